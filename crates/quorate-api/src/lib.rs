@@ -27,6 +27,7 @@ pub mod parse_context;
 pub mod payload;
 pub mod policy;
 pub mod priority;
+pub mod problem;
 pub mod procedure;
 pub mod query;
 pub mod received;

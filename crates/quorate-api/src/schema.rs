@@ -4,7 +4,7 @@
 use std::borrow::Cow;
 
 use quorate_core::limits::{ID_BYTES_MAX, KEY_BYTES_MAX, LEASE_MS_MAX, LEASE_MS_MIN, NUMBER_MAX};
-use quorate_core::{AgentStatus, ApprovalState, ProcedureStatus, TaskStatus, Verb};
+use quorate_core::{AgentStatus, ApprovalState, Code, ProcedureStatus, TaskStatus, Verb};
 use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 
 /// Non-empty text without control characters.
@@ -168,9 +168,26 @@ inline_schema!(
     HeaderId => json_schema!({"type": "string", "minLength": 1, "maxLength": ID_BYTES_MAX, "pattern": "^[\\x21-\\x7e]+$"})
 );
 inline_schema!(
+    /// Kind of damage of the log.
+    LogDamageName => one_of(&["edited", "deleted", "reordered", "truncated", "forked"])
+);
+inline_schema!(
+    /// Name of a dialect.
+    DialectName => json_schema!({
+        "description": "Name of a dialect.",
+        "type": "string",
+        "enum": ["deliberation", "orchestrator", "coscientist", "native"],
+    })
+);
+inline_schema!(
     /// Record kind.
     RecordKindName => one_of(&["genesis", "commit", "sweep", "restore", "unknown"])
 );
+
+/// Returns all error codes.
+pub(crate) fn code_names() -> Vec<&'static str> {
+    Code::ALL.iter().map(|code| code.as_str()).collect()
+}
 
 /// Returns a schema of the effect names with this prefix.
 fn verbs(prefix: &str) -> Schema {

@@ -1,104 +1,12 @@
 //! Conversion of `application/problem+json` responses into library errors.
 
-use quorate::{Code, Error, Refused, RemoteError};
-use quorate_core::{Facts, LeaseToken, Seq, StaleReference, WaitEdge};
-use serde::Deserialize;
-
-/// Body of a problem response.
-#[derive(Debug, Deserialize)]
-#[serde(rename_all = "camelCase")]
-pub(crate) struct Problem {
-    code: String,
-    #[serde(default)]
-    status: u16,
-    #[serde(default)]
-    detail: String,
-    #[serde(default)]
-    hint: String,
-    /// `no`, `yes` or `unknown`.
-    #[serde(default)]
-    applied: String,
-    op: Option<usize>,
-    current_version: Option<u64>,
-    current_epoch: Option<u64>,
-    current_fence: Option<u64>,
-    limit: Option<u64>,
-    rule: Option<String>,
-    place: Option<String>,
-    offset: Option<usize>,
-    retry_after_ms: Option<u64>,
-    asked: Option<String>,
-    ended_by: Option<u64>,
-    #[serde(default)]
-    retryable: bool,
-    #[serde(default)]
-    stale: Vec<StaleItem>,
-    #[serde(default)]
-    cycle: Vec<Waiting>,
-}
-
-#[derive(Debug, Deserialize)]
-#[serde(rename_all = "camelCase")]
-struct StaleItem {
-    op: usize,
-    item: String,
-    code: String,
-    lease_token: Option<u64>,
-    ended_by: Option<u64>,
-}
-
-#[derive(Debug, Deserialize)]
-#[serde(rename_all = "camelCase")]
-struct Waiting {
-    agent: String,
-    waits_for: String,
-}
-
-impl From<Problem> for Error {
-    fn from(mut problem: Problem) -> Self {
-        let code = code_of(&problem.code, problem.status);
-        // Never return an error without a text.
-        if problem.detail.is_empty() {
-            problem.detail = format!("the hub returned {code} without details");
-        }
-        if problem.applied != "no" && problem.asked.is_none() {
-            return RemoteError { code, detail: problem.detail, hint: problem.hint, nothing_applied: false }
-                .into();
-        }
-        let stale = problem.stale.into_iter();
-        let stale = stale.map(|one| StaleReference {
-            op: one.op,
-            item: one.item,
-            code: code_of(&one.code, problem.status),
-            token: one.lease_token.map(LeaseToken),
-            ended_by: one.ended_by.map(Seq),
-        });
-        let cycle = problem.cycle.into_iter();
-        let facts = Facts {
-            op: problem.op,
-            current_version: problem.current_version,
-            limit: problem.limit,
-            current_epoch: problem.current_epoch,
-            ended_by: problem.ended_by.map(Seq),
-            stale: stale.collect(),
-            current_fence: problem.current_fence,
-            cycle: cycle.map(|one| WaitEdge { agent: one.agent, waits_for: one.waits_for }).collect(),
-            rule: problem.rule,
-            field: problem.place,
-            offset: problem.offset,
-            retry_after_ms: problem.retry_after_ms,
-            sent_request: problem.asked,
-            retryable: code == Code::LimitExceeded && problem.retryable,
-            private: false,
-        };
-        Refused { code, detail: problem.detail, hint: problem.hint, facts: Box::new(facts) }.into()
-    }
-}
+use quorate::{Error, RemoteError};
+use quorate_api::problem::{ProblemDetails, code_of};
 
 /// Returns the error for a response with this status and body.
 pub(crate) fn of_answer(status: u16, body: &[u8], url: &str) -> Error {
-    match serde_json::from_slice::<Problem>(body) {
-        Ok(problem) => Problem { status, ..problem }.into(),
+    match serde_json::from_slice::<ProblemDetails>(body) {
+        Ok(problem) => ProblemDetails { status, ..problem }.into(),
         // Not a problem document: the response is not from a hub, possibly from a proxy in between.
         Err(_) => RemoteError {
             code: code_of("", status),
@@ -108,23 +16,6 @@ pub(crate) fn of_answer(status: u16, body: &[u8], url: &str) -> Error {
         }
         .into(),
     }
-}
-
-/// Parses an error code. An unknown code of a newer hub is mapped to the closest one by status.
-fn code_of(text: &str, status: u16) -> Code {
-    let parsed = Code::ALL.iter().find(|code| code.as_str() == text);
-    parsed.copied().unwrap_or(match status {
-        401 => Code::Unauthenticated,
-        403 => Code::Forbidden,
-        404 => Code::NotFound,
-        408 => Code::Timeout,
-        409 => Code::Conflict,
-        413 => Code::TooLarge,
-        429 => Code::LimitExceeded,
-        507 => Code::StorageFull,
-        500 | 502.. => Code::Unavailable,
-        _ => Code::Invalid,
-    })
 }
 
 #[cfg(test)]

@@ -13,6 +13,7 @@ use futures_util::{SinkExt as _, StreamExt as _};
 use quorate::link::{Delivery, Inbox, Over, Promise, Room};
 use quorate::{Code, Error, Refused};
 use quorate_api::delivery::Delivery as DeliveryJson;
+use quorate_api::problem::ProblemDetails;
 use quorate_core::{LeaseRef, Nack, NackAction, Op};
 use quorate_env::sleep;
 use serde::Deserialize;
@@ -27,7 +28,7 @@ use tokio_tungstenite::{WebSocketStream, client_async_with_config};
 
 use crate::dial::{Dial, Stream};
 use crate::patience::{Patience, backoff};
-use crate::problem::{self, Problem};
+use crate::problem;
 use crate::wire::{self, op};
 use books::{Books, Frame};
 
@@ -337,7 +338,7 @@ struct FrameIn<'a> {
     n: Option<u64>,
     #[serde(borrow)]
     ok: Option<&'a RawValue>,
-    problem: Option<Problem>,
+    problem: Option<ProblemDetails>,
     deliveries: Option<Vec<DeliveryJson>>,
     welcome: Option<Welcome>,
 }

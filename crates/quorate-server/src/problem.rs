@@ -2,14 +2,12 @@
 
 use axum::http::{StatusCode, header};
 use axum::response::{IntoResponse, Response};
+use quorate_api::problem::{MergeConflict, ProblemDetails};
 use quorate_core::{Code, Facts, Refused, StaleReference};
 use quorate_engine::Error;
-use schemars::JsonSchema;
-use serde::Serialize;
 use serde_json::Value;
 use serde_json::value::RawValue;
 
-use crate::api::schema;
 use crate::dialect::merge::Conflict;
 use crate::observe::Unobserved;
 
@@ -89,19 +87,17 @@ impl Problem {
         }
     }
 
-    fn to_body(&self) -> ProblemOut {
+    fn to_body(&self) -> ProblemDetails {
         let facts = &self.facts;
-        let stale = facts.stale.iter();
-        let cycle = facts.cycle.iter();
-        ProblemOut {
+        ProblemDetails {
             kind: format!("urn:quorate:error:{}", self.code),
             title: title_of(self.code),
             status: self.status().as_u16(),
             detail: self.detail.clone(),
-            code: self.code.as_str(),
+            code: self.code.as_str().into(),
             hint: self.hint.clone(),
             retryable: self.is_retryable(),
-            applied: self.applied(),
+            applied: self.applied().into(),
             asked: facts.sent_request.clone(),
             op: facts.op,
             current_version: facts.current_version,
@@ -113,11 +109,9 @@ impl Problem {
             offset: facts.offset,
             retry_after_ms: facts.retry_after_ms,
             ended_by: facts.ended_by.map(|seq| seq.0),
-            stale: stale.map(StaleOut::from).collect(),
-            cycle: cycle
-                .map(|one| WaitOut { agent: one.agent.clone(), waits_for: one.waits_for.clone() })
-                .collect(),
-            conflicts: self.conflicts.iter().map(ConflictOut::new).collect(),
+            stale: facts.stale.iter().map(Into::into).collect(),
+            cycle: facts.cycle.iter().map(Into::into).collect(),
+            conflicts: self.conflicts.iter().map(merge_conflict).collect(),
         }
     }
 }
@@ -192,144 +186,16 @@ pub(crate) fn codes_for_status(status: u16) -> impl Iterator<Item = &'static str
     codes.chain(own).map(Code::as_str)
 }
 
-/// Error response. Optional fields are present where they apply.
-#[derive(Serialize, JsonSchema)]
-#[serde(rename_all = "camelCase")]
-#[schemars(rename = "Problem")]
-pub(crate) struct ProblemOut {
-    /// `urn:quorate:error:CODE`.
-    #[serde(rename = "type")]
-    kind: String,
-    /// Human-readable form of the code.
-    title: String,
-    /// HTTP status of the response.
-    status: u16,
-    /// Description of the error: what is wrong, where and why.
-    detail: String,
-    /// Stable error code. `quorate explain CODE` describes it.
-    #[schemars(extend("enum" = Code::ALL.iter().map(|code| code.as_str()).collect::<Vec<_>>()))]
-    code: &'static str,
-    /// What to do next.
-    hint: String,
-    /// Whether the same call may succeed later.
-    retryable: bool,
-    /// `no`: nothing was changed. `yes`: the request was sent; only the wait for its answers ended. `unknown`: the
-    /// call may have taken effect; repeat it with the same idempotency key.
-    #[schemars(extend("enum" = ["no", "yes", "unknown"]))]
-    applied: &'static str,
-    /// Id of the request that was sent and has no answer yet.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    asked: Option<String>,
-    /// Index of the failed operation in the commit, starting at 0.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    op: Option<usize>,
-    /// Current version of the entry.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    current_version: Option<u64>,
-    /// Current epoch of the agent.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    current_epoch: Option<u64>,
-    /// Current fencing token of the lock.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    current_fence: Option<u64>,
-    /// The limit that was exceeded.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    limit: Option<u64>,
-    /// The policy rule that refused the call.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    rule: Option<String>,
-    /// Path of the offending field in the request.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    place: Option<String>,
-    /// Byte offset in the request.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    offset: Option<usize>,
-    /// Milliseconds to wait before retrying.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    retry_after_ms: Option<u64>,
-    /// Sequence number of the record that acked the delivery, or ended the task, with the same lease token. If that
-    /// was your own commit, it was applied and only its response was lost.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    ended_by: Option<u64>,
-    /// All stale items.
-    #[serde(skip_serializing_if = "Vec::is_empty")]
-    stale: Vec<StaleOut>,
-    /// Cycle in the wait-for graph, for a deadlock.
-    #[serde(skip_serializing_if = "Vec::is_empty")]
-    cycle: Vec<WaitOut>,
-    /// Values that both the request and another writer changed, differently.
-    #[serde(skip_serializing_if = "Vec::is_empty")]
-    conflicts: Vec<ConflictOut>,
-}
-
-/// A value that two writers changed differently. An omitted value is absent: removed, or never set.
-#[derive(Serialize, JsonSchema)]
-#[schemars(rename = "MergeConflict")]
-struct ConflictOut {
-    /// JSON pointer of the value.
-    pointer: String,
-    /// Value in the version named by `If-Match`.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    #[schemars(with = "Option<schema::Any>")]
-    base: Option<Value>,
-    /// Current value.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    #[schemars(with = "Option<schema::Any>")]
-    current: Option<Value>,
-    /// Value in the request.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    #[schemars(with = "Option<schema::Any>")]
-    yours: Option<Value>,
-}
-
-impl ConflictOut {
-    fn new(conflict: &Conflict) -> Self {
-        let value = |raw: &Option<Box<RawValue>>| {
-            raw.as_ref().map(|raw| serde_json::from_str(raw.get()).unwrap_or_else(|_| raw.get().into()))
-        };
-        Self {
-            pointer: conflict.pointer.clone(),
-            base: value(&conflict.base),
-            current: value(&conflict.current),
-            yours: value(&conflict.yours),
-        }
+fn merge_conflict(conflict: &Conflict) -> MergeConflict {
+    let value = |raw: &Option<Box<RawValue>>| {
+        raw.as_ref().map(|raw| serde_json::from_str(raw.get()).unwrap_or_else(|_| raw.get().into()))
+    };
+    MergeConflict {
+        pointer: conflict.pointer.clone(),
+        base: value(&conflict.base),
+        current: value(&conflict.current),
+        yours: value(&conflict.yours),
     }
-}
-
-#[derive(Serialize, JsonSchema)]
-#[serde(rename_all = "camelCase")]
-#[schemars(rename = "StaleItem")]
-struct StaleOut {
-    op: usize,
-    item: String,
-    code: &'static str,
-    /// Stale lease token.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    lease_token: Option<u64>,
-    /// Sequence number of the record in which this lease ended successfully.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    ended_by: Option<u64>,
-}
-
-impl From<&StaleReference> for StaleOut {
-    fn from(stale: &StaleReference) -> Self {
-        let StaleReference { op, item, code, token, ended_by } = stale;
-        Self {
-            op: *op,
-            item: item.clone(),
-            code: code.as_str(),
-            lease_token: token.map(|token| token.0),
-            ended_by: ended_by.map(|seq| seq.0),
-        }
-    }
-}
-
-#[derive(Serialize, JsonSchema)]
-#[serde(rename_all = "camelCase")]
-#[schemars(rename = "DeadlockedWait")]
-struct WaitOut {
-    agent: String,
-    waits_for: String,
 }
 
 /// Returns the HTTP status of a code.

@@ -4,13 +4,14 @@ use std::sync::LazyLock;
 
 use axum::http::{StatusCode, header};
 use axum::response::{IntoResponse as _, Response};
+use quorate_api::problem::ProblemDetails;
 use schemars::generate::SchemaSettings;
 use schemars::{JsonSchema, SchemaGenerator};
 use serde_json::{Map, Value, json};
 
 use super::schema::{HeaderId, Number};
 use super::{Access, Operation, SchemaFn};
-use crate::problem::{self, ProblemOut};
+use crate::problem;
 use crate::routes;
 
 /// Error statuses of every authenticated operation.
@@ -89,7 +90,7 @@ fn document() -> Value {
         let path = paths.entry(operation.path).or_insert_with(|| json!({}));
         path[operation.method] = rendered;
     }
-    let problem = schemas.written.subschema_for::<ProblemOut>();
+    let problem = schemas.written.subschema_for::<ProblemDetails>();
     json!({
         "openapi": "3.1.0",
         "info": {
