@@ -8,6 +8,8 @@ use quorate_core::{
 use serde::{Deserialize, Serialize};
 
 use crate::parse_context::{ParseContext, path_or_body};
+#[cfg(feature = "schema")]
+use crate::schema;
 
 /// Agent to register.
 #[derive(Serialize, Deserialize)]
@@ -325,14 +327,35 @@ pub struct AgentLoad {
     pub current_delivery: Option<DeliveryId>,
 }
 
-/// Result of registering an agent.
+/// Result of a registration.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema), schemars(rename = "Registered"))]
+#[allow(missing_docs, reason = "the names are self-explanatory")]
 pub struct RegisteredAgent {
-    /// The agent.
     pub agent: Agent,
-    /// Epoch of the registration.
+    /// Current epoch of the agent.
+    #[cfg_attr(feature = "schema", schemars(with = "Option<u64>"))]
     pub epoch: Option<Epoch>,
-    /// Access token of the agent, returned only once; `null` unless this call created the agent.
+    /// Access token of the agent. `null` unless this call created the agent.
     pub token: Option<String>,
+}
+
+/// Filter and page of a list of agents.
+#[derive(Clone, Debug, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[serde(deny_unknown_fields)]
+#[allow(missing_docs, reason = "the names are self-explanatory")]
+pub struct AgentListQuery {
+    /// Only agents with this capability.
+    pub capability: Option<String>,
+    /// Only agents that support this action.
+    pub action: Option<String>,
+    #[cfg_attr(feature = "schema", schemars(with = "Option<schema::AgentRoleName>"))]
+    pub role: Option<String>,
+    #[cfg_attr(feature = "schema", schemars(with = "Option<schema::AgentStatusName>"))]
+    pub status: Option<String>,
+    #[cfg_attr(feature = "schema", schemars(with = "Option<schema::Limit>"))]
+    pub limit: Option<usize>,
+    #[cfg_attr(feature = "schema", schemars(with = "Option<schema::Cursor>"))]
+    pub cursor: Option<String>,
 }

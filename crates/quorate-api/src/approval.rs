@@ -12,6 +12,7 @@ use serde::{Deserialize, Serialize};
 use crate::canonical::action_document;
 use crate::id_resolver::AgentIds;
 use crate::json::{Json, RawJson, deserialize_in_two_passes};
+use crate::page::Order;
 use crate::parse_context::{ParseContext, path_or_body};
 use crate::payload;
 use crate::priority::MessagePriority;
@@ -384,4 +385,35 @@ pub struct ApprovalAction {
     pub modification: Option<RawJson>,
     /// Modified action in canonical form. `approvedDigest` is the SHA-256 of these bytes.
     pub approved_document: Option<RawJson>,
+}
+
+/// As-of position of an approval, or a wait for its decision.
+#[derive(Clone, Debug, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct ApprovalGetQuery {
+    /// Sequence number of a record, or a time: read the state after it. Current state by default.
+    pub at: Option<String>,
+    /// Read the state at this time.
+    #[cfg_attr(feature = "schema", schemars(with = "Option<schema::Time>"))]
+    pub time: Option<String>,
+    /// How long to wait for the decision or expiry; then the current state is returned. Cannot be combined with `at`.
+    #[cfg_attr(feature = "schema", schemars(range(max = 60_000)))]
+    pub wait_ms: Option<u64>,
+}
+
+/// Filter and page of a list of approvals.
+#[derive(Clone, Debug, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[serde(deny_unknown_fields)]
+#[allow(missing_docs, reason = "the names are self-explanatory")]
+pub struct ApprovalListQuery {
+    #[cfg_attr(feature = "schema", schemars(with = "Option<schema::ApprovalStateName>"))]
+    pub state: Option<String>,
+    #[cfg_attr(feature = "schema", schemars(with = "Option<schema::Order>"))]
+    pub order: Option<Order>,
+    #[cfg_attr(feature = "schema", schemars(with = "Option<schema::Limit>"))]
+    pub limit: Option<usize>,
+    #[cfg_attr(feature = "schema", schemars(with = "Option<schema::Cursor>"))]
+    pub cursor: Option<String>,
 }

@@ -7,6 +7,8 @@ use crate::json::{Json, RawJson};
 use crate::lock::LockFence;
 use crate::parse_context::{ParseContext, path_or_body};
 use crate::payload;
+#[cfg(feature = "schema")]
+use crate::schema;
 
 /// Entry to write.
 #[derive(Serialize, Deserialize)]
@@ -187,4 +189,50 @@ pub struct DeletedEntry {
     pub version: Option<Version>,
     /// Sequence number of the record.
     pub seq: Option<Seq>,
+}
+
+/// Version or as-of position of an entry.
+#[derive(Clone, Debug, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[serde(deny_unknown_fields)]
+#[allow(missing_docs, reason = "the names are self-explanatory")]
+pub struct EntryGetQuery {
+    pub version: Option<u64>,
+    /// Sequence number of a record, or a time.
+    pub at: Option<String>,
+    /// Read the entry at this time.
+    #[cfg_attr(feature = "schema", schemars(with = "Option<schema::Time>"))]
+    pub time: Option<String>,
+}
+
+/// Filter and page of a list of entries.
+#[derive(Clone, Debug, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[serde(deny_unknown_fields)]
+#[allow(missing_docs, reason = "the names are self-explanatory")]
+pub struct EntryListQuery {
+    #[serde(default)]
+    pub prefix: String,
+    pub r#type: Option<String>,
+    /// `agent:ID`, `operator:NAME` and so on; a name without a role is an agent.
+    pub author: Option<String>,
+    #[cfg_attr(feature = "schema", schemars(with = "Option<schema::Limit>"))]
+    pub limit: Option<usize>,
+    #[cfg_attr(feature = "schema", schemars(with = "Option<schema::Cursor>"))]
+    pub cursor: Option<String>,
+}
+
+/// Query of a write: it takes no parameters.
+#[derive(Clone, Debug, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[serde(deny_unknown_fields)]
+pub struct EntryPutQuery {}
+
+/// Query of a deletion.
+#[derive(Clone, Debug, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[serde(deny_unknown_fields)]
+pub struct EntryDeleteQuery {
+    /// Expected current version.
+    pub expect: Option<u64>,
 }

@@ -7,6 +7,9 @@ use std::str::FromStr;
 use quorate_core::{Code, CreationPosition, ItemKind, ItemRange, Refused};
 use serde::de::{Deserialize, Deserializer, Error, IgnoredAny, MapAccess, Visitor};
 
+#[cfg(feature = "schema")]
+use crate::schema;
+
 /// Sort order of a list, by creation.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default, serde::Deserialize)]
 #[serde(rename_all = "camelCase")]
@@ -27,6 +30,32 @@ impl Order {
             Self::Oldest => "oldest",
         }
     }
+}
+
+/// Query of a list.
+#[derive(Clone, Default, Debug, serde::Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[serde(deny_unknown_fields)]
+#[allow(missing_docs, reason = "the names are self-explanatory")]
+pub struct CursorQuery {
+    #[cfg_attr(feature = "schema", schemars(with = "Option<schema::Limit>"))]
+    pub limit: Option<usize>,
+    #[cfg_attr(feature = "schema", schemars(with = "Option<schema::Cursor>"))]
+    pub cursor: Option<String>,
+}
+
+/// Query of a list that is sorted by creation.
+#[derive(Clone, Default, Debug, serde::Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[serde(deny_unknown_fields)]
+#[allow(missing_docs, reason = "the names are self-explanatory")]
+pub struct ListQuery {
+    #[cfg_attr(feature = "schema", schemars(with = "Option<schema::Order>"))]
+    pub order: Option<Order>,
+    #[cfg_attr(feature = "schema", schemars(with = "Option<schema::Limit>"))]
+    pub limit: Option<usize>,
+    #[cfg_attr(feature = "schema", schemars(with = "Option<schema::Cursor>"))]
+    pub cursor: Option<String>,
 }
 
 /// Selects a page of a list that is sorted by creation.

@@ -7,6 +7,7 @@ use quorate_core::{
 use serde::{Deserialize, Serialize};
 
 use crate::json::{Json, RawJson, deserialize_in_two_passes};
+use crate::page::Order;
 use crate::parse_context::{ParseContext, path_or_body};
 use crate::payload;
 #[cfg(feature = "schema")]
@@ -211,4 +212,20 @@ pub struct ProcedurePayloads {
     pub state: Option<RawJson>,
     /// Result of the procedure.
     pub result: Option<RawJson>,
+}
+
+/// Filter and page of a list of procedures.
+#[derive(Clone, Debug, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[serde(deny_unknown_fields)]
+#[allow(missing_docs, reason = "the names are self-explanatory")]
+pub struct ProcedureListQuery {
+    #[cfg_attr(feature = "schema", schemars(with = "Option<schema::ProcedureStatusName>"))]
+    pub status: Option<String>,
+    #[cfg_attr(feature = "schema", schemars(with = "Option<schema::Order>"))]
+    pub order: Option<Order>,
+    #[cfg_attr(feature = "schema", schemars(with = "Option<schema::Limit>"))]
+    pub limit: Option<usize>,
+    #[cfg_attr(feature = "schema", schemars(with = "Option<schema::Cursor>"))]
+    pub cursor: Option<String>,
 }

@@ -404,3 +404,29 @@ impl<'de> Deserialize<'de> for TimelineEvent {
         event.map_err(serde::de::Error::custom)
     }
 }
+
+/// Page of the timeline of a session.
+#[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
+pub struct Timeline {
+    /// Entries, in log order.
+    pub timeline: Vec<TimelineEntry>,
+    /// Cursor of the next page; `null` on the last page.
+    pub cursor: Option<String>,
+}
+
+/// Filter and page of a timeline.
+#[derive(Clone, Debug, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[serde(deny_unknown_fields)]
+#[allow(missing_docs, reason = "the names are self-explanatory")]
+pub struct TimelineQuery {
+    /// Only lines of this kind.
+    #[cfg_attr(feature = "schema", schemars(extend("enum" = ["message", "changed", "decision", "artifact", "finding", "blocker", "note", null])))]
+    pub kind: Option<String>,
+    /// Newest first instead of oldest first.
+    pub newest: Option<bool>,
+    #[cfg_attr(feature = "schema", schemars(with = "Option<schema::Limit>"))]
+    pub limit: Option<usize>,
+    #[cfg_attr(feature = "schema", schemars(with = "Option<schema::Cursor>"))]
+    pub cursor: Option<String>,
+}

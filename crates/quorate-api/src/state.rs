@@ -9,6 +9,8 @@ use crate::agent::AgentSummary;
 use crate::approval::Approval;
 use crate::lock::Lock;
 use crate::procedure::Procedure;
+#[cfg(feature = "schema")]
+use crate::schema;
 use crate::session::Session;
 use crate::stats::DeliveryCounts;
 use crate::task::Task;
@@ -54,4 +56,28 @@ pub enum StateList {
     OpenTasks,
     RunningProcedures,
     PendingApprovals,
+}
+
+/// Position of the state of a space; the newest record by default.
+#[derive(Clone, Debug, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[serde(deny_unknown_fields)]
+pub struct StateQuery {
+    /// Sequence number of a record, or a time; the newest record by default.
+    pub at: Option<String>,
+    /// Read the state at this time.
+    #[cfg_attr(feature = "schema", schemars(with = "Option<schema::Time>"))]
+    pub time: Option<String>,
+}
+
+/// Position of an as-of read of a resource; current state by default.
+#[derive(Clone, Default, Debug, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[serde(deny_unknown_fields)]
+pub struct AsOfQuery {
+    /// Sequence number of a record, or a time: read the state after it.
+    pub at: Option<String>,
+    /// Read the state at this time.
+    #[cfg_attr(feature = "schema", schemars(with = "Option<schema::Time>"))]
+    pub time: Option<String>,
 }

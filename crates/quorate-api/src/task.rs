@@ -14,6 +14,7 @@ use serde::{Deserialize, Serialize};
 use crate::id_resolver::AgentIds;
 use crate::json::{Json, RawJson, deserialize_in_two_passes};
 use crate::lock::LockFence;
+use crate::page::Order;
 use crate::parse_context::{ParseContext, missing_field, path_or_body};
 use crate::payload::{self, render_bytes};
 use crate::priority::TaskPriority;
@@ -755,4 +756,51 @@ pub fn parse_task_status(name: &str) -> Result<TaskStatus, Refused> {
         Refused::new(Code::Invalid, format!("unknown task status {name:?}"))
             .hint(format!("use one of {names}"))
     })
+}
+
+/// One task, a list of tasks, or a graph with the field `tasks`.
+#[derive(Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[serde(untagged)]
+#[allow(missing_docs, reason = "the names are self-explanatory")]
+pub enum NewTasks<'a> {
+    One(Box<NewTask<'a>>),
+    Graph(TaskGraph<'a>),
+    List(Vec<NewTask<'a>>),
+}
+
+/// As-of position of a task, or a wait for its end.
+#[derive(Clone, Debug, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct TaskGetQuery {
+    /// Sequence number of a record, or a time: read the state after it. Current state by default.
+    pub at: Option<String>,
+    /// Read the state at this time.
+    #[cfg_attr(feature = "schema", schemars(with = "Option<schema::Time>"))]
+    pub time: Option<String>,
+    /// How long to wait for the end of the task; then the current state is returned. An agent counts as waiting for
+    /// deadlock detection meanwhile.
+    #[cfg_attr(feature = "schema", schemars(range(max = 60_000)))]
+    pub wait_ms: Option<u64>,
+}
+
+/// Filter and page of a list of tasks.
+#[derive(Clone, Debug, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[serde(deny_unknown_fields)]
+#[allow(missing_docs, reason = "the names are self-explanatory")]
+pub struct TaskListQuery {
+    #[serde(alias = "state")]
+    #[cfg_attr(feature = "schema", schemars(with = "Option<schema::TaskStatusName>"))]
+    pub status: Option<String>,
+    pub r#type: Option<String>,
+    #[cfg_attr(feature = "schema", schemars(with = "Option<schema::Id>"))]
+    pub agent: Option<String>,
+    #[cfg_attr(feature = "schema", schemars(with = "Option<schema::Order>"))]
+    pub order: Option<Order>,
+    #[cfg_attr(feature = "schema", schemars(with = "Option<schema::Limit>"))]
+    pub limit: Option<usize>,
+    #[cfg_attr(feature = "schema", schemars(with = "Option<schema::Cursor>"))]
+    pub cursor: Option<String>,
 }

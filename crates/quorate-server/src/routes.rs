@@ -39,13 +39,12 @@ pub(crate) mod procedures;
 
 use axum::Router;
 use axum::response::{IntoResponse as _, Response};
-use quorate_api::page::{Order, PageQuery, encode_cursor, invalid_cursor};
+use quorate_api::page::{ListQuery, PageQuery, encode_cursor, invalid_cursor};
 use quorate_core::{Code, ItemRange, Refused};
 use quorate_engine::{ItemPage, StoredItem};
-use schemars::JsonSchema;
-use serde::{Deserialize, Serialize};
+use serde::Serialize;
 
-use crate::api::{Route, schema};
+use crate::api::Route;
 use crate::app::App;
 use crate::call::{ApiResult, Call, page_response};
 use crate::problem::Problem;
@@ -62,44 +61,10 @@ pub(crate) fn at_with_wait() -> Refused {
         .hint("omit one of them")
 }
 
-/// Position of an as-of read; current state by default.
-#[derive(Deserialize, Default, JsonSchema)]
-#[serde(deny_unknown_fields)]
-pub(crate) struct AsOfQuery {
-    /// Sequence number of a record, or a time: read the state after it.
-    at: Option<String>,
-    /// Read the state at this time.
-    #[schemars(with = "Option<schema::Time>")]
-    time: Option<String>,
-}
-
-/// Page of a list.
-#[derive(Deserialize, Default, JsonSchema)]
-#[serde(deny_unknown_fields)]
-pub(crate) struct CursorQuery {
-    #[schemars(with = "Option<schema::Limit>")]
-    limit: Option<usize>,
-    #[schemars(with = "Option<schema::Cursor>")]
-    cursor: Option<String>,
-}
-
-/// Page of a list that is ordered by creation.
-#[derive(Deserialize, Default, JsonSchema)]
-#[serde(deny_unknown_fields)]
-pub(crate) struct ListQuery {
-    #[schemars(with = "Option<schema::Order>")]
-    order: Option<Order>,
-    #[schemars(with = "Option<schema::Limit>")]
-    limit: Option<usize>,
-    #[schemars(with = "Option<schema::Cursor>")]
-    cursor: Option<String>,
-}
-
-impl ListQuery {
-    fn query(self) -> Result<PageQuery, Refused> {
-        let limit = check_limit(self.limit)?;
-        Ok(PageQuery { order: self.order.unwrap_or_default(), cursor: self.cursor, limit })
-    }
+/// Checks the limit of a list and applies the defaults.
+fn page_query(listing: ListQuery) -> Result<PageQuery, Refused> {
+    let limit = check_limit(listing.limit)?;
+    Ok(PageQuery { order: listing.order.unwrap_or_default(), cursor: listing.cursor, limit })
 }
 
 /// Returns a page of a list that is ordered by creation: the items that match.
@@ -110,7 +75,7 @@ async fn list<T: StoredItem, S: Serialize>(
     matches: impl Fn(&T) -> bool,
     show: impl Fn(&T) -> S,
 ) -> ApiResult {
-    let query = listing.query()?;
+    let query = page_query(listing)?;
     let found = call.space.list(query.range(T::KIND)?, query.limit, matches).await?;
     item_page(name, &found, show)
 }

@@ -4,12 +4,13 @@ use std::sync::Arc;
 
 use axum::extract::Path;
 use axum::http::StatusCode;
+use quorate_api::page::{CursorQuery, ListQuery};
 use quorate_api::policy::Violation;
 use quorate_api::token::{CreatedToken, NewSpace, NewToken, RevokedToken, Space, Token};
 use quorate_core::{AccessToken, Code, Op, OpResult, Permission, Refused, SpaceName, TokenId};
 
 use super::sign_in::{is_web_session, web_sessions_of};
-use super::{CursorQuery, ListQuery, check_limit, numeric_cursor};
+use super::{check_limit, numeric_cursor};
 use crate::api::{Route, delete, get, post, schema};
 use crate::app::DEFAULT_SPACE;
 use crate::body;

@@ -2,37 +2,39 @@
 
 use axum::extract::Path;
 use axum::http::StatusCode;
-use quorate_api::agent::{Agent, AgentRegistration, Heartbeat};
+use quorate_api::agent::{Agent, AgentListQuery, AgentRegistration, Heartbeat, RegisteredAgent};
 use quorate_api::inbox::{InboxDelivery, OutboxMessage};
+use quorate_api::page::CursorQuery;
+use quorate_api::result::ChangeReceipt;
 use quorate_core::{
     AgentFilter, AgentId, AgentNo, AgentStatus, Bearer, Code, CreateToken, DeliveryNo, Op, OpResult, Refused,
     TokenName,
 };
 use quorate_engine::{MessageCursor, views};
-use schemars::JsonSchema;
-use serde::{Deserialize, Serialize};
 
-use super::{CursorQuery, check_limit, numeric_cursor};
+use super::{check_limit, numeric_cursor};
 use crate::api::{Route, delete, get, post, put, schema};
 use crate::body;
 use crate::call::{ApiResult, Call, json_response, ok_response, page_response};
-use quorate_api::result::ChangeReceipt;
 
 pub(crate) fn routes() -> Vec<Route> {
     vec![
         get("/v1/agents", "agents.list", "List agents in the order of their registration.")
-            .query_parameters::<Filter>()
+            .query_parameters::<AgentListQuery>()
             .returns_page::<Agent>("agents")
             .handled_in_bulk_by(list),
         put("/v1/agents/{id}", "agents.register", "Register an agent, or start a new epoch of it.")
             .path_parameter::<schema::Id>("id")
             .own_agent_only()
             .request_body::<AgentRegistration>()
-            .returns::<RegisteredOut>(
+            .returns::<RegisteredAgent>(
                 200,
                 "The agent was registered before. It has a new epoch, unless one was stated.",
             )
-            .returns::<RegisteredOut>(201, "The agent is registered. Its access token is returned only once.")
+            .returns::<RegisteredAgent>(
+                201,
+                "The agent is registered. Its access token is returned only once.",
+            )
             .handled_by(register),
         get("/v1/agents/{id}", "agents.get", "Get an agent.")
             .path_parameter::<schema::Id>("id")
@@ -69,17 +71,6 @@ pub(crate) fn routes() -> Vec<Route> {
     ]
 }
 
-/// Result of a registration.
-#[derive(Serialize, JsonSchema)]
-#[schemars(rename = "Registered")]
-struct RegisteredOut {
-    agent: Agent,
-    /// Current epoch of the agent.
-    epoch: Option<u64>,
-    /// Access token of the agent. `null` unless this call created the agent.
-    token: Option<String>,
-}
-
 /// Registers an agent, or starts a new epoch of it. Creating an agent returns its access token, once.
 pub(crate) async fn register(Path(id): Path<String>, call: Call) -> ApiResult {
     let id = AgentId::for_registration(id)?;
@@ -104,7 +95,7 @@ pub(crate) async fn register(Path(id): Path<String>, call: Call) -> ApiResult {
     let (mut epoch, mut token_digest) = (None, None);
     for result in &receipt.results {
         match result {
-            OpResult::Registered { epoch: now } => epoch = Some(now.0),
+            OpResult::Registered { epoch: now } => epoch = Some(*now),
             OpResult::TokenCreated { digest, .. } => token_digest = Some(*digest),
             _ => {}
         }
@@ -113,7 +104,7 @@ pub(crate) async fn register(Path(id): Path<String>, call: Call) -> ApiResult {
     let status = if token_digest.is_some() { StatusCode::CREATED } else { StatusCode::OK };
     // Only the first response contains the secret: the hub stores its digest only.
     let token = (token_digest == Some(secret.digest())).then(|| secret.reveal().to_owned());
-    json_response(status, &RegisteredOut { agent, epoch, token })
+    json_response(status, &RegisteredAgent { agent, epoch, token })
 }
 
 pub(crate) async fn show(Path(id): Path<String>, call: Call) -> ApiResult {
@@ -121,25 +112,8 @@ pub(crate) async fn show(Path(id): Path<String>, call: Call) -> ApiResult {
     ok_response(&views::agent(&call.space, &agent))
 }
 
-#[derive(Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields)]
-struct Filter {
-    /// Only agents with this capability.
-    capability: Option<String>,
-    /// Only agents that support this action.
-    action: Option<String>,
-    #[schemars(with = "Option<schema::AgentRoleName>")]
-    role: Option<String>,
-    #[schemars(with = "Option<schema::AgentStatusName>")]
-    status: Option<String>,
-    #[schemars(with = "Option<schema::Limit>")]
-    limit: Option<usize>,
-    #[schemars(with = "Option<schema::Cursor>")]
-    cursor: Option<String>,
-}
-
 pub(crate) async fn list(call: Call) -> ApiResult {
-    let query: Filter = call.query()?;
+    let query: AgentListQuery = call.query()?;
     let limit = check_limit(query.limit)?;
     let after = AgentNo(numeric_cursor(query.cursor.as_deref())?);
     let status = query.status.map(|word| {

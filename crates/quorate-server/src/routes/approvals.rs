@@ -4,18 +4,17 @@
 use axum::extract::Path;
 use axum::http::StatusCode;
 use quorate_api::approval::{
-    Approval as ShownApproval, ApprovalAction, ApprovalWithAction, NewApproval, NewDecision,
+    Approval as ShownApproval, ApprovalAction, ApprovalGetQuery, ApprovalListQuery, ApprovalWithAction,
+    NewApproval, NewDecision,
 };
-use quorate_api::page::Order;
+use quorate_api::page::ListQuery;
 use quorate_api::payload;
 use quorate_api::why::Explanation;
 use quorate_core::{Approval, ApprovalId, ApprovalState, Code, Op, OpResult, Permission, Refused, Seq};
 use quorate_engine::{ApprovalView, StoredItem as _};
-use schemars::JsonSchema;
-use serde::Deserialize;
 
+use super::at_with_wait;
 use super::inbox::check_wait;
-use super::{ListQuery, at_with_wait};
 use crate::api::{Route, get, post, schema};
 use crate::body;
 use crate::call::{ApiResult, Call, json_response, ok_response};
@@ -32,7 +31,7 @@ pub(crate) fn routes() -> Vec<Route> {
             "approvals.list",
             "List approvals without their actions, newest first. Agents see only their own.",
         )
-        .query_parameters::<Filter>()
+        .query_parameters::<ApprovalListQuery>()
         .returns_page::<ShownApproval>("approvals")
         .handled_in_bulk_by(list),
         get(
@@ -41,7 +40,7 @@ pub(crate) fn routes() -> Vec<Route> {
             "Get an approval with its exact action, optionally as of a past record. Set `waitMs` to wait for the decision.",
         )
         .path_parameter::<schema::Id>("id")
-        .query_parameters::<GetQuery>()
+        .query_parameters::<ApprovalGetQuery>()
         .returns::<ApprovalWithAction>(200, "The approval.")
         .handled_by(show),
         post(
@@ -95,22 +94,8 @@ async fn as_of(call: &Call, id: &ApprovalId, at: Option<Seq>) -> Result<Approval
     })
 }
 
-/// As-of position, or a wait.
-#[derive(Deserialize, JsonSchema)]
-#[serde(rename_all = "camelCase", deny_unknown_fields)]
-struct GetQuery {
-    /// Sequence number of a record, or a time: read the state after it. Current state by default.
-    at: Option<String>,
-    /// Read the state at this time.
-    #[schemars(with = "Option<schema::Time>")]
-    time: Option<String>,
-    /// How long to wait for the decision or expiry; then the current state is returned. Cannot be combined with `at`.
-    #[schemars(range(max = 60_000))]
-    wait_ms: Option<u64>,
-}
-
 pub(crate) async fn show(Path(id): Path<String>, call: Call) -> ApiResult {
-    let GetQuery { at, time, wait_ms } = call.query()?;
+    let ApprovalGetQuery { at, time, wait_ms } = call.query()?;
     let at = call.as_of(at.as_deref(), time.as_deref()).await?;
     let wait = check_wait(call.times(), wait_ms)?;
     let approval = visible(&call, &ApprovalId::new(id)?).await?;
@@ -152,21 +137,8 @@ async fn respond(call: &Call, status: StatusCode, approval: Approval) -> ApiResu
     json_response(status, &ApprovalWithAction { approval: head, more })
 }
 
-#[derive(Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields)]
-struct Filter {
-    #[schemars(with = "Option<schema::ApprovalStateName>")]
-    state: Option<String>,
-    #[schemars(with = "Option<schema::Order>")]
-    order: Option<Order>,
-    #[schemars(with = "Option<schema::Limit>")]
-    limit: Option<usize>,
-    #[schemars(with = "Option<schema::Cursor>")]
-    cursor: Option<String>,
-}
-
 pub(crate) async fn list(call: Call) -> ApiResult {
-    let filter: Filter = call.query()?;
+    let filter: ApprovalListQuery = call.query()?;
     if let Some(word) = filter.state.as_deref().filter(|word| !ApprovalState::WORDS.contains(word)) {
         return Err(Refused::new(Code::Invalid, format!("unknown approval state {word:?}"))
             .hint(format!("use one of {}", ApprovalState::WORDS.join(", ")))

@@ -2,10 +2,10 @@
 
 use axum::extract::Path;
 use quorate_api::budget::{Budget, NewBudget};
+use quorate_api::page::ListQuery;
 use quorate_core::{Budget as CoreBudget, BudgetId, Op};
 use quorate_engine::StoredItem as _;
 
-use super::ListQuery;
 use crate::api::{Route, get, put, schema};
 use crate::body;
 use crate::call::{ApiResult, Call, ok_response};

@@ -2,13 +2,15 @@
 
 use axum::extract::Path;
 use axum::http::{Method, StatusCode, Uri};
-use quorate_api::entry::{DeletedEntry, Entry as EntryVersion, NewEntry, WrittenEntry};
+use quorate_api::entry::{
+    DeletedEntry, Entry as EntryVersion, EntryDeleteQuery, EntryGetQuery, EntryListQuery, EntryPutQuery,
+    NewEntry, WrittenEntry,
+};
+use quorate_api::page::CursorQuery;
 use quorate_core::{Code, DeleteEntry, Key, Op, OpResult, Receipt, Refused, Seq, Version};
 use quorate_engine::{AsOf, Entry, Error, ReadQuery, views};
-use schemars::JsonSchema;
-use serde::Deserialize;
 
-use super::{CursorQuery, check_limit, method_not_allowed, numeric_cursor};
+use super::{check_limit, method_not_allowed, numeric_cursor};
 use crate::api::{Route, delete as delete_at, get, put as put_at, schema};
 use crate::call::{ApiResult, Call, json_response, ok_response, page_response};
 use crate::wire::time;
@@ -20,12 +22,12 @@ pub(crate) fn routes() -> Vec<Route> {
     const SERVED: &str = "/v1/context/{*key}";
     vec![
         get("/v1/context", "context.list", "List entries of the shared memory by key.")
-            .query_parameters::<Filter>()
+            .query_parameters::<EntryListQuery>()
             .returns_page::<EntryVersion>("entries")
             .handled_in_bulk_by(list),
         get(ONE, "context.get", "Get an entry, optionally as of a version, record or time.")
             .path_parameter::<schema::LongId>("key")
-            .query_parameters::<GetQuery>()
+            .query_parameters::<EntryGetQuery>()
             .returns::<EntryVersion>(200, "The entry.")
             .handled_at(SERVED, show)
             .and(
@@ -40,14 +42,14 @@ pub(crate) fn routes() -> Vec<Route> {
             ),
         put_at(ONE, "context.put", "Write an entry.")
             .path_parameter::<schema::LongId>("key")
-            .query_parameters::<NoQuery>()
+            .query_parameters::<EntryPutQuery>()
             .request_body::<NewEntry<'_>>()
             .returns::<WrittenEntry>(200, "The entry has a new version.")
             .returns::<WrittenEntry>(201, "The entry was created.")
             .handled_at(SERVED, put),
         delete_at(ONE, "context.delete", "Delete an entry. Its history is retained.")
             .path_parameter::<schema::LongId>("key")
-            .query_parameters::<DeleteQuery>()
+            .query_parameters::<EntryDeleteQuery>()
             .returns::<DeletedEntry>(200, "The entry is deleted.")
             .handled_at(SERVED, delete),
     ]
@@ -55,17 +57,6 @@ pub(crate) fn routes() -> Vec<Route> {
 
 /// Path suffix of an entry's history.
 const HISTORY: &str = "/history";
-
-#[derive(Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields)]
-struct GetQuery {
-    version: Option<u64>,
-    /// Sequence number of a record, or a time.
-    at: Option<String>,
-    /// Read the entry at this time.
-    #[schemars(with = "Option<schema::Time>")]
-    time: Option<String>,
-}
 
 /// Returns one version of an entry, or its history. A key may contain slashes; in a key that itself ends in
 /// `/history` that slash must be written as `%2F`.
@@ -76,7 +67,7 @@ pub(crate) async fn show(Path(key): Path<String>, call: Call) -> ApiResult {
         let key = Key::new(key)?;
         return bulk::run_as_bulk_read(call, |call| history(call, key)).await;
     }
-    let query: GetQuery = call.query()?;
+    let query: EntryGetQuery = call.query()?;
     let key = Key::new(key)?;
     let when = match (query.version, query.at, query.time) {
         (None, None, None) => AsOf::Latest,
@@ -144,22 +135,8 @@ async fn history(call: Call, key: Key) -> ApiResult {
     page_response("versions", entries.iter().map(|entry| (after(entry), views::entry(entry))), rest)
 }
 
-#[derive(Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields)]
-struct Filter {
-    #[serde(default)]
-    prefix: String,
-    r#type: Option<String>,
-    /// `agent:ID`, `operator:NAME` and so on; a name without a role is an agent.
-    author: Option<String>,
-    #[schemars(with = "Option<schema::Limit>")]
-    limit: Option<usize>,
-    #[schemars(with = "Option<schema::Cursor>")]
-    cursor: Option<String>,
-}
-
 pub(crate) async fn list(call: Call) -> ApiResult {
-    let filter: Filter = call.query()?;
+    let filter: EntryListQuery = call.query()?;
     let limit = check_limit(filter.limit)?;
     let after = filter.cursor.map(Key::new).transpose()?;
     let author = filter.author.map(|name| if name.contains(':') { name } else { format!("agent:{name}") });
@@ -170,16 +147,12 @@ pub(crate) async fn list(call: Call) -> ApiResult {
     page_response("entries", entries.iter().map(|entry| (entry.key.to_string(), views::entry(entry))), rest)
 }
 
-/// No query parameters. Checked after the path, because writing to a history is refused first.
-#[derive(Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields)]
-struct NoQuery {}
-
 pub(crate) async fn put(Path(key): Path<String>, call: Call) -> ApiResult {
     if is_history(&call.uri) {
         return Ok(method_not_allowed(Method::PUT, call.uri).await);
     }
-    let NoQuery {} = call.query()?;
+    // Checked after the path, because writing to a history is refused first.
+    let EntryPutQuery {} = call.query()?;
     let key = Key::new(key)?;
     let put = body::parse::<NewEntry<'_>>(&call.body)?.into_core(&call.reading(), Some(key.clone()))?;
     let receipt = call.commit(vec![Op::Put(put)]).await?;
@@ -195,19 +168,12 @@ fn version_in(receipt: &Receipt) -> Option<Version> {
     })
 }
 
-#[derive(Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields)]
-struct DeleteQuery {
-    /// Expected current version.
-    expect: Option<u64>,
-}
-
 pub(crate) async fn delete(Path(key): Path<String>, call: Call) -> ApiResult {
     if is_history(&call.uri) {
         return Ok(method_not_allowed(Method::DELETE, call.uri).await);
     }
     let key = Key::new(key)?;
-    let expect = call.query::<DeleteQuery>()?.expect.map(Version);
+    let expect = call.query::<EntryDeleteQuery>()?.expect.map(Version);
     let delete = DeleteEntry { key: key.clone(), expect, fence: None };
     let receipt = call.commit(vec![Op::Delete(delete)]).await?;
     ok_response(&DeletedEntry { key, version: version_in(&receipt), seq: receipt.seq })

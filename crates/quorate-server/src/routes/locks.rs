@@ -2,12 +2,12 @@
 
 use axum::extract::Path;
 use quorate_api::lock::{AcquiredLocks, FencingToken, Lock, LockRenewal, LockRequest, RenewedLock};
-use quorate_api::page::invalid_cursor;
+use quorate_api::page::{CursorQuery, invalid_cursor};
 use quorate_api::result::ChangeReceipt;
 use quorate_core::{FenceRef, ItemRange, Lock as CoreLock, LockName, Op, RenewLocks};
 
 use super::inbox::check_wait;
-use super::{CursorQuery, check_limit, item_page};
+use super::{check_limit, item_page};
 use crate::api::{Route, get, post, schema};
 use crate::body;
 use crate::call::{ApiResult, Call, ok_response};

@@ -2,17 +2,16 @@
 
 use axum::extract::Path;
 use axum::http::StatusCode;
-use quorate_api::page::Order;
+use quorate_api::page::ListQuery;
 use quorate_api::payload;
 use quorate_api::procedure::{
-    NewProcedure, Procedure as ShownProcedure, ProcedurePayloads, ProcedureStep, ProcedureWithState,
+    NewProcedure, Procedure as ShownProcedure, ProcedureListQuery, ProcedurePayloads, ProcedureStep,
+    ProcedureWithState,
 };
+use quorate_api::state::AsOfQuery;
 use quorate_core::{Code, Op, OpResult, Procedure, ProcedureId, ProcedureStatus, Refused, Seq};
 use quorate_engine::{Error, ProcedureView};
-use schemars::JsonSchema;
-use serde::Deserialize;
 
-use super::{AsOfQuery, ListQuery};
 use crate::api::{Route, get, post, schema};
 use crate::call::{ApiResult, Call, json_response};
 use crate::{body, bulk};
@@ -24,7 +23,7 @@ pub(crate) fn routes() -> Vec<Route> {
             .returns::<ProcedureWithState>(201, "The procedure is running; its driver takes the first step.")
             .handled_by(start),
         get("/v1/procedures", "procedures.list", "List procedures without their states, newest first.")
-            .query_parameters::<Filter>()
+            .query_parameters::<ProcedureListQuery>()
             .returns_page::<ShownProcedure>("procedures")
             .handled_in_bulk_by(list),
         get(
@@ -110,21 +109,8 @@ async fn respond(call: &Call, status: StatusCode, procedure: Procedure) -> ApiRe
     json_response(status, &ProcedureWithState { procedure: (&procedure).into(), more })
 }
 
-#[derive(Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields)]
-struct Filter {
-    #[schemars(with = "Option<schema::ProcedureStatusName>")]
-    status: Option<String>,
-    #[schemars(with = "Option<schema::Order>")]
-    order: Option<Order>,
-    #[schemars(with = "Option<schema::Limit>")]
-    limit: Option<usize>,
-    #[schemars(with = "Option<schema::Cursor>")]
-    cursor: Option<String>,
-}
-
 pub(crate) async fn list(call: Call) -> ApiResult {
-    let filter: Filter = call.query()?;
+    let filter: ProcedureListQuery = call.query()?;
     let status = filter.status.map(|word| status_of(&word)).transpose()?;
     let listing = ListQuery { order: filter.order, limit: filter.limit, cursor: filter.cursor };
     let matches = |one: &Procedure| status.is_none_or(|status| status == one.status);

@@ -5,13 +5,13 @@ use std::time::Duration;
 
 use axum::extract::Path;
 use quorate_api::message::Message;
+use quorate_api::page::ListQuery;
 use quorate_api::request::{NewRequest, Request as ShownRequest};
 use quorate_api::result::ChangeReceipt;
 use quorate_api::why::Explanation as ShownWhy;
 use quorate_core::{ApprovalId, ClientId, Durability, MessageId, Op, Refused, Request, SendRequest, Why};
 use quorate_engine::{Error, StoredItem as _, flag_has_no_answer, views};
 
-use super::ListQuery;
 use super::approvals;
 use super::messages::{message_not_found, visible};
 use crate::api::{Route, get, post, schema};

@@ -2,6 +2,7 @@
 
 use axum::extract::Path;
 use axum::http::StatusCode;
+use quorate_api::page::ListQuery;
 use quorate_api::result::ChangeReceipt;
 use quorate_api::rollback::{
     ConsistencyReport, CreatedSnapshot, NewSnapshot, Rollback, RollbackResult, Snapshot,
@@ -10,7 +11,6 @@ use quorate_core::{MakeSnapshot, Op, OpResult, Snapshot as CoreSnapshot, Snapsho
 
 use quorate_engine::views;
 
-use super::ListQuery;
 use crate::api::{Route, delete, get, post, schema};
 use crate::body;
 use crate::call::{ApiResult, Call, json_response, ok_response};

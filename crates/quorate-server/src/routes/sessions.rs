@@ -2,18 +2,18 @@
 
 use axum::extract::Path;
 use axum::http::StatusCode;
+use quorate_api::page::ListQuery;
 use quorate_api::payload;
 use quorate_api::session::{
     AddedToSession, NewSession, Session, SessionAction, SessionAddition, SessionChange, SessionTask,
-    SessionWithTask, TimelineEntry,
+    SessionWithTask, Timeline, TimelineEntry, TimelineQuery,
 };
+use quorate_api::state::AsOfQuery;
 use quorate_core::{Code, Op, OpResult, Refused, Seq, Session as CoreSession, SessionId, TimelineKind};
 use quorate_engine::{SessionEvent, TimelineEntry as Line, TimelinePage as MessageSpan, views};
-use schemars::JsonSchema;
-use serde::{Deserialize, Serialize};
 
 use super::messages::visible;
-use super::{AsOfQuery, ListQuery, check_limit, numeric_cursor};
+use super::{check_limit, numeric_cursor};
 use crate::api::{Operation, Route, get, post, schema};
 use crate::call::{ApiResult, Call, json_response, ok_response};
 use crate::{body, bulk};
@@ -151,21 +151,6 @@ pub(crate) async fn add(Path(id): Path<String>, call: Call) -> ApiResult {
     json_response(StatusCode::CREATED, &AddedToSession { n, seq: receipt.seq })
 }
 
-/// Filter and page of a timeline.
-#[derive(Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields)]
-struct TimelineQuery {
-    /// Only lines of this kind.
-    #[schemars(extend("enum" = ["message", "changed", "decision", "artifact", "finding", "blocker", "note", null]))]
-    kind: Option<String>,
-    /// Newest first instead of oldest first.
-    newest: Option<bool>,
-    #[schemars(with = "Option<schema::Limit>")]
-    limit: Option<usize>,
-    #[schemars(with = "Option<schema::Cursor>")]
-    cursor: Option<String>,
-}
-
 fn kind_of(word: &str) -> Result<TimelineKind, Refused> {
     let known = TimelineKind::ALL.into_iter().find(|kind| kind.as_str() == word);
     known.ok_or_else(|| {
@@ -187,7 +172,7 @@ pub(crate) async fn timeline(Path(id): Path<String>, call: Call) -> ApiResult {
     let (lines, rest) = call.space.timeline(&id, kind, span, limit).await?;
     let lines = visible_lines(&call, &id, lines).await?;
     // A record may have several lines; the cursor is a position between records, so no line is skipped.
-    ok_response(&TimelineOut {
+    ok_response(&Timeline {
         timeline: lines.iter().map(views::timeline_entry).collect(),
         cursor: rest.map(|seq| seq.0.to_string()),
     })
@@ -216,10 +201,4 @@ async fn visible_lines(
         }
     }
     Ok(visible_lines)
-}
-
-#[derive(Serialize)]
-struct TimelineOut {
-    timeline: Vec<TimelineEntry>,
-    cursor: Option<String>,
 }

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use quorate_api::approval::Approval;
 use quorate_api::lock::Lock;
-use quorate_api::state::{State as StateJson, StateList};
+use quorate_api::state::{State as StateJson, StateList, StateQuery};
 use quorate_api::stats::task_counts;
 use quorate_api::task::Task;
 use quorate_core::{
@@ -13,10 +13,8 @@ use quorate_core::{
     TaskCounts, Timestamp,
 };
 use quorate_engine::{Error, Yielder};
-use schemars::JsonSchema;
-use serde::Deserialize;
 
-use crate::api::{Route, get, schema};
+use crate::api::{Route, get};
 use crate::call::{ApiResult, Call, ok_response};
 use crate::wire::visibility;
 
@@ -41,16 +39,6 @@ pub(crate) fn routes() -> Vec<Route> {
         .returns::<StateJson>(200, "At most 1,000 items per list; `more` names the truncated lists.")
         .handled_in_bulk_by(state),
     ]
-}
-
-#[derive(Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields)]
-struct StateQuery {
-    /// Sequence number of a record, or a time; the newest record by default.
-    at: Option<String>,
-    /// Read the state at this time.
-    #[schemars(with = "Option<schema::Time>")]
-    time: Option<String>,
 }
 
 /// State as of a record.

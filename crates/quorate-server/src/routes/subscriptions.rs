@@ -1,13 +1,13 @@
 //! Subscriptions of agents to topics.
 
 use axum::extract::Path;
-use quorate_api::page::invalid_cursor;
+use quorate_api::page::{CursorQuery, invalid_cursor};
 use quorate_api::subscription::{
     AgentSubscription, EndedSubscription, Subscription, SubscriptionHistory, TopicPattern,
 };
 use quorate_core::{AgentId, Op, Pattern, Subscribe};
 
-use super::{CursorQuery, check_limit};
+use super::check_limit;
 use crate::api::{Route, delete, get, put, schema};
 use crate::body;
 use crate::call::{ApiResult, Call, ok_response, page_response};

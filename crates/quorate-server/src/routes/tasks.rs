@@ -3,19 +3,17 @@
 use axum::extract::Path;
 use axum::http::StatusCode;
 use quorate_api::claim::{CreatedTasks, TaskClaim as NewClaim};
-use quorate_api::page::Order;
+use quorate_api::page::ListQuery;
 use quorate_api::result::TaskRef;
 use quorate_api::task::{
-    self, HeldTask, NewTask, Task, TaskCancellation, TaskCompletion, TaskFailure, TaskGraph, TaskHeartbeat,
-    TaskRelease, TaskWithPayloads,
+    self, HeldTask, NewTasks, Task, TaskCancellation, TaskCompletion, TaskFailure, TaskGetQuery,
+    TaskHeartbeat, TaskListQuery, TaskRelease, TaskWithPayloads,
 };
 use quorate_core::{AgentId, Code, ItemKind, Op, Seq, TaskId};
 use quorate_engine::{TaskClaimQuery, TaskFilter, views};
-use schemars::JsonSchema;
-use serde::Deserialize;
 
 use super::inbox::check_wait;
-use super::{ListQuery, at_with_wait, item_page};
+use super::{at_with_wait, item_page, page_query};
 use crate::api::{Route, get, post, schema};
 use crate::call::{ApiResult, Call, NamedList, json_response, ok_response};
 use crate::{body, bulk};
@@ -26,11 +24,11 @@ pub(crate) fn routes() -> Vec<Route> {
     };
     vec![
         post("/v1/tasks", "tasks.create", "Create a task, or a graph of tasks atomically.")
-            .request_body::<Tasks<'_>>()
+            .request_body::<NewTasks<'_>>()
             .returns::<CreatedTasks>(201, "The tasks were created.")
             .handled_by(create),
         get("/v1/tasks", "tasks.list", "List tasks, newest first.")
-            .query_parameters::<Filter>()
+            .query_parameters::<TaskListQuery>()
             .returns_page::<Task>("tasks")
             .handled_in_bulk_by(list),
         post("/v1/tasks/claim", "tasks.claim", "Claim tasks under a lease. Set `waitMs` to wait for one.")
@@ -43,7 +41,7 @@ pub(crate) fn routes() -> Vec<Route> {
             "Get a task with its payloads, optionally as of a past record. Set `waitMs` to wait for its end.",
         )
         .path_parameter::<schema::Id>("id")
-        .query_parameters::<GetQuery>()
+        .query_parameters::<TaskGetQuery>()
         .returns::<TaskWithPayloads>(200, "The task.")
         .handled_by(show),
         change(
@@ -66,16 +64,6 @@ pub(crate) fn routes() -> Vec<Route> {
             .request_body::<TaskCancellation>()
             .handled_by(cancel),
     ]
-}
-
-/// One task, a list of tasks, or a graph with the field `tasks`.
-#[derive(JsonSchema)]
-#[schemars(untagged, rename = "NewTasks")]
-#[allow(dead_code)]
-enum Tasks<'a> {
-    One(Box<NewTask<'a>>),
-    Graph(TaskGraph<'a>),
-    List(Vec<NewTask<'a>>),
 }
 
 /// Creates one task or a graph of tasks atomically.
@@ -159,23 +147,8 @@ async fn change(id: TaskId, call: &Call, op: Op) -> ApiResult {
     }
 }
 
-/// As-of position, or a wait.
-#[derive(Deserialize, JsonSchema)]
-#[serde(rename_all = "camelCase", deny_unknown_fields)]
-struct GetQuery {
-    /// Sequence number of a record, or a time: read the state after it. Current state by default.
-    at: Option<String>,
-    /// Read the state at this time.
-    #[schemars(with = "Option<schema::Time>")]
-    time: Option<String>,
-    /// How long to wait for the end of the task; then the current state is returned. An agent counts as waiting for
-    /// deadlock detection meanwhile.
-    #[schemars(range(max = 60_000))]
-    wait_ms: Option<u64>,
-}
-
 pub(crate) async fn show(Path(id): Path<String>, call: Call) -> ApiResult {
-    let GetQuery { at, time, wait_ms } = call.query()?;
+    let TaskGetQuery { at, time, wait_ms } = call.query()?;
     let (id, wait) = (TaskId::new(id)?, check_wait(call.times(), wait_ms)?);
     let at = call.as_of(at.as_deref(), time.as_deref()).await?;
     if at.is_some() && !wait.is_zero() {
@@ -208,32 +181,16 @@ async fn respond(call: &Call, id: &TaskId, at: Option<Seq>) -> ApiResult {
     ok_response(&views::task_with_payloads(&call.space.published().agents, &view))
 }
 
-#[derive(Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields)]
-struct Filter {
-    #[schemars(with = "Option<schema::TaskStatusName>")]
-    #[serde(alias = "state")]
-    status: Option<String>,
-    r#type: Option<String>,
-    #[schemars(with = "Option<schema::Id>")]
-    agent: Option<String>,
-    #[schemars(with = "Option<schema::Order>")]
-    order: Option<Order>,
-    #[schemars(with = "Option<schema::Limit>")]
-    limit: Option<usize>,
-    #[schemars(with = "Option<schema::Cursor>")]
-    cursor: Option<String>,
-}
-
 pub(crate) async fn list(call: Call) -> ApiResult {
-    let filter: Filter = call.query()?;
+    let filter: TaskListQuery = call.query()?;
     let status = filter.status.as_deref().map(task::parse_task_status);
     let task_filter = TaskFilter {
         status: status.transpose()?,
         task_type: filter.r#type,
         agent: filter.agent.map(AgentId::new).transpose()?,
     };
-    let query = ListQuery { order: filter.order, limit: filter.limit, cursor: filter.cursor }.query()?;
+    let listing = ListQuery { order: filter.order, limit: filter.limit, cursor: filter.cursor };
+    let query = page_query(listing)?;
     let found = call.space.tasks(&task_filter, query.range(ItemKind::Task)?, query.limit).await?;
     let agents = &call.space.published().agents;
     item_page("tasks", &found, |task| Task::new(agents, task))
