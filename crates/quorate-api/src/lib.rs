@@ -13,6 +13,7 @@ pub mod budget;
 pub mod canonical;
 pub mod claim;
 pub mod delivery;
+pub mod dialect;
 pub mod entry;
 pub mod error;
 pub mod event;

@@ -3,9 +3,9 @@
 
 use axum::extract::Path;
 use axum::http::StatusCode;
+use quorate_api::dialect::ContextEntry;
 use quorate_core::{AgentId, Code, Key, Op, PutEntry, Refused, Version};
 use quorate_engine::AsOf;
-use schemars::JsonSchema;
 use serde_json::value::RawValue;
 
 use crate::api::{Route, get, put, schema};
@@ -28,29 +28,6 @@ pub(crate) fn routes() -> Vec<Route> {
             .returns::<ContextEntry>(201, "The entry was created.")
             .handled_at(SERVED, put_entry),
     ]
-}
-
-/// A context entry.
-#[derive(JsonSchema)]
-#[schemars(rename = "ContextEntry")]
-#[allow(dead_code)]
-struct ContextEntry {
-    #[schemars(with = "Option<schema::LongId>")]
-    entry_id: (),
-    #[schemars(with = "Option<String>")]
-    agent_id: (),
-    #[schemars(with = "Option<String>")]
-    entry_type: (),
-    #[schemars(with = "schema::Any")]
-    content: (),
-    #[schemars(with = "Option<schema::Time>")]
-    created_at: (),
-    #[schemars(with = "Option<schema::Time>")]
-    updated_at: (),
-    #[schemars(with = "Option<u64>", range(min = 1))]
-    version: (),
-    #[schemars(with = "Option<Vec<schema::LongId>>")]
-    dependencies: (),
 }
 
 pub(crate) async fn show_entry(Path(key): Path<String>, call: Call) -> ApiResult {

@@ -4,15 +4,15 @@
 use axum::extract::Path;
 use axum::http::{HeaderMap, HeaderValue, StatusCode, header};
 use axum::response::IntoResponse as _;
+use quorate_api::dialect::SharedState;
+use quorate_api::state::AsOfQuery;
 use quorate_core::{
     AddToSession, AgentId, AgentRole, Code, ContributionKind, Generation, Key, Op, OpenSession, PutEntry,
     Refused, Seq, Session, SessionId, TimelineKind, Version,
 };
 use quorate_engine::{AsOf, Entry, SessionEvent, TimelinePage as MessageSpan};
-use schemars::JsonSchema;
 use serde_json::value::RawValue;
 
-use super::AsOfQuery;
 use crate::api::{Route, get, put, schema};
 use crate::call::{ApiResult, Call, ok_response};
 use crate::dialect::merge;
@@ -52,24 +52,6 @@ pub(crate) fn routes() -> Vec<Route> {
             .returns_problem(428, "VERSION_CONFLICT: the body changes or removes a value without `If-Match`.")
             .handled_by(change),
     ]
-}
-
-/// Shared state of a task. Omitted fields keep their value.
-#[derive(JsonSchema)]
-#[serde(rename_all = "camelCase")]
-#[schemars(rename = "SharedState")]
-#[allow(dead_code)]
-struct SharedState {
-    #[schemars(with = "Option<schema::Id>")]
-    task_id: (),
-    /// A number, or a string such as `3a`.
-    #[schemars(with = "schema::Any")]
-    current_phase: Option<()>,
-    /// `objective`, and the lists `keyDecisions`, `artifacts`, `blockers` and `notes`.
-    #[schemars(with = "std::collections::BTreeMap<String, schema::Any>")]
-    shared_context: (),
-    #[schemars(with = "Option<std::collections::BTreeMap<String, schema::Any>>")]
-    agent_states: (),
 }
 
 /// Shared state as of one record.
