@@ -409,3 +409,38 @@ pub struct Deliveries {
 }
 
 deserialize_in_two_passes!(MessageWithDeliveries { message, more });
+
+/// One message or a list of messages.
+#[derive(Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[serde(untagged)]
+#[allow(missing_docs, reason = "the names are self-explanatory")]
+pub enum NewMessages<'a> {
+    One(Box<NewMessage<'a>>),
+    List(#[cfg_attr(feature = "schema", schemars(length(min = 1, max = 256)))] Vec<NewMessage<'a>>),
+}
+
+/// Filter and page of a list of messages.
+#[derive(Clone, Debug, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[serde(deny_unknown_fields)]
+#[allow(missing_docs, reason = "the names are self-explanatory")]
+pub struct MessageListQuery {
+    /// Only messages sent by this agent.
+    #[cfg_attr(feature = "schema", schemars(with = "Option<schema::Id>"))]
+    pub from: Option<String>,
+    /// Only messages delivered to this agent.
+    #[cfg_attr(feature = "schema", schemars(with = "Option<schema::Id>"))]
+    pub to: Option<String>,
+    /// Only messages sent by or delivered to this agent.
+    #[cfg_attr(feature = "schema", schemars(with = "Option<schema::Id>"))]
+    pub agent: Option<String>,
+    pub r#type: Option<MessageType>,
+    #[cfg_attr(feature = "schema", schemars(with = "Option<schema::Id>"))]
+    pub session: Option<String>,
+    #[cfg_attr(feature = "schema", schemars(with = "Option<schema::Limit>"))]
+    pub limit: Option<usize>,
+    /// Cursor of the previous page. A page may be short or empty and still have a cursor.
+    #[cfg_attr(feature = "schema", schemars(with = "Option<schema::Cursor>"))]
+    pub cursor: Option<String>,
+}

@@ -46,6 +46,23 @@ pub struct FlagReceipt {
     pub received: bool,
 }
 
+/// Result of sending a message.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[serde(untagged)]
+#[allow(missing_docs, reason = "the names are self-explanatory")]
+pub enum SendReceipt {
+    Message(SentMessage),
+    Flag(FlagReceipt),
+}
+
+/// Results of sending messages.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+pub struct SendReceipts {
+    /// One receipt per message, in order.
+    pub receipts: Vec<SendReceipt>,
+}
+
 /// Whether no result of a commit is public.
 #[must_use]
 pub fn is_private(receipt: &Receipt) -> bool {

@@ -14,13 +14,13 @@ use quorate_api::agent::{AgentRegistration, Heartbeat as HeartbeatJson, Register
 use quorate_api::claim::CreatedTasks;
 use quorate_api::lock::{AcquiredLocks, LockRequest};
 use quorate_api::message::NewMessage;
+use quorate_api::result::SendReceipts;
 use quorate_api::rollback::Rollback as RollbackJson;
 use quorate_api::subscription::{AgentSubscription, SubscriptionHistory};
 use quorate_core::{
     AcquireLocks, AgentStatus, Commit, Epoch, GrantedLocks, Health, Heartbeat, History, Message, MessageId,
     Op, Pattern, Payload, Principal, Receipt, RegisterAgent, Rollback, SendRequest, Seq, TaskId,
 };
-use serde::Deserialize;
 
 use super::calls::{GRACE, as_of, ms};
 use super::tasks::TaskPoll;
@@ -29,17 +29,11 @@ use super::{Connection, Seat};
 use crate::http::segment;
 use crate::socket::{Hello, Socket, SocketInbox, not_here};
 use crate::wire;
-use crate::wire::message::SendReceipt;
+use crate::wire::message::sent_ref;
 use crate::wire::task::graph;
 
 /// Maximum duration of one call that waits for a lock. Longer waits are split into several calls.
 const LOCK_WAIT_MAX: Duration = Duration::from_secs(60);
-
-/// Response to sending messages.
-#[derive(Deserialize)]
-struct Receipts {
-    receipts: Vec<SendReceipt>,
-}
 
 impl Link for Connection {
     fn clock(&self) -> Arc<dyn Clock> {
@@ -118,16 +112,13 @@ impl Link for Connection {
             let body = wire::write(&NewMessage::new(&message)?)?;
             if let Some(socket) = seat.socket() {
                 let response = socket.ask("send", &body, false).await?;
-                return wire::read::<SendReceipt>(&response)?.read();
+                return sent_ref(&wire::read(&response)?);
             }
             let response = as_of(seat.http.post("/v1/messages"), who.epoch).json(body).send().await?;
-            let sent: Receipts = response.json()?;
-            let first = sent
-                .receipts
-                .into_iter()
-                .next()
-                .ok_or_else(|| wire::strange(&"a sent message without a receipt"))?;
-            first.read()
+            let sent: SendReceipts = response.json()?;
+            let first =
+                sent.receipts.first().ok_or_else(|| wire::strange(&"a sent message without a receipt"))?;
+            sent_ref(first)
         })
     }
 

@@ -7,9 +7,8 @@ use quorate::{Error, ListedMessage, MessagesPage};
 use quorate_api::delivery::Delivery as DeliveryJson;
 use quorate_api::message::Message as MessageJson;
 use quorate_api::page::Page;
-use quorate_api::result::SentMessage;
+use quorate_api::result::SendReceipt;
 use quorate_core::{LeaseRef, Message, MessageId, Timestamp};
-use serde::Deserialize;
 
 use super::strange;
 
@@ -45,23 +44,11 @@ pub(crate) fn listed(page: Page<MessageJson>) -> Result<MessagesPage, Error> {
     Ok(MessagesPage { messages, cursor: page.cursor.map(|before| before.parse()).transpose()? })
 }
 
-/// Receipt of a sent message. The receipt of a conduct flag has no id.
-#[derive(Deserialize)]
-#[serde(untagged)]
-pub(crate) enum SendReceipt {
-    Sent(SentMessage),
-    Flag {
-        #[serde(rename = "received")]
-        _received: bool,
-    },
-}
-
-impl SendReceipt {
-    pub(crate) fn read(self) -> Result<MessageRef, Error> {
-        match self {
-            Self::Sent(sent) => ref_of(&sent.id),
-            Self::Flag { .. } => Ok(MessageRef::Flag),
-        }
+/// Returns the id of a sent message. The receipt of a conduct flag has no id.
+pub(crate) fn sent_ref(receipt: &SendReceipt) -> Result<MessageRef, Error> {
+    match receipt {
+        SendReceipt::Message(sent) => ref_of(&sent.id),
+        SendReceipt::Flag(_) => Ok(MessageRef::Flag),
     }
 }
 

@@ -1,25 +1,22 @@
 //! Messages in the formats of the dialects: send and claim. They use the same path to the engine as native messages.
 
-use std::collections::BTreeMap;
-
 use axum::extract::Path;
 use axum::http::{HeaderMap, HeaderValue, StatusCode, header};
 use axum::response::IntoResponse as _;
 use bytes::Bytes;
-use quorate_api::delivery::DeliveryLease;
-use quorate_api::result::is_private;
+use quorate_api::dialect::{DialectDelivery, DialectInboxQuery, DialectMessages};
+use quorate_api::result::{SendReceipt, is_private};
 use quorate_core::{
     AgentId, ClientId, Code, Destination, Durability, Message, MessageId, MessageType, Op, Permission,
     Refused,
 };
 use quorate_engine::{Delivery, MessageRef};
-use schemars::JsonSchema;
-use serde::{Deserialize, Serialize};
+use serde::Serialize;
 use serde_json::json;
 use serde_json::value::{RawValue, to_raw_value};
 
 use super::inbox::check_wait;
-use super::messages::{SendReceipt, ephemeral_receipt};
+use super::messages::ephemeral_receipt;
 use crate::api::{Route, get, post, schema};
 use crate::body;
 use crate::call::{ApiResult, Call, NamedList, ok_response};
@@ -34,8 +31,8 @@ pub(crate) fn routes() -> Vec<Route> {
             "dialects.send",
             "Send a message in a dialect, or a list of messages in one commit.",
         )
-        .path_parameter::<DialectWord>("name")
-        .request_body::<Messages>()
+        .path_parameter::<schema::DialectName>("name")
+        .request_body::<DialectMessages>()
         .also_accepts(YAML)
         .returns_list::<SendReceipt>("receipts")
         .returns_media(200, "The same as YAML.", YAML)
@@ -46,36 +43,15 @@ pub(crate) fn routes() -> Vec<Route> {
             "Claim deliveries under a lease and return their messages in a dialect.",
         )
         .requires(Permission::Work)
-        .path_parameter::<DialectWord>("name")
-        .query_parameters::<InboxIn>()
-        .returns_list::<HeldOut>("deliveries")
+        .path_parameter::<schema::DialectName>("name")
+        .query_parameters::<DialectInboxQuery>()
+        .returns_list::<DialectDelivery>("deliveries")
         .returns_media(200, "The same as YAML.", YAML)
         .handled_by(inbox),
     ]
 }
 
 const YAML: &str = "application/yaml";
-
-/// Name of a dialect.
-#[derive(JsonSchema)]
-#[schemars(inline)]
-#[serde(rename_all = "lowercase")]
-#[allow(dead_code)]
-enum DialectWord {
-    Deliberation,
-    Orchestrator,
-    Coscientist,
-    Native,
-}
-
-/// One message in the format of the dialect, or a list of messages. The dialects guide describes each format.
-#[derive(JsonSchema)]
-#[schemars(untagged, rename = "DialectMessages")]
-#[allow(dead_code)]
-enum Messages {
-    One(BTreeMap<String, schema::Any>),
-    List(#[schemars(length(min = 1, max = 256))] Vec<BTreeMap<String, schema::Any>>),
-}
 
 /// Sends one message, or a list in one commit.
 pub(crate) async fn send(Path(name): Path<String>, headers: HeaderMap, call: Call) -> ApiResult {
@@ -236,29 +212,11 @@ fn is_pool_member(call: &Call, agent: &AgentId, to: &Destination) -> bool {
     agents.number(agent).is_some_and(|number| agents.capable(capability.as_str()).contains(&number))
 }
 
-/// Parameters of a claim.
-#[derive(Deserialize, JsonSchema)]
-#[serde(rename_all = "camelCase", deny_unknown_fields)]
-struct InboxIn {
-    /// Agent to claim for. Only operators may name one.
-    #[schemars(with = "Option<schema::Id>")]
-    agent: Option<String>,
-    /// Maximum number of deliveries; 1 by default.
-    #[schemars(range(min = 1, max = 256))]
-    max: Option<u32>,
-    /// How long to wait if there are none.
-    #[schemars(range(max = 60_000))]
-    wait_ms: Option<u64>,
-    /// Lease duration; 30 s by default.
-    #[schemars(with = "Option<schema::LeaseMs>")]
-    lease_ms: Option<u64>,
-}
-
 /// Claims deliveries and renders their messages in the dialect. They are acked, nacked and extended like any
 /// delivery.
 pub(crate) async fn inbox(Path(name): Path<String>, headers: HeaderMap, call: Call) -> ApiResult {
     let dialect = Dialect::find(&name)?;
-    let query: InboxIn = call.query()?;
+    let query: DialectInboxQuery = call.query()?;
     let agent = call.acting_agent(query.agent.map(AgentId::new).transpose()?)?;
     let times = call.times();
     let wait = check_wait(times, query.wait_ms)?;
@@ -270,8 +228,8 @@ pub(crate) async fn inbox(Path(name): Path<String>, headers: HeaderMap, call: Ca
         .for_each(|delivery| call.app.telemetry().trace_cache.insert(call.space.number(), delivery));
     let now = call.app.engine().clock().now().wall;
     let items = deliveries.iter().map(|delivery| {
-        let held = quorate_engine::views::delivery_lease(delivery, now);
-        Ok(HeldOut { held, message: render(dialect, delivery)? })
+        let lease = quorate_engine::views::delivery_lease(delivery, now);
+        Ok(DialectDelivery { lease, message: render(dialect, delivery)? })
     });
     let items = items.collect::<Result<Vec<_>, FieldError>>();
     let items = items.map_err(|error| {
@@ -281,17 +239,6 @@ pub(crate) async fn inbox(Path(name): Path<String>, headers: HeaderMap, call: Ca
     let mut answer = respond(dialect, &headers, &NamedList { name: "deliveries", items })?;
     answer.headers_mut().insert(header::CACHE_CONTROL, HeaderValue::from_static("no-store"));
     Ok(answer)
-}
-
-/// A leased delivery with its message in the dialect.
-#[derive(Serialize, JsonSchema)]
-#[schemars(rename = "DialectDelivery")]
-struct HeldOut {
-    #[serde(flatten)]
-    held: DeliveryLease,
-    /// Message in the format of the dialect.
-    #[schemars(with = "schema::Any")]
-    message: Box<RawValue>,
 }
 
 fn render(dialect: Dialect, delivery: &Delivery) -> Result<Box<RawValue>, FieldError> {

@@ -1,15 +1,12 @@
 //! Messages: send, list, get.
 
 use axum::extract::Path;
-use quorate_api::message::{Message, MessageWithDeliveries, NewMessage};
-use quorate_api::result::{FlagReceipt, SentMessage, is_private};
+use quorate_api::message::{Message, MessageListQuery, MessageWithDeliveries, NewMessage, NewMessages};
+use quorate_api::result::{SendReceipt, is_private};
 use quorate_core::{
-    AgentId, ClientId, Code, Durability, Message as CoreMessage, MessageId, MessageType, Op, Refused,
-    SessionId,
+    AgentId, ClientId, Code, Durability, Message as CoreMessage, MessageId, Op, Refused, SessionId,
 };
 use quorate_engine::{MessageCursor, MessageFilter, MessageRef, MessageView, views};
-use schemars::JsonSchema;
-use serde::Deserialize;
 use serde_json::{Value, json};
 
 use super::check_limit;
@@ -22,7 +19,7 @@ use crate::observe;
 pub(crate) fn routes() -> Vec<Route> {
     vec![
         post("/v1/messages", "messages.send", "Send a message, or a list of messages in one commit.")
-            .request_body::<Messages<'_>>()
+            .request_body::<NewMessages<'_>>()
             .returns_list::<SendReceipt>("receipts")
             .handled_by(send),
         get(
@@ -30,7 +27,7 @@ pub(crate) fn routes() -> Vec<Route> {
             "messages.list",
             "List messages, newest first. Agents see only those they sent or received.",
         )
-        .query_parameters::<Filter>()
+        .query_parameters::<MessageListQuery>()
         .returns_page::<Message>("messages")
         .handled_in_bulk_by(list),
         get("/v1/messages/{id}", "messages.get", "Get a message and the state of its deliveries.")
@@ -41,24 +38,6 @@ pub(crate) fn routes() -> Vec<Route> {
             )
             .handled_by(show),
     ]
-}
-
-/// One message or a list of messages.
-#[derive(JsonSchema)]
-#[schemars(untagged, rename = "NewMessages")]
-#[allow(dead_code)]
-enum Messages<'a> {
-    One(Box<NewMessage<'a>>),
-    List(#[schemars(length(min = 1, max = 256))] Vec<NewMessage<'a>>),
-}
-
-/// Result of sending a message.
-#[derive(JsonSchema)]
-#[schemars(untagged)]
-#[allow(dead_code)]
-pub(super) enum SendReceipt {
-    Message(SentMessage),
-    Flag(FlagReceipt),
 }
 
 /// Sends one message, or a list in one commit.
@@ -100,30 +79,8 @@ pub(super) fn ephemeral_receipt(id: MessageRef) -> Value {
     }
 }
 
-#[derive(Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields)]
-struct Filter {
-    /// Only messages sent by this agent.
-    #[schemars(with = "Option<schema::Id>")]
-    from: Option<String>,
-    /// Only messages delivered to this agent.
-    #[schemars(with = "Option<schema::Id>")]
-    to: Option<String>,
-    /// Only messages sent by or delivered to this agent.
-    #[schemars(with = "Option<schema::Id>")]
-    agent: Option<String>,
-    r#type: Option<MessageType>,
-    #[schemars(with = "Option<schema::Id>")]
-    session: Option<String>,
-    #[schemars(with = "Option<schema::Limit>")]
-    limit: Option<usize>,
-    /// Cursor of the previous page. A page may be short or empty and still have a cursor.
-    #[schemars(with = "Option<schema::Cursor>")]
-    cursor: Option<String>,
-}
-
 pub(crate) async fn list(call: Call) -> ApiResult {
-    let query: Filter = call.query()?;
+    let query: MessageListQuery = call.query()?;
     let named = |id: Option<String>| id.map(AgentId::new).transpose();
     let agent = named(query.agent)?;
     let of = match (call.calling_agent(), agent) {
