@@ -19,6 +19,7 @@ pub mod error;
 pub mod event;
 pub mod id_resolver;
 pub mod inbox;
+pub mod info;
 pub mod json;
 pub mod lock;
 pub mod message;

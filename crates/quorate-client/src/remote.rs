@@ -14,9 +14,9 @@ use std::time::Duration;
 
 use quorate::link::Who;
 use quorate::{Clock, Entropy, Error, Hub};
+use quorate_api::info::Info;
 use quorate_api::token::{CreatedToken, NewToken};
 use quorate_core::{AgentId, Principal, TokenId, TokenName};
-use serde::Deserialize;
 
 use crate::http::{Http, Options};
 use crate::patience::Patience;
@@ -68,21 +68,11 @@ pub async fn connect_with(url: &str, token: &str, settings: Settings) -> Result<
     let space = settings.http.space.clone();
     let http = Http::new(url, token, settings.http)?;
     // Fail early on a wrong URL or token.
-    let info: InfoIn = http.get("/v1/info").send().await?.json()?;
+    let info: Info = http.get("/v1/info").send().await?.json()?;
     let own = Arc::new(Seat { http, token: token.trim().to_owned(), socket: Mutex::default() });
     let is_admin = info.you.role == "admin";
     let (seats, minted) = (Mutex::default(), Mutex::default());
     Ok(Hub::over(Arc::new(Connection { own, is_admin, seats, minted, patience, space })))
-}
-
-#[derive(Deserialize)]
-struct InfoIn {
-    you: YouIn,
-}
-
-#[derive(Deserialize)]
-struct YouIn {
-    role: String,
 }
 
 /// A remote hub.

@@ -4,16 +4,14 @@ use axum::extract::State;
 use axum::http::StatusCode;
 use axum::response::IntoResponse as _;
 use futures_util::FutureExt as _;
+use quorate_api::info::{Caller, HubLimits, Info, VerificationProgress};
 use quorate_api::stats::{QueueDepth, Stats, task_counts};
 use quorate_core::{Code, Permission, Refused, limits};
-use schemars::JsonSchema;
-use serde::Serialize;
 
-use crate::api::{Route, get, schema, serve_openapi};
+use crate::api::{Route, get, serve_openapi};
 use crate::app::App;
 use crate::body::{BODY_BYTES_MAX, DEPTH_MAX};
 use crate::call::{ApiResult, Call, ok_response};
-use crate::wire::time;
 
 pub(crate) fn routes() -> Vec<Route> {
     vec![
@@ -35,7 +33,7 @@ pub(crate) fn routes() -> Vec<Route> {
             .returns::<serde_json::Map<String, serde_json::Value>>(200, "The OpenAPI 3.1 document.")
             .handled_by(serve_openapi),
         get("/v1/info", "hub.info", "Get the version and limits of the hub, and the identity of the caller.")
-            .returns::<InfoOut>(200, "The hub.")
+            .returns::<Info>(200, "The hub.")
             .handled_by(info),
         get("/v1/admin/stats", "hub.stats", "Get statistics of the space.")
             .requires(Permission::Operate)
@@ -60,65 +58,10 @@ pub(crate) async fn ready(State(app): State<App>) -> ApiResult {
     Err(Refused::new(Code::Unavailable, why).hint("retry later, or use another hub").into())
 }
 
-#[derive(Serialize, JsonSchema)]
-#[schemars(rename = "Info")]
-struct InfoOut {
-    name: &'static str,
-    version: &'static str,
-    you: YouOut,
-    limits: LimitsOut,
-    /// Sequence number of the newest record of the space.
-    seq: u64,
-    /// Current time of the hub.
-    #[schemars(with = "schema::Time")]
-    time: String,
-    /// Progress of the background verification of the log since the hub was started.
-    audit: Option<AuditedOut>,
-}
-
-/// Progress of the background verification.
-#[derive(Serialize, JsonSchema)]
-#[serde(rename_all = "camelCase")]
-#[schemars(rename = "AuditProgress")]
-struct AuditedOut {
-    /// Sequence number of the last verified record; all earlier ones are verified as well.
-    verified_to: u64,
-    #[schemars(with = "schema::Time")]
-    verified_at: String,
-}
-
-#[derive(Serialize, JsonSchema)]
-#[schemars(rename = "Caller")]
-struct YouOut {
-    /// Principal as recorded in the log.
-    principal: String,
-    role: &'static str,
-}
-
-#[derive(Serialize, JsonSchema)]
-#[serde(rename_all = "camelCase")]
-#[schemars(rename = "Limits")]
-struct LimitsOut {
-    request_bytes: usize,
-    json_depth: usize,
-    /// Per message or entry.
-    payload_bytes: usize,
-    /// Per commit.
-    operations: usize,
-    /// Created by one commit.
-    deliveries: usize,
-    /// Leased by one agent.
-    in_flight: usize,
-    /// Open deliveries of one agent.
-    inbox: usize,
-    /// Maximum hop count of a message.
-    hops: u16,
-}
-
 /// Returns the version and limits of the hub.
 pub(crate) async fn info(call: Call) -> ApiResult {
-    let you = YouOut { principal: call.principal.to_text(), role: call.bearer.role() };
-    let limits = LimitsOut {
+    let you = Caller { principal: call.principal.to_text(), role: call.bearer.role().into() };
+    let limits = HubLimits {
         request_bytes: BODY_BYTES_MAX,
         json_depth: DEPTH_MAX,
         payload_bytes: limits::PAYLOAD_BYTES_MAX,
@@ -132,14 +75,14 @@ pub(crate) async fn info(call: Call) -> ApiResult {
         .app
         .engine()
         .audit_progress(call.space.number())
-        .map(|audited| AuditedOut { verified_to: audited.seq.0, verified_at: time::format(audited.at) });
-    ok_response(&InfoOut {
-        name: "quorate",
-        version: env!("CARGO_PKG_VERSION"),
+        .map(|audited| VerificationProgress { verified_to: audited.seq.0, verified_at: audited.at });
+    ok_response(&Info {
+        name: "quorate".into(),
+        version: env!("CARGO_PKG_VERSION").into(),
         you,
         limits,
         seq: call.space.published().head.seq.0,
-        time: time::format(call.app.engine().clock().now().wall),
+        time: call.app.engine().clock().now().wall,
         audit,
     })
 }

@@ -27,6 +27,11 @@ const PATHS: &[&str] = &[
     "/v1/messages/msg_0-999-0",
 ];
 
+/// Response that lets the client connect.
+const INFO: &str = r#"{"name":"quorate","version":"0.0.0","you":{"principal":"admin:test","role":"admin"},
+    "limits":{"requestBytes":0,"jsonDepth":0,"payloadBytes":0,"operations":0,"deliveries":0,"inFlight":0,"inbox":0,
+    "hops":0},"seq":1,"time":"2026-01-01T00:00:00.000Z","audit":null}"#;
+
 /// Status and body of the next response.
 type NextResponse = Arc<Mutex<(u16, Vec<u8>)>>;
 
@@ -40,7 +45,7 @@ fn serve(mut stream: TcpStream, next: &NextResponse) -> std::io::Result<()> {
             head.push(byte[0]);
         }
         let (status, body) = match head.starts_with(b"GET /v1/info") {
-            true => (200, br#"{"you":{"role":"admin","name":"test"}}"#.to_vec()),
+            true => (200, INFO.as_bytes().to_vec()),
             false => next.lock().unwrap().clone(),
         };
         let head = format!(
