@@ -37,6 +37,12 @@ impl RawJson {
     }
 }
 
+impl From<Box<RawValue>> for RawJson {
+    fn from(raw: Box<RawValue>) -> Self {
+        Self(String::from(Box::<str>::from(raw)).into())
+    }
+}
+
 impl Serialize for RawJson {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         // serde_json recognizes a `RawValue` by a struct of this name with one field of this name.
@@ -50,8 +56,7 @@ impl Serialize for RawJson {
 
 impl<'de> Deserialize<'de> for RawJson {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        let raw = Box::<RawValue>::deserialize(deserializer)?;
-        Ok(Self(String::from(Box::<str>::from(raw)).into()))
+        Box::<RawValue>::deserialize(deserializer).map(Self::from)
     }
 }
 

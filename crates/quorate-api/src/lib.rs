@@ -17,6 +17,7 @@ pub mod dialect;
 pub mod entry;
 pub mod error;
 pub mod event;
+pub mod flag;
 pub mod id_resolver;
 pub mod inbox;
 pub mod info;

@@ -4,6 +4,8 @@
 //! the server.
 
 use bytes::Bytes;
+use quorate_api::flag::{Flag, FlagResolution, FlagState};
+use quorate_api::wellformed;
 use quorate_core::hex;
 use quorate_core::limits::{FLAG_BYTES_MAX, REASON_CHARS_MAX};
 use quorate_core::{
@@ -16,61 +18,17 @@ use sha2::{Digest as _, Sha256};
 
 use crate::error::Error;
 use crate::space::Space;
-use quorate_api::wellformed;
 
-/// State of a flag. The names are the types of its entry, so that a list can be filtered by state.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum FlagState {
-    /// Not resolved yet.
-    Open,
-    /// Resolved by a moderator.
-    Resolved,
-}
-
-impl FlagState {
-    /// Returns the name used in JSON.
-    #[must_use]
-    pub fn as_str(self) -> &'static str {
-        match self {
-            Self::Open => "open",
-            Self::Resolved => "resolved",
-        }
-    }
-}
-
-/// Resolution of a flag.
-#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+/// Stored resolution of a flag.
+#[derive(Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
-pub struct Resolution {
+struct StoredResolution {
     /// Moderator, as `moderator:NAME`.
-    pub by: String,
+    by: String,
     /// Time of the resolution, in milliseconds since the Unix epoch.
-    pub at_ms: u64,
+    at_ms: u64,
     /// Note of the moderator; may be empty.
-    pub note: String,
-}
-
-/// A conduct flag.
-#[derive(Clone, Debug)]
-pub struct Flag {
-    /// Unique identifier.
-    pub id: String,
-    /// Principal that raised it, as `agent:ID`, `operator:NAME` and so on.
-    pub raised_by: String,
-    /// Time at which it was raised.
-    pub raised_at: Timestamp,
-    /// Content: a JSON object, byte for byte as it was sent; `None` if it was erased.
-    pub about: Option<Box<RawValue>>,
-    /// Resolution, if it was resolved.
-    pub resolution: Option<Resolution>,
-}
-
-impl Flag {
-    /// Returns the state of the flag.
-    #[must_use]
-    pub fn state(&self) -> FlagState {
-        if self.resolution.is_some() { FlagState::Resolved } else { FlagState::Open }
-    }
+    note: String,
 }
 
 /// Stored content of a flag.
@@ -80,7 +38,14 @@ struct Content {
     raised_by: String,
     raised_at_ms: u64,
     flag: Box<RawValue>,
-    resolution: Option<Resolution>,
+    resolution: Option<StoredResolution>,
+}
+
+impl Content {
+    /// Returns the state of the flag. Its name is the type of the entry, so that a list can be filtered by state.
+    fn state(&self) -> FlagState {
+        if self.resolution.is_some() { FlagState::Resolved } else { FlagState::Open }
+    }
 }
 
 /// Caller and idempotency key of a request.
@@ -142,7 +107,8 @@ impl Flags {
             .hint("a resolution is final; raise another flag to add information")
             .into());
         }
-        content.resolution = Some(Resolution { by: asked.principal.to_text(), at_ms: self.now().0, note });
+        content.resolution =
+            Some(StoredResolution { by: asked.principal.to_text(), at_ms: self.now().0, note });
         let put = self.put(entry.key.clone(), entry.version.head.version, &content)?;
         self.0.commit_private(asked.commit(put)).await?;
         self.flag(id).await
@@ -195,11 +161,10 @@ impl Flags {
     }
 
     fn put(&self, key: Key, expect: Version, content: &Content) -> Result<Vec<Op>, Error> {
-        let state = if content.resolution.is_some() { FlagState::Resolved } else { FlagState::Open };
         let json = serde_json::to_vec(content).map_err(|error| unreadable(&key, &error))?;
         Ok(vec![Op::Put(PutEntry {
             key,
-            entry_type: state.as_str().to_owned(),
+            entry_type: content.state().as_str().to_owned(),
             content: self.0.seal(json),
             content_type: None,
             expect: Some(expect),
@@ -266,14 +231,24 @@ fn read(entry: &Entry) -> Result<Option<Content>, Error> {
 
 fn flag(entry: &Entry) -> Result<Flag, Error> {
     let id = entry.key.to_string();
-    Ok(match read(entry)? {
-        Some(Content { raised_by, raised_at_ms, flag, resolution }) => {
-            Flag { id, raised_by, raised_at: Timestamp(raised_at_ms), about: Some(flag), resolution }
-        }
-        None => {
-            Flag { id, raised_by: String::new(), raised_at: entry.version.at, about: None, resolution: None }
-        }
-    })
+    let Some(content) = read(entry)? else {
+        return Ok(Flag {
+            id,
+            state: FlagState::Open,
+            raised_by: String::new(),
+            raised_at: entry.version.at,
+            flag: None,
+            resolution: None,
+        });
+    };
+    let state = content.state();
+    let Content { raised_by, raised_at_ms, flag, resolution } = content;
+    let resolution = resolution.map(|StoredResolution { by, at_ms, note }| FlagResolution {
+        by,
+        at: Timestamp(at_ms),
+        note,
+    });
+    Ok(Flag { id, state, raised_by, raised_at: Timestamp(raised_at_ms), flag: Some(flag.into()), resolution })
 }
 
 fn erased(id: &str) -> Refused {

@@ -55,7 +55,7 @@ pub use engine::Engine;
 pub use enqueue::PendingCommit;
 pub use error::{Error, RemoteError};
 pub use flag_screening::{flag_has_no_answer, is_flag, is_flag_marker, is_marked as is_marked_private};
-pub use flags::{Flag, FlagRequest, FlagState, Flags, Resolution};
+pub use flags::{FlagRequest, Flags};
 pub use idempotent_wait::CommitBuilder;
 pub use items::{ItemPage, StoredItem};
 pub use mailboxes::{Consumer, Delivery, MessageRef};

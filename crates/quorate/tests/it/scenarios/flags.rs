@@ -17,7 +17,7 @@ async fn raised(stage: &Stage) -> Vec<Value> {
     let space = stage.inside.space().expect("an embedded hub");
     let flags = space.engine().flags(space.number()).expect("it keeps flags");
     let (flags, _) = flags.list(None, None, 100).await.expect("a list");
-    let about = flags.iter().map(|flag| flag.about.as_ref().expect("it was not erased").get());
+    let about = flags.iter().map(|flag| flag.flag.as_ref().expect("it was not erased").as_str());
     about.map(|about| serde_json::from_str(about).expect("JSON")).collect()
 }
 
