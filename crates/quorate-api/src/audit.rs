@@ -4,7 +4,7 @@ use std::borrow::Cow;
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
-use quorate_core::{Head, Record, Seq, Timestamp, hex};
+use quorate_core::{Code, Head, Record, Refused, Seq, Timestamp, hex};
 use serde::{Deserialize, Serialize};
 
 use crate::event::{Effect, record_kind_name};
@@ -85,4 +85,113 @@ impl Checkpoint {
     pub fn new(space: String, head: &Head) -> Self {
         Self { space, seq: head.seq, hash: hex::encode(&head.hash), at: head.at }
     }
+}
+
+/// Format and range of an export.
+#[derive(Clone, Debug, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[serde(deny_unknown_fields)]
+#[allow(missing_docs, reason = "the names are self-explanatory")]
+pub struct AuditExportQuery {
+    #[serde(default)]
+    pub format: ExportFormat,
+    /// Sequence number of the first record; 1 by default.
+    #[cfg_attr(feature = "schema", schemars(range(min = 1)))]
+    pub from: Option<u64>,
+    /// Sequence number of the last record; the newest by default.
+    pub to: Option<u64>,
+    /// Maximum number of records.
+    #[cfg_attr(feature = "schema", schemars(range(min = 1)))]
+    pub limit: Option<u64>,
+}
+
+/// Export format.
+#[derive(Clone, Copy, PartialEq, Eq, Default, Debug, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema), schemars(rename = "Format"))]
+#[serde(rename_all = "lowercase")]
+pub enum ExportFormat {
+    /// Same format as `quorate audit export`; can be verified offline.
+    #[default]
+    Jsonl,
+    /// One line of text per event.
+    Text,
+    /// One object per delivered or failed message, for the analysis of agent decisions.
+    Decisions,
+    /// One object per delivery that ended.
+    Messages,
+}
+
+/// Range of a verification, and a checkpoint to compare with.
+#[derive(Clone, Debug, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[serde(deny_unknown_fields)]
+pub struct AuditVerifyQuery {
+    /// Sequence number of the first record; 1 by default.
+    pub from: Option<u64>,
+    /// Sequence number of a checkpoint stored elsewhere.
+    pub seq: Option<u64>,
+    /// Hash of that checkpoint.
+    pub hash: Option<String>,
+}
+
+impl AuditVerifyQuery {
+    /// Returns the checkpoint. Rejects an incomplete one, which would otherwise pass unchecked.
+    ///
+    /// # Errors
+    /// `INVALID` if only one of `seq` and `hash` is present, or the hash is malformed.
+    pub fn checkpoint(&self) -> Result<Option<(Seq, &str)>, Refused> {
+        let invalid = |what: &str| {
+            let hint = "send seq and hash as returned by GET /v1/audit/checkpoint; the hash has 64 hexadecimal digits";
+            Err(Refused::new(Code::Invalid, what).hint(hint))
+        };
+        match (self.seq, self.hash.as_deref()) {
+            (None, None) => Ok(None),
+            (Some(seq), Some(hash)) => {
+                if hash.len() != 64 || !hash.bytes().all(|byte| byte.is_ascii_hexdigit()) {
+                    return invalid("hash: not a valid record hash");
+                }
+                Ok(Some((Seq(seq), hash)))
+            }
+            (Some(_), None) => invalid("hash is missing: a checkpoint consists of seq and hash"),
+            (None, Some(_)) => invalid("seq is missing: a checkpoint consists of seq and hash"),
+        }
+    }
+}
+
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[serde(rename_all = "camelCase")]
+#[allow(missing_docs, reason = "the names are self-explanatory")]
+pub struct LogVerification {
+    pub ok: bool,
+    pub spaces: Vec<VerifiedRange>,
+    pub first_bad: Option<DamagedRecord>,
+    /// Sequence number to continue from, if the log is longer than one call verifies.
+    pub next: Option<u64>,
+}
+
+/// Verified range.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[allow(missing_docs, reason = "the names are self-explanatory")]
+pub struct VerifiedRange {
+    pub space: String,
+    pub from: u64,
+    pub records: u64,
+    /// Sequence number of the last valid record.
+    pub seq: u64,
+    /// Hash of that record.
+    pub hash: String,
+}
+
+/// First damaged record.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[allow(missing_docs, reason = "the names are self-explanatory")]
+pub struct DamagedRecord {
+    pub space: String,
+    pub seq: u64,
+    /// Kind of damage.
+    #[cfg_attr(feature = "schema", schemars(with = "schema::LogDamageName"))]
+    pub damage: Cow<'static, str>,
 }

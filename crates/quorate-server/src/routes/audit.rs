@@ -8,13 +8,13 @@ use std::collections::VecDeque;
 use axum::http::{StatusCode, header};
 use axum::response::IntoResponse as _;
 use quorate_api::IdResolver;
-use quorate_api::audit::{AuditRecord, Checkpoint};
+use quorate_api::audit::{
+    AuditExportQuery, AuditRecord, AuditVerifyQuery, Checkpoint, ExportFormat, LogVerification,
+};
 use quorate_api::event::Effect;
 use quorate_core::hash_chain::genesis_hash;
 use quorate_core::{Code, Permission, Record, Refused, Seq, SpaceId};
 use quorate_engine::{Error, Space, Yielder};
-use schemars::JsonSchema;
-use serde::Deserialize;
 
 use crate::api::{Route, get};
 use crate::bulk::{ChunkSender, Owner, RECORD_CHUNK_BYTES};
@@ -31,14 +31,14 @@ pub(crate) fn routes() -> Vec<Route> {
     vec![
         get("/v1/audit", "audit.export", "Export the log, as JSON lines or as text.")
             .requires(Permission::Inspect)
-            .query_parameters::<ExportQuery>()
+            .query_parameters::<AuditExportQuery>()
             .returns_stream::<AuditRecord>("One record per line.", JSONL)
             .returns_media(200, "One event per line, as text.", TEXT)
             .handled_in_bulk_by(export),
         get("/v1/audit/verify", "audit.verify", "Verify the hash chain of the log.")
             .requires(Permission::Inspect)
-            .query_parameters::<verify::VerifyQuery>()
-            .returns::<verify::VerificationOut>(200, "The result of the verification.")
+            .query_parameters::<AuditVerifyQuery>()
+            .returns::<LogVerification>(200, "The result of the verification.")
             .handled_in_bulk_by(verify::verify),
         get(
             "/v1/audit/checkpoint",
@@ -51,43 +51,13 @@ pub(crate) fn routes() -> Vec<Route> {
     ]
 }
 
-#[derive(Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields)]
-struct ExportQuery {
-    #[serde(default)]
-    format: Format,
-    /// Sequence number of the first record; 1 by default.
-    #[schemars(range(min = 1))]
-    from: Option<u64>,
-    /// Sequence number of the last record; the newest by default.
-    to: Option<u64>,
-    /// Maximum number of records.
-    #[schemars(range(min = 1))]
-    limit: Option<u64>,
-}
-
 /// JSON lines.
 const JSONL: &str = "application/jsonl";
 /// Plain text.
 const TEXT: &str = "text/plain; charset=utf-8";
 
-/// Export format.
-#[derive(Deserialize, JsonSchema, Clone, Copy, PartialEq, Eq, Default)]
-#[serde(rename_all = "lowercase")]
-enum Format {
-    /// Same format as `quorate audit export`; can be verified offline.
-    #[default]
-    Jsonl,
-    /// One line of text per event.
-    Text,
-    /// One object per delivered or failed message, for the analysis of agent decisions.
-    Decisions,
-    /// One object per delivery that ended.
-    Messages,
-}
-
 pub(crate) async fn export(call: Call) -> ApiResult {
-    let query: ExportQuery = call.query()?;
+    let query: AuditExportQuery = call.query()?;
     let head = call.space.published().head.seq;
     let from = Seq(query.from.unwrap_or(1));
     if from.0 == 0 || query.limit == Some(0) {
@@ -110,7 +80,7 @@ pub(crate) async fn export(call: Call) -> ApiResult {
     };
     call.app.bulk().spawn(&Owner::of_call(&call), export_task.run());
     let kind = match query.format {
-        Format::Text => TEXT,
+        ExportFormat::Text => TEXT,
         _ => JSONL,
     };
     let headers = [(header::CONTENT_TYPE, kind), (header::CACHE_CONTROL, "no-store")];
@@ -146,7 +116,7 @@ struct Export {
     space: Space,
     name: String,
     pass: Credential,
-    format: Format,
+    format: ExportFormat,
     from: Seq,
     to: Seq,
     previous: Option<[u8; 32]>,
@@ -157,7 +127,7 @@ impl Export {
     /// Renders chunk by chunk, as fast as the client reads. A client detects an aborted export by its missing end.
     async fn run(mut self) {
         let (mut reporter, mut pace) = (DeliveryReporter::default(), Yielder::default());
-        let needs_before = matches!(self.format, Format::Decisions | Format::Messages);
+        let needs_before = matches!(self.format, ExportFormat::Decisions | ExportFormat::Messages);
         let mut next = if needs_before { Seq(self.from.0.saturating_sub(BEFORE).max(1)) } else { self.from };
         let mut buffered = VecDeque::new();
         while next <= self.to {
@@ -190,7 +160,7 @@ impl Export {
         let published = self.space.published();
         let is_exported = record.seq >= self.from;
         match self.format {
-            Format::Jsonl => {
+            ExportFormat::Jsonl => {
                 let agents = audit_text::NamesOrNumbers(&published.agents);
                 let names = IdResolver { agents: &agents, generations: &published.generations };
                 let effects = Effect::from_record(record, &names);
@@ -198,9 +168,9 @@ impl Export {
                 out.push_str(&serde_json::to_string(&line).unwrap_or_default());
                 out.push('\n');
             }
-            Format::Text => audit_text::append_text(record, &published, out),
-            Format::Decisions => reporter.decisions(record, &self.space, is_exported, out),
-            Format::Messages => reporter.messages(record, &self.space, is_exported, out),
+            ExportFormat::Text => audit_text::append_text(record, &published, out),
+            ExportFormat::Decisions => reporter.decisions(record, &self.space, is_exported, out),
+            ExportFormat::Messages => reporter.messages(record, &self.space, is_exported, out),
         }
     }
 }

@@ -1,11 +1,10 @@
 //! Verifies the hash chain while the hub runs: each hash must follow from the stored bytes and the previous hash.
 //! Payloads and tables are checked offline by `quorate verify`.
 
+use quorate_api::audit::{AuditVerifyQuery, DamagedRecord, LogVerification, VerifiedRange};
 use quorate_core::hash_chain::{ChainVerifier, LogDamage};
 use quorate_core::{Code, Refused, Seq};
 use quorate_engine::Yielder;
-use schemars::JsonSchema;
-use serde::{Deserialize, Serialize};
 
 use super::{PAGE, previous_hash, space_of};
 use crate::call::{ApiResult, Call, ok_response};
@@ -13,86 +12,8 @@ use crate::call::{ApiResult, Call, ok_response};
 /// Maximum number of records per call; the response states where to continue.
 const RECORDS_PER_CALL_MAX: u64 = 200_000;
 
-#[derive(Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields)]
-pub(super) struct VerifyQuery {
-    /// Sequence number of the first record; 1 by default.
-    from: Option<u64>,
-    /// Sequence number of a checkpoint stored elsewhere.
-    seq: Option<u64>,
-    /// Hash of that checkpoint.
-    hash: Option<String>,
-}
-
-impl VerifyQuery {
-    /// Returns the checkpoint. Rejects an incomplete one, which would otherwise pass unchecked.
-    fn checkpoint(&self) -> Result<Option<(Seq, &str)>, Refused> {
-        let invalid = |what: &str| {
-            let hint = "send seq and hash as returned by GET /v1/audit/checkpoint; the hash has 64 hexadecimal digits";
-            Err(Refused::new(Code::Invalid, what).hint(hint))
-        };
-        match (self.seq, self.hash.as_deref()) {
-            (None, None) => Ok(None),
-            (Some(seq), Some(hash)) => {
-                if hash.len() != 64 || !hash.bytes().all(|byte| byte.is_ascii_hexdigit()) {
-                    return invalid("hash: not a valid record hash");
-                }
-                Ok(Some((Seq(seq), hash)))
-            }
-            (Some(_), None) => invalid("hash is missing: a checkpoint consists of seq and hash"),
-            (None, Some(_)) => invalid("seq is missing: a checkpoint consists of seq and hash"),
-        }
-    }
-}
-
-#[derive(Serialize, JsonSchema)]
-#[serde(rename_all = "camelCase")]
-#[schemars(rename = "LogVerification")]
-pub(super) struct VerificationOut {
-    ok: bool,
-    spaces: Vec<VerifiedOut>,
-    first_bad: Option<DamagedOut>,
-    /// Sequence number to continue from, if the log is longer than one call verifies.
-    next: Option<u64>,
-}
-
-/// Verified range.
-#[derive(Serialize, JsonSchema)]
-#[schemars(rename = "VerifiedRange")]
-struct VerifiedOut {
-    space: String,
-    from: u64,
-    records: u64,
-    /// Sequence number of the last valid record.
-    seq: u64,
-    /// Hash of that record.
-    hash: String,
-}
-
-/// First damaged record.
-#[derive(Serialize, JsonSchema)]
-#[schemars(rename = "DamagedRecord")]
-struct DamagedOut {
-    space: String,
-    seq: u64,
-    #[schemars(with = "Damage")]
-    damage: &'static str,
-}
-
-/// Kind of damage.
-#[derive(JsonSchema)]
-#[schemars(rename_all = "lowercase", inline)]
-#[expect(dead_code, reason = "only its schema is used")]
-enum Damage {
-    Edited,
-    Deleted,
-    Reordered,
-    Truncated,
-    Forked,
-}
-
 pub(super) async fn verify(call: Call) -> ApiResult {
-    let wanted: VerifyQuery = call.query()?;
+    let wanted: AuditVerifyQuery = call.query()?;
     let checkpoint = wanted.checkpoint()?;
     let busy = || {
         Refused::new(Code::Overloaded, "a verification of this log is already running").hint("retry later")
@@ -150,21 +71,21 @@ fn verdict(
     chain: &ChainVerifier,
     (from, to, head): (Seq, Seq, Seq),
     damage: Option<(Seq, LogDamage)>,
-) -> VerificationOut {
-    let verified = VerifiedOut {
+) -> LogVerification {
+    let verified = VerifiedRange {
         space: name.to_owned(),
         from: from.0,
         records: chain.next.0 - from.0,
         seq: chain.next.0 - 1,
         hash: quorate_core::hex::encode(&chain.hash),
     };
-    VerificationOut {
+    LogVerification {
         ok: damage.is_none(),
         spaces: vec![verified],
-        first_bad: damage.map(|(seq, broken)| DamagedOut {
+        first_bad: damage.map(|(seq, broken)| DamagedRecord {
             space: name.to_owned(),
             seq: seq.0,
-            damage: broken.as_str(),
+            damage: broken.as_str().into(),
         }),
         next: (damage.is_none() && to < head).then_some(to.0 + 1),
     }
