@@ -18,6 +18,7 @@ pub mod entry;
 pub mod error;
 pub mod event;
 pub mod flag;
+pub mod guidance;
 pub mod id_resolver;
 pub mod inbox;
 pub mod info;
@@ -41,12 +42,15 @@ pub mod rollback;
 #[cfg(feature = "schema")]
 pub mod schema;
 pub mod session;
+pub mod sign_in;
 pub mod state;
 pub mod stats;
 pub mod strict;
 pub mod subscription;
 pub mod task;
 pub mod token;
+pub mod trace;
+pub mod webhook;
 pub mod wellformed;
 pub mod why;
 

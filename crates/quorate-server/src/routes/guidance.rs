@@ -2,13 +2,13 @@
 //! memory, adds a note to the session, and sends it to its recipients.
 
 use axum::extract::Path;
+use quorate_api::guidance::{Guidance, NewGuidance};
 use quorate_core::{
     AddToSession, ContributionKind, Destination, Key, Message, MessageType, Op, OpResult, Payload, PutEntry,
     Receipt, Session, SessionId,
 };
 use quorate_engine::Error;
-use schemars::JsonSchema;
-use serde::{Deserialize, Serialize};
+use serde::Serialize;
 
 use crate::api::{Route, post, schema};
 use crate::body;
@@ -18,40 +18,15 @@ pub(crate) fn routes() -> Vec<Route> {
     vec![
         post("/v1/sessions/{id}/guidance", "sessions.guide", "Give guidance to the agents of a session.")
             .path_parameter::<schema::Id>("id")
-            .request_body::<GuidanceIn>()
-            .returns::<GuidanceOut>(200, "The guidance is stored and sent to its recipients.")
+            .request_body::<NewGuidance>()
+            .returns::<Guidance>(200, "The guidance is stored and sent to its recipients.")
             .handled_by(guide),
     ]
 }
 
-/// An instruction to agents.
-#[derive(Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields)]
-#[schemars(rename = "NewGuidance")]
-struct GuidanceIn {
-    #[schemars(with = "schema::ReasonText")]
-    text: String,
-    /// Recipients; all participants by default.
-    #[serde(default)]
-    #[schemars(length(max = 256), with = "Vec<schema::Id>")]
-    to: Vec<String>,
-}
-
-/// Result of giving guidance.
-#[derive(Serialize, JsonSchema)]
-#[schemars(rename = "Guidance")]
-struct GuidanceOut {
-    seq: Option<u64>,
-    /// Key of the entry in the shared memory. Its history contains all guidance of the session.
-    key: String,
-    version: Option<u64>,
-    /// Id of the message sent to the recipients; `null` if there are none.
-    message: Option<String>,
-}
-
 /// Stored content.
 #[derive(Serialize)]
-struct Guidance<'a> {
+struct GuidanceContent<'a> {
     guidance: &'a str,
     to: &'a [String],
 }
@@ -59,7 +34,7 @@ struct Guidance<'a> {
 pub(crate) async fn guide(Path(id): Path<String>, call: Call) -> ApiResult {
     let id = SessionId::new(id)?;
     let key = Key::new(format!("sessions/{id}/guidance"))?;
-    let guidance: GuidanceIn = body::parse(&call.body)?;
+    let guidance: NewGuidance = body::parse(&call.body)?;
     let receipt = match call.replayed_receipt().await? {
         Some(receipt) => receipt,
         None => give(&call, &id, &key, guidance).await?,
@@ -72,19 +47,19 @@ pub(crate) async fn guide(Path(id): Path<String>, call: Call) -> ApiResult {
             _ => {}
         }
     }
-    ok_response(&GuidanceOut { seq: receipt.seq.map(|seq| seq.0), key: key.to_string(), version, message })
+    ok_response(&Guidance { seq: receipt.seq.map(|seq| seq.0), key: key.to_string(), version, message })
 }
 
 /// Stores the guidance and sends it to its recipients, by default to the current participants.
-async fn give(call: &Call, id: &SessionId, key: &Key, guidance: GuidanceIn) -> Result<Receipt, Error> {
+async fn give(call: &Call, id: &SessionId, key: &Key, guidance: NewGuidance) -> Result<Receipt, Error> {
     let session: Session = call.space.item(id).await?;
-    let GuidanceIn { text, mut to } = guidance;
+    let NewGuidance { text, mut to } = guidance;
     if to.is_empty() {
         let active = session.participants.iter().filter(|one| one.left_at.is_none());
         let others = active.map(|one| &one.agent).filter(|agent| call.calling_agent() != Some(agent));
         to = others.map(ToString::to_string).collect();
     }
-    let guidance = Guidance { guidance: &text, to: &to };
+    let guidance = GuidanceContent { guidance: &text, to: &to };
     let note = AddToSession {
         session: session.id.clone(),
         kind: ContributionKind::Note,
@@ -114,6 +89,6 @@ async fn give(call: &Call, id: &SessionId, key: &Key, guidance: GuidanceIn) -> R
     call.commit_for_request(ops).await
 }
 
-fn seal(call: &Call, guidance: &Guidance<'_>) -> Payload {
+fn seal(call: &Call, guidance: &GuidanceContent<'_>) -> Payload {
     call.space.seal(serde_json::to_vec(guidance).unwrap_or_default())
 }

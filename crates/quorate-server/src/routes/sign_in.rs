@@ -6,21 +6,19 @@ use std::sync::Arc;
 use axum::Extension;
 use axum::extract::{Request, State};
 use axum::http::StatusCode;
+use quorate_api::sign_in::{SignIn, SignInCode, SignedIn};
 use quorate_core::{
     AccessToken, Bearer, Code, Commit, CreateToken, Op, OpResult, Permission, Principal, Refused, TokenName,
 };
 use quorate_engine::Space;
-use schemars::JsonSchema;
-use serde::{Deserialize, Serialize};
 
-use crate::api::{Route, post, schema};
+use crate::api::{Route, post};
 use crate::app::App;
 use crate::body;
 use crate::call::{ApiResult, Authenticated, Call, json_response};
 use crate::listen::Connection;
 use crate::settings::whole_ms;
 use crate::sign_in_codes::CodeOwner;
-use crate::wire::time;
 
 /// Maximum number of web sessions of one principal; a new one ends the oldest.
 pub(crate) const WEB_SESSIONS_PER_PRINCIPAL_MAX: usize = 32;
@@ -34,7 +32,7 @@ pub(crate) fn routes() -> Vec<Route> {
             "Create a sign-in code for the web UI. It can be used once.",
         )
         .requires(Permission::Inspect)
-        .returns::<CodeOut>(201, "The code.")
+        .returns::<SignInCode>(201, "The code.")
         .handled_by(create_code),
         post(
             "/v1/sign-in",
@@ -42,23 +40,13 @@ pub(crate) fn routes() -> Vec<Route> {
             "Exchange a sign-in code for a temporary access token of the same principal.",
         )
         .public()
-        .request_body::<CodeIn>()
+        .request_body::<SignIn>()
         .without_key(
             "The caller has no token yet that a key could belong to, and a code can be used only once.",
         )
-        .returns::<SignedInOut>(201, "The access token. It is returned only once.")
+        .returns::<SignedIn>(201, "The access token. It is returned only once.")
         .handled_by(sign_in),
     ]
-}
-
-/// A sign-in code.
-#[derive(Serialize, JsonSchema)]
-#[serde(rename_all = "camelCase")]
-#[schemars(rename = "SignInCode")]
-struct CodeOut {
-    code: String,
-    #[schemars(with = "schema::Time")]
-    expires_at: String,
 }
 
 /// Creates a code for the caller.
@@ -75,32 +63,7 @@ pub(crate) async fn create_code(call: Call) -> ApiResult {
     let bits = call.app.engine().random_16();
     let until = now.plus(call.times().sign_in_code);
     let (code, expires_at) = call.app.sign_in_codes().add(bits, whose, now.mono, until)?;
-    json_response(StatusCode::CREATED, &CodeOut { code, expires_at: time::format(expires_at) })
-}
-
-/// A sign-in code as typed by a person.
-#[derive(Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields)]
-#[schemars(rename = "SignIn")]
-struct CodeIn {
-    /// Upper or lower case, with or without hyphens.
-    code: String,
-}
-
-/// Access token and principal of a web session.
-#[derive(Serialize, JsonSchema)]
-#[serde(rename_all = "camelCase")]
-#[schemars(rename = "SignedIn")]
-struct SignedInOut {
-    id: String,
-    /// The secret. Returned only once.
-    token: String,
-    #[schemars(with = "schema::TokenRoleName")]
-    role: &'static str,
-    #[schemars(with = "schema::TokenNameText")]
-    name: String,
-    #[schemars(with = "schema::Time")]
-    expires_at: String,
+    json_response(StatusCode::CREATED, &SignInCode { code, expires_at })
 }
 
 /// Exchanges a code for a temporary token of the same principal with the same role.
@@ -115,7 +78,7 @@ pub(crate) async fn sign_in(
     peer.map_or(Ok(()), |peer| app.rates().check_failures(peer, now.mono))?;
     let (head, body) = request.into_parts();
     let bytes = body::read(&head.headers, body, app.settings().timeouts.body).await?;
-    let CodeIn { code } = body::parse(&bytes)?;
+    let SignIn { code } = body::parse(&bytes)?;
     let whose = app.sign_in_codes().redeem(&code, now.mono).filter(|whose| whose.credential.is_valid());
     let Some(whose) = whose else {
         peer.map_or(Ok(()), |peer| app.rates().count_failure(peer, now.mono))?;
@@ -146,12 +109,12 @@ pub(crate) async fn sign_in(
     let Some(OpResult::TokenCreated { id, .. }) = receipt.results.last() else {
         return Err(Refused::new(Code::Unavailable, "the token creation returned no result").into());
     };
-    let response = SignedInOut {
+    let response = SignedIn {
         id: id.to_string(),
         token: secret.reveal().to_owned(),
-        role: role.as_str(),
+        role: role.as_str().into(),
         name: name.as_str().to_owned(),
-        expires_at: time::format(expires_at),
+        expires_at,
     };
     json_response(StatusCode::CREATED, &response)
 }

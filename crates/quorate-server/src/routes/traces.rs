@@ -1,18 +1,17 @@
 //! `GET /v1/traces/{id}`: messages of a trace as spans, oldest first, each with its parent span.
 
+use std::borrow::Cow;
 use std::collections::BTreeMap;
 
 use axum::extract::Path;
+use quorate_api::trace::{SearchedRecords, Span, SpanDelivery, SpanLog, Trace};
 use quorate_core::{AgentId, Code, Refused, Seq, Timestamp, TraceId};
 use quorate_engine::{Error, MessageView};
-use schemars::JsonSchema;
-use serde::Serialize;
 
 use crate::api::{Route, get, schema};
 use crate::call::{ApiResult, Call, ok_response};
 use crate::observe::span_index::{DeliveryTrace, MessagePosition, MessageSpan, SPANS_MAX};
 use crate::otlp::span::{end_state_name, span_error};
-use crate::wire::time;
 
 /// Maximum number of spans in a response.
 const SPANS_PER_RESPONSE_MAX: usize = 500;
@@ -21,87 +20,9 @@ pub(crate) fn routes() -> Vec<Route> {
     vec![
         get("/v1/traces/{id}", "traces.get", "Get the messages of a trace as spans, oldest first.")
             .path_parameter::<schema::TraceId>("id")
-            .returns::<TraceOut>(200, "Spans of recent messages that the caller may see.")
+            .returns::<Trace>(200, "Spans of recent messages that the caller may see.")
             .handled_with_id_in_bulk_by(show),
     ]
-}
-
-#[derive(Serialize, JsonSchema)]
-#[serde(rename_all = "camelCase")]
-#[schemars(rename = "Trace")]
-struct TraceOut {
-    #[schemars(with = "schema::TraceId")]
-    trace_id: String,
-    spans: Vec<SpanOut>,
-    /// Whether the trace has more spans than returned.
-    more: bool,
-    searched: SearchedOut,
-}
-
-/// Range of searched records.
-#[derive(Serialize, JsonSchema)]
-#[schemars(rename = "SearchedRecords")]
-struct SearchedOut {
-    from: u64,
-    to: u64,
-}
-
-/// Span of a message.
-#[derive(Serialize, JsonSchema)]
-#[serde(rename_all = "camelCase")]
-#[schemars(rename = "Span")]
-struct SpanOut {
-    #[schemars(with = "schema::TraceId")]
-    trace_id: String,
-    span_id: String,
-    /// Parent span; `null` for the root of the trace.
-    parent_span_id: Option<String>,
-    message_id: String,
-    operation: String,
-    #[schemars(with = "schema::Time")]
-    start_time: String,
-    /// Time at which its last delivery ended.
-    #[schemars(with = "Option<schema::Time>")]
-    end_time: Option<String>,
-    /// `ok`, or `error` if a delivery was dead-lettered or expired.
-    status: &'static str,
-    error: Option<&'static str>,
-    from: Option<String>,
-    to: String,
-    #[serde(rename = "type")]
-    kind: &'static str,
-    action: String,
-    tags: BTreeMap<&'static str, String>,
-    logs: Vec<LogOut>,
-    deliveries: Vec<DeliveredOut>,
-}
-
-/// Event within a span.
-#[derive(Serialize, JsonSchema)]
-#[schemars(rename = "SpanLog")]
-struct LogOut {
-    #[schemars(with = "schema::Time")]
-    at: String,
-    event: String,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    agent: Option<String>,
-}
-
-/// State of one delivery.
-#[derive(Serialize, JsonSchema)]
-#[serde(rename_all = "camelCase")]
-#[schemars(rename = "SpanDelivery")]
-struct DeliveredOut {
-    agent: Option<String>,
-    span_id: String,
-    #[schemars(with = "Option<schema::Time>")]
-    delivered_at: Option<String>,
-    #[schemars(with = "Option<schema::Time>")]
-    ended_at: Option<String>,
-    state: &'static str,
-    attempts: u16,
-    /// Cause of the last return.
-    returned: Option<&'static str>,
 }
 
 pub(crate) async fn show(Path(id): Path<String>, call: Call) -> ApiResult {
@@ -131,8 +52,8 @@ pub(crate) async fn show(Path(id): Path<String>, call: Call) -> ApiResult {
             ))
             .into());
     }
-    let searched = SearchedOut { from: oldest.0, to: head.0 };
-    ok_response(&TraceOut { trace_id: trace.to_string(), spans, more: has_more, searched })
+    let searched = SearchedRecords { from: oldest.0, to: head.0 };
+    ok_response(&Trace { trace_id: trace.to_string(), spans, more: has_more, searched })
 }
 
 /// Returns a span as the caller may see it: agents see messages they sent or received.
@@ -140,7 +61,7 @@ async fn visible_span(
     call: &Call,
     (seq, n): MessagePosition,
     span: &MessageSpan,
-) -> Result<Option<SpanOut>, Error> {
+) -> Result<Option<Span>, Error> {
     let id = call.space.published().generations.message_id(Seq(seq.0), n);
     let view = match call.space.message(id).await {
         Ok(view) => view,
@@ -169,11 +90,11 @@ fn span_json(
     span: &MessageSpan,
     view: &MessageView,
     deliveries: &[(&DeliveryTrace, Option<AgentId>)],
-) -> SpanOut {
+) -> Span {
     let message = &view.message;
     let error = span_error(span);
     let log = |at: Timestamp, event: String, agent: Option<&AgentId>| {
-        (at, LogOut { at: time::format(at), event, agent: agent.map(ToString::to_string) })
+        (at, SpanLog { at, event, agent: agent.map(ToString::to_string) })
     };
     let mut logs = vec![log(span.at, "message_sent".into(), None)];
     for (delivery, agent) in deliveries {
@@ -184,19 +105,19 @@ fn span_json(
         );
     }
     logs.sort_by_key(|(at, _)| *at);
-    SpanOut {
+    Span {
         trace_id: span.context.trace.to_string(),
         span_id: span.context.span.to_string(),
         parent_span_id: span.parent.map(|parent| parent.to_string()),
         message_id: view.id.to_string(),
         operation: format!("send {}", message.to),
-        start_time: time::format(span.at),
-        end_time: span.ended_at.map(time::format),
-        status: if error.is_some() { "error" } else { "ok" },
-        error,
+        start_time: span.at,
+        end_time: span.ended_at,
+        status: if error.is_some() { "error" } else { "ok" }.into(),
+        error: error.map(Cow::Borrowed),
         from: message.from.as_ref().map(ToString::to_string),
         to: message.to.to_string(),
-        kind: message.kind.as_str(),
+        kind: message.kind.as_str().into(),
         action: message.action.clone(),
         tags: tags(view),
         logs: logs.into_iter().map(|(_, log)| log).collect(),
@@ -204,20 +125,20 @@ fn span_json(
     }
 }
 
-fn delivery_json(span: &MessageSpan, delivery: &DeliveryTrace, agent: &Option<AgentId>) -> DeliveredOut {
-    DeliveredOut {
+fn delivery_json(span: &MessageSpan, delivery: &DeliveryTrace, agent: &Option<AgentId>) -> SpanDelivery {
+    SpanDelivery {
         agent: agent.as_ref().map(ToString::to_string),
         span_id: span.context.delivery_span(delivery.number).to_string(),
-        delivered_at: delivery.delivered_at.map(time::format),
-        ended_at: delivery.ended.map(|(at, _)| time::format(at)),
-        state: delivery.ended.map_or("open", |(_, end)| end_state_name(end)),
+        delivered_at: delivery.delivered_at,
+        ended_at: delivery.ended.map(|(at, _)| at),
+        state: delivery.ended.map_or("open", |(_, end)| end_state_name(end)).into(),
         attempts: delivery.attempts,
-        returned: delivery.last_return.map(|cause| cause.as_str()),
+        returned: delivery.last_return.map(|cause| cause.as_str().into()),
     }
 }
 
 /// Returns further properties of a message as text.
-fn tags(view: &MessageView) -> BTreeMap<&'static str, String> {
+fn tags(view: &MessageView) -> BTreeMap<Cow<'static, str>, String> {
     let message = &view.message;
     let all = [
         ("sessionId", &message.session_id),
@@ -227,5 +148,5 @@ fn tags(view: &MessageView) -> BTreeMap<&'static str, String> {
         ("budget", &message.budget),
         ("origin", &message.origin),
     ];
-    all.into_iter().filter_map(|(name, text)| Some((name, text.clone()?))).collect()
+    all.into_iter().filter_map(|(name, text)| Some((name.into(), text.clone()?))).collect()
 }

@@ -6,11 +6,11 @@ use axum::body::HttpBody as _;
 use axum::extract::{Path, Request, State};
 use axum::http::{HeaderMap, StatusCode, header};
 use bytes::Bytes;
+use quorate_api::result::{FlagReceipt, is_private};
+use quorate_api::webhook::{WebhookMessage, WebhookReceipt};
 use quorate_core::limits::PAYLOAD_BYTES_MAX;
 use quorate_core::{Code, Commit, IdempotencyKey, Message, MessageType, Op, OpResult, Principal, Refused};
 use quorate_engine::Space;
-use schemars::JsonSchema;
-use serde::Serialize;
 use sha2::{Digest as _, Sha256};
 
 use crate::api::{Route, post, schema};
@@ -20,7 +20,6 @@ use crate::call::{ApiResult, count_failed_authentication, json_response};
 use crate::listen::Connection;
 use crate::observe;
 use crate::webhook_config::{Webhook, is_valid_name};
-use quorate_api::result::{FlagReceipt, is_private};
 
 const SIGNATURE: &str = "x-hub-signature-256";
 /// Headers with the kind of event: GitHub's, or our own.
@@ -62,27 +61,9 @@ pub(crate) fn routes() -> Vec<Route> {
             "Same as `X-GitHub-Delivery`, for senders that support only this header.",
         )
         .request_body::<schema::Any>()
-        .returns::<ReceivedOut>(202, "The event is stored as one message.")
+        .returns::<WebhookReceipt>(202, "The event is stored as one message.")
         .handled_by(receive),
     ]
-}
-
-/// Result of receiving an event.
-#[derive(JsonSchema)]
-#[schemars(untagged, rename = "WebhookReceipt")]
-#[allow(dead_code)]
-enum ReceivedOut {
-    Message(MessageReceived),
-    Flag(FlagReceipt),
-}
-
-/// The message created for an event. Its recipients are not disclosed to the sender.
-#[derive(Serialize, JsonSchema)]
-#[schemars(rename = "WebhookMessage")]
-struct MessageReceived {
-    #[schemars(with = "schema::MessageId")]
-    id: String,
-    seq: u64,
 }
 
 /// Maximum number of concurrent events whose sender is not authenticated yet.
@@ -131,7 +112,8 @@ pub(crate) async fn receive(
     };
     let receipt = space.commit(commit).await?;
     if is_private(&receipt) {
-        let answer = json_response(StatusCode::ACCEPTED, &FlagReceipt { received: true })?;
+        let receipt = WebhookReceipt::Flag(FlagReceipt { received: true });
+        let answer = json_response(StatusCode::ACCEPTED, &receipt)?;
         return Ok(observe::mark_unobserved(answer, true));
     }
     let Some(OpResult::Sent { id, .. }) = receipt.results.first() else {
@@ -139,7 +121,8 @@ pub(crate) async fn receive(
             .hint("check the log before sending the event again")
             .into());
     };
-    json_response(StatusCode::ACCEPTED, &MessageReceived { id: id.to_string(), seq: id.seq.0 })
+    let message = WebhookMessage { id: *id, seq: id.seq.0 };
+    json_response(StatusCode::ACCEPTED, &WebhookReceipt::Message(message))
 }
 
 fn too_large(bytes: u64) -> Refused {
