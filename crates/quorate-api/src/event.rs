@@ -3,6 +3,7 @@
 
 mod delivery;
 mod item;
+mod query;
 #[cfg(test)]
 mod tests;
 
@@ -30,6 +31,7 @@ pub use item::{
     ProcedureEffect, RequestEffect, RequestRecipient, SessionEffect, SnapshotEffect, SubscriptionEffect,
     SubscriptionStatus, TaskEffect, TokenEffect,
 };
+pub use query::EventStreamQuery;
 
 /// One record of the log: a commit and its effects.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]

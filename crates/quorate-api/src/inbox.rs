@@ -3,6 +3,9 @@
 use quorate_core::{DeliveryId, MessageId, Seq, Timestamp};
 use serde::{Deserialize, Serialize};
 
+#[cfg(feature = "schema")]
+use crate::schema;
+
 /// Open delivery in an inbox.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
@@ -55,4 +58,18 @@ pub struct RedrivenDelivery {
     pub delivery_id: DeliveryId,
     /// Sequence number of the record.
     pub seq: Option<Seq>,
+}
+
+/// Filter and page of a list of dead letters.
+#[derive(Clone, Debug, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[serde(deny_unknown_fields)]
+#[allow(missing_docs, reason = "the names are self-explanatory")]
+pub struct DeadLetterListQuery {
+    #[cfg_attr(feature = "schema", schemars(with = "Option<schema::Id>"))]
+    pub agent: Option<String>,
+    #[cfg_attr(feature = "schema", schemars(with = "Option<schema::Limit>"))]
+    pub limit: Option<usize>,
+    #[cfg_attr(feature = "schema", schemars(with = "Option<schema::Cursor>"))]
+    pub cursor: Option<String>,
 }

@@ -10,6 +10,8 @@ use crate::id_resolver::AgentIds;
 use crate::message::{Message, NewMessage};
 use crate::parse_context::ParseContext;
 use crate::request_body::RequestFields;
+#[cfg(feature = "schema")]
+use crate::schema;
 
 /// Request to send: a message, and how long to wait for its responses.
 #[derive(Serialize)]
@@ -173,4 +175,17 @@ pub struct AnswersPage {
     pub answers: Vec<Message>,
     /// Cursor of the next page; `null` once no further responses can arrive.
     pub cursor: Option<String>,
+}
+
+/// Page of the responses to a request, or a wait for the next one.
+#[derive(Clone, Debug, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct AnswerListQuery {
+    /// Cursor of the previous page.
+    #[cfg_attr(feature = "schema", schemars(with = "Option<schema::Cursor>"))]
+    pub cursor: Option<String>,
+    /// How long to wait if there is no further answer yet. Only for the requester.
+    #[cfg_attr(feature = "schema", schemars(range(max = 60_000)))]
+    pub wait_ms: Option<u64>,
 }

@@ -5,12 +5,10 @@ use std::time::Duration;
 
 use axum::extract::Path;
 use axum::http::StatusCode;
-use quorate_api::request::{Answers, AnswersPage, NewRequest, Request as ShownRequest};
+use quorate_api::request::{AnswerListQuery, Answers, AnswersPage, NewRequest, Request as ShownRequest};
 use quorate_core::limits::PAGE_BYTES_MAX;
 use quorate_core::{Code, Durability, MessageId, Op, OpResult, Refused, Request, RequestState, Seq};
 use quorate_engine::{Error, MessageRef, flag_has_no_answer};
-use schemars::JsonSchema;
-use serde::Deserialize;
 
 use super::inbox::check_wait;
 use super::numeric_cursor;
@@ -37,7 +35,7 @@ pub(crate) fn routes() -> Vec<Route> {
             "List the answers to a request in order of arrival. Set `waitMs` to wait for the next one.",
         )
         .path_parameter::<schema::Id>("id")
-        .query_parameters::<AnswersQuery>()
+        .query_parameters::<AnswerListQuery>()
         .returns::<Answers>(200, "The answers. Visible to the requester and to operators.")
         .handled_by(answers),
     ]
@@ -62,20 +60,8 @@ pub(crate) async fn begin(call: Call) -> ApiResult {
     }
 }
 
-/// Page of answers.
-#[derive(Deserialize, JsonSchema)]
-#[serde(rename_all = "camelCase", deny_unknown_fields)]
-struct AnswersQuery {
-    /// Cursor of the previous page.
-    #[schemars(with = "Option<schema::Cursor>")]
-    cursor: Option<String>,
-    /// How long to wait if there is no further answer yet. Only for the requester.
-    #[schemars(range(max = 60_000))]
-    wait_ms: Option<u64>,
-}
-
 pub(crate) async fn answers(Path(id): Path<String>, call: Call) -> ApiResult {
-    let query: AnswersQuery = call.query()?;
+    let query: AnswerListQuery = call.query()?;
     let wait = check_wait(call.times(), query.wait_ms)?;
     let after = Seq(numeric_cursor(query.cursor.as_deref())?);
     let mut request = visible_request(&call, &id).await?;

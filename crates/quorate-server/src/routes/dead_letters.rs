@@ -3,11 +3,9 @@
 use std::collections::BTreeMap;
 
 use axum::extract::Path;
-use quorate_api::inbox::{DeadLetter as ShownLetter, RedrivenDelivery};
+use quorate_api::inbox::{DeadLetter as ShownLetter, DeadLetterListQuery, RedrivenDelivery};
 use quorate_core::{AgentId, Code, DeliveryId, DeliveryNo, Op, Permission, PoolNo, QueueId, Refused};
 use quorate_engine::{DeadLetter, Error};
-use schemars::JsonSchema;
-use serde::Deserialize;
 
 use super::{check_limit, numeric_cursor};
 use crate::api::{Route, get, post, schema};
@@ -20,7 +18,7 @@ pub(crate) fn routes() -> Vec<Route> {
             "dead-letters.list",
             "List dead letters, oldest first. Agents see only their own.",
         )
-        .query_parameters::<Filter>()
+        .query_parameters::<DeadLetterListQuery>()
         .returns_page::<ShownLetter>("deadLetters")
         .handled_in_bulk_by(list),
         get("/v1/dead-letters/{id}", "dead-letters.get", "Get a dead letter. Agents see only their own.")
@@ -39,20 +37,9 @@ pub(crate) fn routes() -> Vec<Route> {
     ]
 }
 
-#[derive(Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields)]
-struct Filter {
-    #[schemars(with = "Option<schema::Id>")]
-    agent: Option<String>,
-    #[schemars(with = "Option<schema::Limit>")]
-    limit: Option<usize>,
-    #[schemars(with = "Option<schema::Cursor>")]
-    cursor: Option<String>,
-}
-
 /// Lists dead letters, oldest first. Agents see only their own.
 pub(crate) async fn list(call: Call) -> ApiResult {
-    let filter: Filter = call.query()?;
+    let filter: DeadLetterListQuery = call.query()?;
     let named = filter.agent.map(AgentId::new).transpose()?;
     let agent = call.calling_agent().cloned().or(named);
     let limit = check_limit(filter.limit)?;

@@ -6,13 +6,11 @@ use std::time::Duration;
 
 use axum::http::{HeaderMap, StatusCode, header};
 use axum::response::IntoResponse as _;
-use quorate_api::event::Event;
+use quorate_api::event::{Event, EventStreamQuery};
 use quorate_core::{AgentId, Code, Effect, Record, Refused, Seq, Verb, codec};
 use quorate_engine::{Error, Space, Yielder};
-use schemars::JsonSchema;
-use serde::Deserialize;
 
-use crate::api::{Route, get, schema};
+use crate::api::{Route, get};
 use crate::bulk::{self, ChunkSender, Owner, RECORD_CHUNK_BYTES, ReaderGone};
 use crate::call::{ApiResult, Call, Credential};
 use crate::wire::visibility::{self, EventFilter};
@@ -25,7 +23,7 @@ const CHECKS_PER_COMMENT: u32 = 5;
 pub(crate) fn routes() -> Vec<Route> {
     vec![
         get("/v1/events", "events.follow", "Follow the events of the space, one per record, as a stream.")
-            .query_parameters::<EventsQuery>()
+            .query_parameters::<EventStreamQuery>()
             .returns_stream::<Event>(
                 "Server-sent events. Each has one event as its data and the sequence number as its id.",
                 "text/event-stream",
@@ -41,22 +39,8 @@ pub(crate) fn routes() -> Vec<Route> {
     ]
 }
 
-#[derive(Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields)]
-struct EventsQuery {
-    /// Sequence number of the first record; by default the next one that is written.
-    from: Option<u64>,
-    /// Effect names to include, separated by commas.
-    kind: Option<String>,
-    /// Include only effects that concern this agent.
-    #[schemars(with = "Option<schema::Id>")]
-    agent: Option<String>,
-    /// Include only effects of this session.
-    session: Option<String>,
-}
-
 pub(crate) async fn events(headers: HeaderMap, call: Call) -> ApiResult {
-    let query: EventsQuery = call.query()?;
+    let query: EventStreamQuery = call.query()?;
     let head = call.space.published().head.seq;
     let next = match (last_seen(&headers)?, query.from) {
         // On a reconnect Last-Event-ID takes precedence: the URL is still that of the first request.
