@@ -39,7 +39,6 @@ pub mod request;
 pub mod request_body;
 pub mod result;
 pub mod rollback;
-#[cfg(feature = "schema")]
 pub mod schema;
 pub mod session;
 pub mod sign_in;

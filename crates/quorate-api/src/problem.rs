@@ -28,7 +28,7 @@ pub struct ProblemDetails {
     #[serde(default)]
     pub detail: String,
     /// Stable error code. `quorate explain CODE` describes it.
-    #[cfg_attr(feature = "schema", schemars(extend("enum" = schema::code_names())))]
+    #[cfg_attr(feature = "schema", schemars(extend("enum" = schema::generate::code_names())))]
     pub code: Cow<'static, str>,
     /// What to do next.
     #[serde(default)]

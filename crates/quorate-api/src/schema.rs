@@ -1,20 +1,21 @@
-//! JSON Schemas of plain values that have no type of their own. They are descriptive: validation happens where a
-//! value is parsed.
+//! Markers for plain values that have no type of their own: path parameters, headers and formatted strings. Their
+//! JSON Schemas, with the feature `schema`, are descriptive: validation happens where a value is parsed.
 
-use std::borrow::Cow;
-
-use quorate_core::limits::{ID_BYTES_MAX, KEY_BYTES_MAX, LEASE_MS_MAX, LEASE_MS_MIN, NUMBER_MAX};
-use quorate_core::{AgentStatus, ApprovalState, Code, ProcedureStatus, TaskStatus, Verb};
-use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
-
-/// Non-empty text without control characters.
-const PRINTABLE: &str = "^[^\\u0000-\\u001f\\u007f-\\u009f]+$";
+#[cfg(feature = "schema")]
+use {
+    generate::{id, one_of, pattern, verbs},
+    quorate_core::limits::{ID_BYTES_MAX, KEY_BYTES_MAX, LEASE_MS_MAX, LEASE_MS_MIN, NUMBER_MAX},
+    quorate_core::{AgentStatus, ApprovalState, ProcedureStatus, TaskStatus},
+    schemars::{JsonSchema, Schema, SchemaGenerator, json_schema},
+    std::borrow::Cow,
+};
 
 macro_rules! inline_schema {
     ($(#[$doc:meta])* $name:ident => $schema:expr) => {
         $(#[$doc])*
         pub struct $name;
 
+        #[cfg(feature = "schema")]
         impl JsonSchema for $name {
             fn inline_schema() -> bool {
                 true
@@ -31,16 +32,39 @@ macro_rules! inline_schema {
     };
 }
 
-fn id(max: usize) -> Schema {
-    json_schema!({"type": "string", "minLength": 1, "maxLength": max, "pattern": PRINTABLE})
-}
+#[cfg(feature = "schema")]
+pub(crate) mod generate {
+    //! Builders of schemas.
 
-fn pattern(pattern: &str) -> Schema {
-    json_schema!({"type": "string", "pattern": pattern})
-}
+    use quorate_core::{Code, Verb};
+    use schemars::{Schema, json_schema};
 
-fn one_of(names: &[&str]) -> Schema {
-    json_schema!({"type": "string", "enum": names})
+    /// Non-empty text without control characters.
+    const PRINTABLE: &str = "^[^\\u0000-\\u001f\\u007f-\\u009f]+$";
+
+    pub(super) fn id(max: usize) -> Schema {
+        json_schema!({"type": "string", "minLength": 1, "maxLength": max, "pattern": PRINTABLE})
+    }
+
+    pub(super) fn pattern(pattern: &str) -> Schema {
+        json_schema!({"type": "string", "pattern": pattern})
+    }
+
+    pub(super) fn one_of(names: &[&str]) -> Schema {
+        json_schema!({"type": "string", "enum": names})
+    }
+
+    /// Returns a schema of the effect names with this prefix.
+    pub(super) fn verbs(prefix: &str) -> Schema {
+        let names: Vec<&str> =
+            Verb::ALL.iter().map(|verb| verb.as_str()).filter(|name| name.starts_with(prefix)).collect();
+        one_of(&names)
+    }
+
+    /// Returns all error codes.
+    pub(crate) fn code_names() -> Vec<&'static str> {
+        Code::ALL.iter().map(|code| code.as_str()).collect()
+    }
 }
 
 inline_schema!(
@@ -183,18 +207,6 @@ inline_schema!(
     /// Record kind.
     RecordKindName => one_of(&["genesis", "commit", "sweep", "restore", "unknown"])
 );
-
-/// Returns all error codes.
-pub(crate) fn code_names() -> Vec<&'static str> {
-    Code::ALL.iter().map(|code| code.as_str()).collect()
-}
-
-/// Returns a schema of the effect names with this prefix.
-fn verbs(prefix: &str) -> Schema {
-    let names: Vec<&str> =
-        Verb::ALL.iter().map(|verb| verb.as_str()).filter(|name| name.starts_with(prefix)).collect();
-    one_of(&names)
-}
 
 inline_schema!(
     /// Effects on a policy.

@@ -1,32 +1,26 @@
 //! Table of all API operations: id, path, request and response schemas, required permission, and handler. Every route
-//! is registered through this table, so every route is documented: `GET /v1/openapi.json` is generated from it, and
-//! calls without the required permission are refused by it.
+//! is registered through this table, so every route is documented: the OpenAPI document is generated from it, and calls
+//! without the required permission are refused by it.
 
+#[cfg(feature = "schema")]
 mod document;
-
-use std::sync::Arc;
+mod type_schema;
 
 use axum::Extension;
 use axum::extract::Path;
 use axum::handler::Handler;
 use axum::routing::{MethodFilter, MethodRouter, on};
 use quorate_core::Permission;
-use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
-use serde_json::json;
 
 use crate::app::App;
 use crate::bulk;
 use crate::call::{ApiResult, Call};
 
-pub(crate) use document::{openapi_text, serve_openapi};
+use type_schema::{Described, TypeSchema};
+
+#[cfg(feature = "schema")]
+pub(crate) use document::openapi_text;
 pub(crate) use quorate_api::schema;
-
-/// Builds a schema on demand.
-type SchemaFn = Arc<dyn Fn(&mut SchemaGenerator) -> Schema + Send + Sync>;
-
-fn schema_fn<T: JsonSchema>() -> SchemaFn {
-    Arc::new(|generator| generator.subschema_for::<T>())
-}
 
 /// Access required by an operation.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -45,31 +39,39 @@ pub(crate) struct Operation {
     pub(crate) path: &'static str,
     /// `resource.verb`.
     pub(crate) id: &'static str,
-    /// One sentence, starting with an imperative verb.
-    pub(crate) summary: &'static str,
     pub(crate) access: Access,
+    /// Whether agents may call it only for themselves.
+    own_agent_only: bool,
+    documentation: Documentation,
+}
+
+/// Description of an operation in the OpenAPI document.
+#[derive(Clone, Default)]
+#[cfg_attr(not(feature = "schema"), expect(dead_code, reason = "only the OpenAPI document shows it"))]
+struct Documentation {
+    /// One sentence, starting with an imperative verb.
+    summary: &'static str,
     /// Path parameters and their schemas.
-    path_parameters: Vec<(&'static str, SchemaFn)>,
-    query_schema: Option<SchemaFn>,
+    path_parameters: Vec<(&'static str, TypeSchema)>,
+    query: Option<TypeSchema>,
     /// Operation-specific headers: name, schema, description.
-    header_parameters: Vec<(&'static str, SchemaFn, &'static str)>,
-    body: Option<SchemaFn>,
+    header_parameters: Vec<(&'static str, TypeSchema, &'static str)>,
+    body: Option<TypeSchema>,
     /// Additional media type accepted for the body.
     additional_media_type: Option<&'static str>,
     responses: Vec<OperationResponse>,
-    /// Whether agents may call it only for themselves.
-    own_agent_only: bool,
     /// Reason why a writing operation accepts no idempotency key.
     no_key_reason: Option<&'static str>,
 }
 
 /// Success response of an operation.
 #[derive(Clone)]
+#[cfg_attr(not(feature = "schema"), expect(dead_code, reason = "only the OpenAPI document shows it"))]
 struct OperationResponse {
     status: u16,
     description: &'static str,
     media_type: &'static str,
-    schema: Option<SchemaFn>,
+    schema: Option<TypeSchema>,
 }
 
 /// Operations and the handler that serves them.
@@ -111,16 +113,9 @@ impl Operation {
             method,
             path,
             id,
-            summary: about,
             access: who,
-            path_parameters: Vec::new(),
-            query_schema: None,
-            header_parameters: Vec::new(),
-            body: None,
-            additional_media_type: None,
-            responses: Vec::new(),
             own_agent_only: false,
-            no_key_reason: None,
+            documentation: Documentation { summary: about, ..Documentation::default() },
         }
     }
 
@@ -145,60 +140,55 @@ impl Operation {
     /// Accepts no idempotency key, for the given reason. Keys are stored with the change that a call makes, so this
     /// is only for calls that change nothing.
     pub(crate) fn without_key(mut self, reason: &'static str) -> Self {
-        self.no_key_reason = Some(reason);
+        self.documentation.no_key_reason = Some(reason);
         self
     }
 
     /// Adds a path parameter.
-    pub(crate) fn path_parameter<T: JsonSchema>(mut self, name: &'static str) -> Self {
-        self.path_parameters.push((name, schema_fn::<T>()));
+    pub(crate) fn path_parameter<T: Described>(mut self, name: &'static str) -> Self {
+        self.documentation.path_parameters.push((name, TypeSchema::of::<T>()));
         self
     }
 
     /// Sets the query parameters: the fields of `T`.
-    pub(crate) fn query_parameters<T: JsonSchema>(mut self) -> Self {
-        self.query_schema = Some(Arc::new(|generator| T::json_schema(generator)));
+    pub(crate) fn query_parameters<T: Described>(mut self) -> Self {
+        self.documentation.query = Some(TypeSchema::fields_of::<T>());
         self
     }
 
     /// Adds an optional header that only this operation reads.
-    pub(crate) fn header_parameter<T: JsonSchema>(mut self, name: &'static str, about: &'static str) -> Self {
-        self.header_parameters.push((name, schema_fn::<T>(), about));
+    pub(crate) fn header_parameter<T: Described>(mut self, name: &'static str, about: &'static str) -> Self {
+        self.documentation.header_parameters.push((name, TypeSchema::of::<T>(), about));
         self
     }
 
     /// Sets the request body. The body may be omitted if `T` has no required field.
-    pub(crate) fn request_body<T: JsonSchema>(mut self) -> Self {
-        self.body = Some(schema_fn::<T>());
+    pub(crate) fn request_body<T: Described>(mut self) -> Self {
+        self.documentation.body = Some(TypeSchema::of::<T>());
         self
     }
 
     /// Accepts the request body in an additional media type.
     pub(crate) fn also_accepts(mut self, kind: &'static str) -> Self {
-        self.additional_media_type = Some(kind);
+        self.documentation.additional_media_type = Some(kind);
         self
     }
 
     /// Adds a JSON response.
-    pub(crate) fn returns<T: JsonSchema>(self, status: u16, about: &'static str) -> Self {
-        self.add_response(status, about, "application/json", Some(schema_fn::<T>()))
+    pub(crate) fn returns<T: Described>(self, status: u16, about: &'static str) -> Self {
+        self.add_response(status, about, "application/json", Some(TypeSchema::of::<T>()))
     }
 
     /// Adds a paginated list response, as written by [`crate::call::page_response`].
-    pub(crate) fn returns_page<T: JsonSchema>(self, name: &'static str) -> Self {
-        let shape = list_schema(name, schema_fn::<T>(), true);
-        self.add_response(
-            200,
-            "One page of results. Pass `cursor` to get the next page.",
-            "application/json",
-            Some(shape),
-        )
+    pub(crate) fn returns_page<T: Described>(self, name: &'static str) -> Self {
+        let about = "One page of results. Pass `cursor` to get the next page.";
+        self.add_response(200, about, "application/json", Some(TypeSchema::page_of::<T>(name)))
     }
 
     /// Adds an unpaginated list response, as written by [`crate::call::NamedList`].
-    pub(crate) fn returns_list<T: JsonSchema>(self, name: &'static str) -> Self {
-        let shape = list_schema(name, schema_fn::<T>(), false);
-        self.add_response(200, "The complete list.", "application/json", Some(shape))
+    pub(crate) fn returns_list<T: Described>(self, name: &'static str) -> Self {
+        let schema = TypeSchema::list_of::<T>(name);
+        self.add_response(200, "The complete list.", "application/json", Some(schema))
     }
 
     /// Adds a response in another media type, without a schema.
@@ -207,13 +197,8 @@ impl Operation {
     }
 
     /// Adds a response that streams JSON documents in the given media type.
-    pub(crate) fn returns_stream<T: JsonSchema>(self, about: &'static str, kind: &'static str) -> Self {
-        let document = schema_fn::<T>();
-        let shape: SchemaFn = Arc::new(move |generator| {
-            let document = document(generator);
-            json_schema!({"type": "string", "contentMediaType": "application/json", "contentSchema": document})
-        });
-        self.add_response(200, about, kind, Some(shape))
+    pub(crate) fn returns_stream<T: Described>(self, about: &'static str, kind: &'static str) -> Self {
+        self.add_response(200, about, kind, Some(TypeSchema::stream_of::<T>()))
     }
 
     /// Adds an error status that is specific to this operation.
@@ -226,13 +211,13 @@ impl Operation {
         status: u16,
         about: &'static str,
         kind: &'static str,
-        shape: Option<SchemaFn>,
+        schema: Option<TypeSchema>,
     ) -> Self {
-        self.responses.push(OperationResponse {
+        self.documentation.responses.push(OperationResponse {
             status,
             description: about,
             media_type: kind,
-            schema: shape,
+            schema,
         });
         self
     }
@@ -283,25 +268,11 @@ impl Operation {
         let handler = on(method, handler).route_layer(Extension(RouteAccess {
             access: self.access,
             own_agent_only: self.own_agent_only,
-            has_query: self.query_schema.is_some(),
+            has_query: self.documentation.query.is_some(),
             id: self.id,
         }));
         Route { operations: vec![self], router_path: served_at, handler }
     }
-}
-
-fn list_schema(name: &'static str, item: SchemaFn, has_pages: bool) -> SchemaFn {
-    Arc::new(move |generator| {
-        let item = item(generator);
-        let mut fields = json!({name: {"type": "array", "items": item}});
-        let mut required = vec![name];
-        if has_pages {
-            let about = "Pass it to get the next page; `null` on the last page.";
-            fields["cursor"] = json!({"type": ["string", "null"], "description": about});
-            required.push("cursor");
-        }
-        json_schema!({"type": "object", "properties": fields, "required": required})
-    })
 }
 
 impl Route {

@@ -179,7 +179,8 @@ impl IntoResponse for Problem {
     }
 }
 
-/// Returns the codes of a status. 412 and 428 are alternative statuses of `VERSION_CONFLICT`.
+/// Returns the codes of a status, for the OpenAPI document. 412 and 428 are alternative statuses of `VERSION_CONFLICT`.
+#[cfg(feature = "schema")]
 pub(crate) fn codes_for_status(status: u16) -> impl Iterator<Item = &'static str> {
     let own = matches!(status, 412 | 428).then_some(Code::VersionConflict);
     let codes = Code::ALL.iter().copied().filter(move |code| status_of(*code).as_u16() == status);

@@ -154,8 +154,8 @@ const SQL: &[&str] = &["rusqlite", "sqlx", "tokio-postgres"];
 /// Dependencies of the library that only an embedded hub needs. The network client uses the library without them.
 const EMBEDDED: [&str; 4] = ["quorate-store", "quorate-sqlite", "quorate-engine", "quorate-procedures"];
 
-/// Test-only features that break the product deliberately.
-const TEST_FEATURES: [&str; 2] = ["\"faults\"", "\"sabotage\""];
+/// Test-only features: deliberate faults, and the JSON Schemas from which the OpenAPI document is generated.
+const TEST_FEATURES: [&str; 3] = ["\"faults\"", "\"sabotage\"", "\"schema\""];
 
 /// Checks the manifests of all crates.
 pub(crate) fn check(files: &[File]) -> Vec<Violation> {
@@ -230,14 +230,15 @@ fn check_crate(known: &Crate, manifest: &Manifest, path: &str) -> Vec<Violation>
     found
 }
 
-/// Whether a dependency is allowed. Dev-dependencies may be any crate before this one in the list, and quorate-sim.
+/// Whether a dependency is allowed. Dev-dependencies may be any crate before this one in the list, quorate-sim, and the
+/// crate itself, to enable a feature in its tests.
 fn is_allowed(known: &Crate, dependency: &Dependency) -> bool {
     let name = dependency.name.as_str();
     let before =
         || CRATES.iter().take_while(|other| other.name != known.name).any(|other| other.name == name);
     match dependency.use_for {
         DependencyUse::Product => known.may_use.contains(&name),
-        DependencyUse::Tests => name == SIM || before(),
+        DependencyUse::Tests => name == SIM || name == known.name || before(),
     }
 }
 

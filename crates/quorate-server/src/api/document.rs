@@ -1,16 +1,16 @@
-//! OpenAPI 3.1 document, generated from the route table and the request and response types.
+//! OpenAPI 3.1 document, generated from the route table and the request and response types. It is only generated to
+//! be written to `openapi/quorate.json` and compared with it: the hub serves that file.
 
 use std::sync::LazyLock;
 
-use axum::http::{StatusCode, header};
-use axum::response::{IntoResponse as _, Response};
 use quorate_api::problem::ProblemDetails;
 use schemars::generate::SchemaSettings;
 use schemars::{JsonSchema, SchemaGenerator};
 use serde_json::{Map, Value, json};
 
 use super::schema::{HeaderId, Number};
-use super::{Access, Operation, SchemaFn};
+use super::type_schema::TypeSchema;
+use super::{Access, Operation};
 use crate::problem;
 use crate::routes;
 
@@ -25,7 +25,7 @@ const PROBLEMS_OF_CONDITIONS: &[u16] = &[412, 428];
 static EXAMPLES: LazyLock<Map<String, Value>> =
     LazyLock::new(|| serde_json::from_str(include_str!("examples.json")).unwrap_or_default());
 
-/// Returns the OpenAPI document as served and checked in.
+/// Returns the OpenAPI document as checked in.
 pub(crate) fn openapi_text() -> &'static str {
     static TEXT: LazyLock<String> = LazyLock::new(|| {
         let mut text = serde_json::to_string_pretty(&document()).unwrap_or_default();
@@ -33,11 +33,6 @@ pub(crate) fn openapi_text() -> &'static str {
         text
     });
     &TEXT
-}
-
-/// `GET /v1/openapi.json`. Public: the document contains nothing that is not in the source.
-pub(crate) async fn serve_openapi() -> Response {
-    (StatusCode::OK, [(header::CONTENT_TYPE, "application/json")], openapi_text()).into_response()
 }
 
 /// Schema generators. Requests and responses need one each: a field that is optional in a request is always present
@@ -124,7 +119,7 @@ fn operation_object(operation: &Operation, schemas: &mut Schemas) -> Value {
     let noun = operation.id.split('.').next().unwrap_or_default();
     let mut rendered = json!({
         "operationId": operation.id,
-        "summary": operation.summary,
+        "summary": operation.documentation.summary,
         "tags": [noun],
         "parameters": parameters(operation, schemas),
         "responses": answers(operation, schemas),
@@ -136,14 +131,14 @@ fn operation_object(operation: &Operation, schemas: &mut Schemas) -> Value {
             rendered["x-quorate-itself"] = operation.own_agent_only.into();
         }
     }
-    if let Some(body) = &operation.body {
-        let schema = body(&mut schemas.read);
+    if let Some(body) = &operation.documentation.body {
+        let schema = body.generate(&mut schemas.read);
         let required = needs_something(&schema.clone().to_value(), &schemas.read);
         let mut content = json!({"application/json": {"schema": schema}});
         if let Some(example) = EXAMPLES.get(operation.id) {
             content["application/json"]["example"] = example.clone();
         }
-        if let Some(kind) = operation.additional_media_type {
+        if let Some(kind) = operation.documentation.additional_media_type {
             content[kind] = json!({"schema": schema});
         }
         rendered["requestBody"] = json!({"required": required, "content": content});
@@ -151,11 +146,11 @@ fn operation_object(operation: &Operation, schemas: &mut Schemas) -> Value {
     if writes && operation.access != Access::Public {
         let named = |name: &str| json!({"$ref": format!("#/components/parameters/{name}")});
         if let Some(list) = rendered["parameters"].as_array_mut() {
-            let key = operation.no_key_reason.is_none().then(|| named("Idempotency-Key"));
+            let key = operation.documentation.no_key_reason.is_none().then(|| named("Idempotency-Key"));
             list.extend(key.into_iter().chain([named("Quorate-Epoch")]));
         }
     }
-    if let Some(reason) = operation.no_key_reason {
+    if let Some(reason) = operation.documentation.no_key_reason {
         rendered["x-quorate-no-key"] = reason.into();
     }
     rendered
@@ -178,14 +173,15 @@ fn needs_something(schema: &Value, schemas: &SchemaGenerator) -> bool {
 
 fn parameters(operation: &Operation, schemas: &mut Schemas) -> Vec<Value> {
     let mut all: Vec<Value> = Vec::new();
-    for (name, shape) in &operation.path_parameters {
-        all.push(json!({"name": name, "in": "path", "required": true, "schema": shape(&mut schemas.read)}));
+    for (name, schema) in &operation.documentation.path_parameters {
+        let schema = schema.generate(&mut schemas.read);
+        all.push(json!({"name": name, "in": "path", "required": true, "schema": schema}));
     }
-    if let Some(shape) = &operation.query_schema {
-        all.extend(in_query(shape, schemas));
+    if let Some(query) = &operation.documentation.query {
+        all.extend(in_query(query, schemas));
     }
-    for (name, shape, about) in &operation.header_parameters {
-        let schema = shape(&mut schemas.read);
+    for (name, schema, about) in &operation.documentation.header_parameters {
+        let schema = schema.generate(&mut schemas.read);
         all.push(
             json!({"name": name, "in": "header", "required": false, "description": about, "schema": schema}),
         );
@@ -197,8 +193,8 @@ fn parameters(operation: &Operation, schemas: &mut Schemas) -> Vec<Value> {
 }
 
 /// Returns the fields of a type as query parameters. A query parameter is present or absent, never `null`.
-fn in_query(shape: &SchemaFn, schemas: &mut Schemas) -> Vec<Value> {
-    let schema = shape(&mut schemas.read).to_value();
+fn in_query(query: &TypeSchema, schemas: &mut Schemas) -> Vec<Value> {
+    let schema = query.generate(&mut schemas.read).to_value();
     let required = schema["required"].as_array().cloned().unwrap_or_default();
     let fields = schema["properties"].as_object().cloned().unwrap_or_default();
     let rendered = fields.into_iter().map(|(name, schema)| {
@@ -243,7 +239,7 @@ fn without_null(mut schema: Value) -> Value {
 
 fn answers(operation: &Operation, schemas: &mut Schemas) -> Map<String, Value> {
     let mut all = Map::new();
-    for answer in &operation.responses {
+    for answer in &operation.documentation.responses {
         if answer.media_type == "application/problem+json" {
             let reference = format!("#/components/responses/Problem{}", answer.status);
             all.insert(answer.status.to_string(), json!({"$ref": reference}));
@@ -252,14 +248,15 @@ fn answers(operation: &Operation, schemas: &mut Schemas) -> Map<String, Value> {
         // One status may have several media types.
         let rendered = all.entry(answer.status.to_string());
         let rendered = rendered.or_insert_with(|| json!({"description": answer.description}));
-        if let Some(shape) = &answer.schema {
-            rendered["content"][answer.media_type] = json!({"schema": shape(&mut schemas.written)});
+        if let Some(schema) = &answer.schema {
+            let schema = schema.generate(&mut schemas.written);
+            rendered["content"][answer.media_type] = json!({"schema": schema});
         } else if !answer.media_type.is_empty() {
             rendered["content"][answer.media_type] = json!({"schema": {"type": "string"}});
         }
     }
     // Public operations without a body cannot fail with most errors.
-    let can_fail = operation.access != Access::Public || operation.body.is_some();
+    let can_fail = operation.access != Access::Public || operation.documentation.body.is_some();
     let write_problems = if operation.method == "get" { &[] } else { PROBLEMS_OF_CHANGES };
     for status in PROBLEMS.iter().chain(write_problems).filter(|_| can_fail) {
         all.insert(status.to_string(), json!({"$ref": format!("#/components/responses/Problem{status}")}));

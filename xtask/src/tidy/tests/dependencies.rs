@@ -55,10 +55,11 @@ fn every_dependency_syntax_is_recognized() {
 }
 
 #[test]
-fn dev_dependencies_may_be_lower_crates_and_the_simulation() {
+fn dev_dependencies_may_be_lower_crates_the_crate_itself_and_the_simulation() {
     let on = |name: &str| format!("[dev-dependencies]\n{name} = {{ workspace = true }}\n");
     assert_none(&found_in_manifest("quorate-engine", &on("quorate-sqlite")));
     assert_none(&found_in_manifest("quorate-engine", &on("quorate-sim")));
+    assert_none(&found_in_manifest("quorate-engine", &on("quorate-engine")));
     assert_one(
         &found_in_manifest("quorate-store", &on("quorate-engine")),
         "must not depend on `quorate-engine`",
@@ -105,6 +106,8 @@ fn test_features_stay_out_of_the_product() {
     assert_one(&found_in_manifest("quorate-cli", &on("dependencies")), "test-only feature");
     assert_none(&found_in_manifest("quorate-cli", &on("dev-dependencies")));
     assert_none(&found_in_manifest("quorate-sim", &on("dependencies")));
+    let schemas = "[dependencies]\nquorate-api = { workspace = true, features = [\"schema\"] }\n";
+    assert_one(&found_in_manifest("quorate-server", schemas), "test-only feature");
     let default = "[features]\ndefault = [\"sabotage\"]\nsabotage = []\n";
     assert_one(
         &found_in_manifest("quorate-sqlite", default),
