@@ -16,7 +16,7 @@ pub(crate) fn run(root: &Path) -> Result<()> {
         "quorate-server",
         "--test",
         "it",
-        "openapi::the_description_is_checked_in",
+        "openapi::the_checked_in_description_is_up_to_date",
     ];
     run_command(cargo(root, &test).env("QUORATE_WRITE_OPENAPI", "1"))
 }
