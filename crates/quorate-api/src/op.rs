@@ -108,7 +108,7 @@ reference!(
 );
 reference!(
     /// Reference to a delivery.
-    DeliveryRef {
+    DeadLetterRef {
         /// Delivery ID.
         pub delivery_id: DeliveryId,
     }
@@ -162,8 +162,8 @@ const TABLE: &[Entry] = &[
     op!("delete", EntryDeletion, |fields, _| Ok(Op::Delete(
         fields.parse_into::<EntryDeletion>()?.into_core(None)?
     ))),
-    op!("redrive", DeliveryRef, |fields, _| {
-        Ok(Op::Redrive { delivery: fields.parse_into::<DeliveryRef>()?.delivery_id })
+    op!("redrive", DeadLetterRef, |fields, _| {
+        Ok(Op::Redrive { delivery: fields.parse_into::<DeadLetterRef>()?.delivery_id })
     }),
     op!("purge", AgentRef, |fields, reading| {
         Ok(Op::Purge { agent: reading.agent(fields.parse_into::<AgentRef>()?.agent)? })
@@ -333,7 +333,7 @@ pub fn serialize_op(
         Op::Extend(extend) => named("extend", &ExtendLease::from(extend)),
         Op::Put(put) => named("put", &NewEntry::new(put)?),
         Op::Delete(delete) => named("delete", &EntryDeletion::from(delete)),
-        Op::Redrive { delivery } => named("redrive", &DeliveryRef { delivery_id: *delivery }),
+        Op::Redrive { delivery } => named("redrive", &DeadLetterRef { delivery_id: *delivery }),
         Op::Purge { agent } => named("purge", &AgentRef { agent: Some(agent.clone()) }),
         Op::RegisterAgent(agent) => named("agent.register", &AgentRegistration::from(agent)),
         Op::RemoveAgent { agent } => named("agent.remove", &AgentRef { agent: Some(agent.clone()) }),
