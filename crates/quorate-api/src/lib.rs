@@ -3,8 +3,12 @@
 //! library all use these types, so each one is defined once. No I/O.
 //!
 //! A resource has one JSON representation, the same in REST, WebSocket, events, state and `--json` output. Types
-//! whose names begin with `New` are requests; they are parsed strictly and borrow payloads from the body. The others
-//! are responses; clients ignore unknown fields sent by a newer hub.
+//! whose names begin with `New` are requests; they are parsed strictly and borrow payloads from the body. Types whose
+//! names end in `Query` are the query parameters of a call. The others are responses; clients ignore unknown fields
+//! sent by a newer hub.
+//!
+//! With the feature `schema` all types have JSON Schemas, from which `openapi/quorate.json` is generated. Doc comments
+//! are its descriptions, so a field without one has no description there.
 
 pub mod agent;
 pub mod approval;
