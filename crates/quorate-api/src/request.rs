@@ -177,6 +177,13 @@ pub struct AnswersPage {
     pub cursor: Option<String>,
 }
 
+/// Response to a request over the WebSocket.
+#[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
+pub struct SocketAnswer {
+    /// The response.
+    pub message: Message,
+}
+
 /// Page of the responses to a request, or a wait for the next one.
 #[derive(Clone, Debug, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]

@@ -6,10 +6,9 @@ use std::time::Duration;
 
 use quorate::link::{Answer, Asked, Promise, Who};
 use quorate::{Error, Refused};
-use quorate_api::message::{Message as MessageJson, NewMessage};
-use quorate_api::request::{Answers as AnswersJson, NewRequest};
+use quorate_api::message::NewMessage;
+use quorate_api::request::{Answers as AnswersJson, NewRequest, Request as RequestJson, SocketAnswer};
 use quorate_core::{ClientId, Message, MessageId, SendRequest};
-use serde::Deserialize;
 use tokio::runtime::Handle;
 
 use super::calls::{GRACE, WAIT, as_of};
@@ -21,18 +20,6 @@ use crate::wire::message;
 
 /// Default timeout for an answer.
 const ANSWER_TIMEOUT: Duration = Duration::from_secs(30);
-
-/// Response to a request over the WebSocket.
-#[derive(Deserialize)]
-struct Answered {
-    message: MessageJson,
-}
-
-/// Response to an accepted request.
-#[derive(Deserialize)]
-struct Accepted {
-    id: MessageId,
-}
 
 /// Builds the JSON of a request.
 fn request(ask: &Message, timeout_ms: Option<u64>) -> Result<NewRequest<'static>, Error> {
@@ -57,7 +44,7 @@ impl Connection {
         let answer = match seat.socket() {
             Some(socket) => {
                 let response = socket.ask("request", &body, true).await;
-                response.and_then(|text| message::answer(wire::read::<Answered>(&text)?.message))
+                response.and_then(|text| message::answer(wire::read::<SocketAnswer>(&text)?.message))
             }
             None => {
                 let call = || {
@@ -84,7 +71,7 @@ impl Connection {
         let body = wire::write(&request(asked, timeout_ms)?)?;
         if let Some(socket) = seat.socket() {
             let response = socket.ask("request", &body, false).await?;
-            return message::answer(wire::read::<Answered>(&response)?.message);
+            return message::answer(wire::read::<SocketAnswer>(&response)?.message);
         }
         let call = seat.http.post("/v1/request").json(body).within(within.unwrap_or(ANSWER_TIMEOUT) + GRACE);
         let response = as_of(call, who.epoch).send().await?;
@@ -100,7 +87,7 @@ impl Connection {
             let call = seat.http.post("/v1/requests").key(&key).json(body.clone());
             as_of(call, who.epoch).send()
         };
-        let accepted: Accepted = self.patience.persist(call).await?.json()?;
+        let accepted: RequestJson = self.patience.persist(call).await?.json()?;
         Ok(self.answers(seat, who, accepted.id))
     }
 

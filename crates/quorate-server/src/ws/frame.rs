@@ -1,8 +1,9 @@
 //! JSON frames: numbered requests of the client, and replies and deliveries of the hub.
 
 use bytes::Bytes;
-use quorate_api::message::{Message, NewMessage};
+use quorate_api::message::NewMessage;
 use quorate_api::op::Commit;
+use quorate_api::request::SocketAnswer;
 use quorate_api::result::OperationResult;
 use quorate_core::{AgentId, Code, Extend, LeaseRef, Nack, NackAction, Op, Receipt, Refused};
 use quorate_engine::{Answer, Space, views};
@@ -148,12 +149,8 @@ pub(super) fn commit_result(space: &Space, receipt: &Receipt) -> Value {
 
 /// Returns the reply with the answer to a request.
 pub(super) fn answer(n: u64, answer: &Answer) -> String {
-    #[derive(Serialize)]
-    struct Answered {
-        message: Message,
-    }
     let message = views::message(answer.id, answer.at, &answer.message);
-    ok(n, &Answered { message })
+    ok(n, &SocketAnswer { message })
 }
 
 /// Returns an error reply; without a number the error concerns the connection, which is closed.
