@@ -5,7 +5,7 @@
 //! inbox. Something held by an agent is blocked by the waits that the agent started after acquiring it: the agent can
 //! work on anything that it acquired while waiting. Starting from the unblocked sources, the algorithm repeatedly ends
 //! the waits whose needs can be met; the remaining waits are deadlocked.
-//! See `docs/decisions/0011-who-waits-for-whom.md`.
+//! See `docs/decisions/0011-deadlock-detection.md`.
 
 use std::collections::HashMap;
 

@@ -1,7 +1,7 @@
 //! `GET /metrics` in the Prometheus text format.
 //!
 //! Written by hand: most values are read at scrape time from published state or from the log aggregate, so a registry
-//! of live counters would only hold copies. See `docs/decisions/0016-watching-without-the-writer.md`.
+//! of live counters would only hold copies. See `docs/decisions/0016-metrics-from-the-log.md`.
 
 use std::fmt::Write as _;
 use std::sync::PoisonError;
