@@ -4,7 +4,7 @@
 use std::time::{Duration, Instant};
 
 use quorate::deliberation::{Limits, Member, Spec};
-use quorate::{Failure, Hub, ProcedureDraft, ProcedureStatus, Running, Work};
+use quorate::{Failure, Hub, ProcedureDraft, ProcedureStatus, RunningAgent, Work};
 use quorate_procedures::tokens;
 use serde_json::{Value, json};
 
@@ -44,7 +44,7 @@ fn spec() -> Spec {
 }
 
 /// Starts agents that disagree on each fact and never change their position.
-async fn agents(hub: &Hub) -> anyhow::Result<Vec<Running>> {
+async fn agents(hub: &Hub) -> anyhow::Result<Vec<RunningAgent>> {
     let mut running = Vec::new();
     for index in 0..AGENTS {
         let analyse = move |_: Work<Value>| async move {
@@ -59,7 +59,7 @@ async fn agents(hub: &Hub) -> anyhow::Result<Vec<Running>> {
             )
         };
         let agent = hub.agent(name(index)).on("analyse", analyse).on("discuss", discuss);
-        running.push(agent.at_once(16).run().await?);
+        running.push(agent.concurrency(16).run().await?);
     }
     Ok(running)
 }

@@ -10,7 +10,7 @@ use quorate_core::limits::PURGE_MAX;
 use serde_json::{Value, json};
 
 use crate::exit::{CONFLICT, CommandError};
-use crate::hub::{DryRunArgs, Hub, HubArgs, JsonFields, Method, PageArgs, Resource, segment};
+use crate::hub::{DryRunArgs, Hub, HubArgs, JsonFields, Method, PageArgs, Resource, percent_encode};
 use crate::output::{Column, Details, OutputArgs, field, format_time, parse_response};
 use crate::status::format_age;
 use crate::terminal;
@@ -140,7 +140,7 @@ pub(crate) async fn run(args: AgentArgs) -> anyhow::Result<()> {
         }
         AgentVerb::Show { id } => {
             let id = hub.resolve_id(Resource::Agent, &id).await?;
-            let answer = hub.get(&format!("/v1/agents/{}", segment(&id)), &[]).await?;
+            let answer = hub.get(&format!("/v1/agents/{}", percent_encode(&id)), &[]).await?;
             shape.item(&answer, || Ok(facts(&parse_response(&answer)?)))
         }
         AgentVerb::Add { id, name, role, can, action, dry_run } => {
@@ -166,7 +166,7 @@ pub(crate) async fn run(args: AgentArgs) -> anyhow::Result<()> {
             Ok(())
         }
         AgentVerb::Remove { id, dry_run } => {
-            let path = format!("/v1/agents/{}", segment(&id));
+            let path = format!("/v1/agents/{}", percent_encode(&id));
             let answer = hub.write(dry_run, (Method::Delete, &path), None).await?;
             answer.iter().for_each(|answer| shape.done(answer, &format!("removed agent {id}")));
             Ok(())
@@ -184,7 +184,7 @@ async fn add(
     dry_run: DryRunArgs,
     shape: &OutputArgs,
 ) -> anyhow::Result<()> {
-    let path = format!("/v1/agents/{}", segment(id));
+    let path = format!("/v1/agents/{}", percent_encode(id));
     // If reading is not permitted, the call below returns the error.
     if hub.get(&path, &[]).await.is_ok() {
         return Err(already_exists(id).into());

@@ -10,7 +10,7 @@ use serde::Deserialize;
 use serde_json::Value;
 use serde_json::value::RawValue;
 
-use crate::hub::{DryRunArgs, Hub, HubArgs, JsonFields, Method, OrderedPageArgs, Resource, segment};
+use crate::hub::{DryRunArgs, Hub, HubArgs, JsonFields, Method, OrderedPageArgs, Resource, percent_encode};
 use crate::output::{Column, Details, OutputArgs, field, format_time, parse_response};
 use crate::{tail, terminal, why};
 
@@ -181,7 +181,7 @@ pub(crate) async fn run(args: ApprovalArgs) -> anyhow::Result<()> {
 }
 
 async fn path_of(hub: &Hub, id: &str) -> anyhow::Result<String> {
-    Ok(format!("/v1/approvals/{}", segment(&hub.resolve_id(Resource::Approval, id).await?)))
+    Ok(format!("/v1/approvals/{}", percent_encode(&hub.resolve_id(Resource::Approval, id).await?)))
 }
 
 async fn decide(

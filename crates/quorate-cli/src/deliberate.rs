@@ -83,7 +83,7 @@ async fn deliberate(
             return Err(CommandError::new(USAGE, message, hint).into());
         }
         // Fails early if the agent is not registered.
-        hub.agent_state(name).await?;
+        hub.agent_info(name).await?;
     }
     crate::run::deliberate(hub, playbook).await
 }

@@ -7,7 +7,9 @@ use clap::{Args, Subcommand, ValueEnum};
 use serde_json::Value;
 
 use crate::exit::{CommandError, USAGE};
-use crate::hub::{DryRunArgs, Hub, HubArgs, JsonFields, Method, PageArgs, Resource, read_file, segment};
+use crate::hub::{
+    DryRunArgs, Hub, HubArgs, JsonFields, Method, PageArgs, Resource, percent_encode, read_file,
+};
 use crate::output::{Column, Details, OutputArgs, field, format_time, parse_response, payload_text, to_text};
 
 /// Arguments of `quorate flag`.
@@ -138,7 +140,7 @@ pub(crate) async fn run(args: FlagArgs) -> anyhow::Result<()> {
 }
 
 async fn path_of(hub: &Hub, id: &str) -> anyhow::Result<String> {
-    Ok(format!("/v1/flags/{}", segment(&hub.resolve_id(Resource::Flag, id).await?)))
+    Ok(format!("/v1/flags/{}", percent_encode(&hub.resolve_id(Resource::Flag, id).await?)))
 }
 
 async fn raise(hub: &Hub, shape: &OutputArgs, args: RaiseArgs) -> anyhow::Result<()> {

@@ -7,7 +7,7 @@ mod target;
 use std::path::PathBuf;
 
 use clap::Args;
-use quorate_client::{Answer, Error, Http, Lines, Options, Request};
+use quorate_client::{Error, HttpClient, HttpOptions, HttpRequest, HttpResponse, ResponseLines};
 use quorate_core::{Code, Refused, Secret};
 use quorate_store::Entropy;
 use serde_json::Value;
@@ -18,7 +18,7 @@ use crate::output::{self, OutputArgs};
 use crate::terminal;
 use quorate_core::hex;
 
-pub(crate) use quorate_client::segment;
+pub(crate) use quorate_client::percent_encode;
 pub(crate) use request_body::{ContentArgs, JsonFields, read_file};
 pub(crate) use resolve_id::{Resource, match_id, no_items};
 pub(crate) use target::{HubTarget, running_hub_url};
@@ -84,7 +84,7 @@ impl HubArgs {
         let settings = Settings::load(self.flags(), &ProcessContext::read()?)?;
         let (url, (token, token_from), options) = self.endpoint(&settings)?;
         Ok(Hub {
-            http: Http::new(&url, token.reveal(), options)?,
+            http: HttpClient::new(&url, token.reveal(), options)?,
             token_source: token_from,
             output: OutputArgs::default(),
         })
@@ -99,7 +99,7 @@ impl HubArgs {
     }
 
     /// Returns the URL of the hub, the token with its source, and the client options.
-    fn endpoint(&self, settings: &Settings) -> anyhow::Result<(String, (Secret, String), Options)> {
+    fn endpoint(&self, settings: &Settings) -> anyhow::Result<(String, (Secret, String), HttpOptions)> {
         if self.token.is_some() {
             terminal::print_warning(
                 "--token exposes the token to other users of this machine and in the shell history",
@@ -120,11 +120,11 @@ impl HubArgs {
             .into());
         }
         let token = target.token(settings)?;
-        let options = Options {
+        let options = HttpOptions {
             space: settings.get(Key::Space).map(|space| space.value.clone()),
             ca_file: target.ca_file(settings)?,
-            plain_anywhere: is_true(settings.get(Key::InsecureHttp))?,
-            ..Options::default()
+            allow_unencrypted: is_true(settings.get(Key::InsecureHttp))?,
+            ..HttpOptions::default()
         };
         Ok((target.url, token, options))
     }
@@ -161,7 +161,7 @@ impl HubArgs {
             return Ok(quorate::Hub::open(&data).await?);
         }
         let (url, (token, _), http) = self.endpoint(&settings)?;
-        let settings = quorate_client::Settings { http, ..quorate_client::Settings::default() };
+        let settings = quorate_client::ConnectOptions { http, ..quorate_client::ConnectOptions::default() };
         Ok(quorate_client::connect_with(&url, token.reveal(), settings).await?)
     }
 }
@@ -179,7 +179,7 @@ fn is_true(setting: Option<&Setting>) -> anyhow::Result<bool> {
 
 /// An authenticated client of a hub.
 pub(crate) struct Hub {
-    http: Http,
+    http: HttpClient,
     /// File, flag or variable that the token comes from.
     token_source: String,
     /// Output format of dry runs.
@@ -282,7 +282,7 @@ impl Hub {
     }
 
     /// Sends a GET request and returns the response with its headers.
-    pub(crate) async fn get_response(&self, path: &str) -> anyhow::Result<Answer> {
+    pub(crate) async fn get_response(&self, path: &str) -> anyhow::Result<HttpResponse> {
         let request = self.http.get(path);
         until_interrupted(async { request.send().await.map_err(|error| self.with_token_source(error)) }).await
     }
@@ -293,7 +293,7 @@ impl Hub {
     }
 
     /// Sends a GET request and streams the lines of the response.
-    pub(crate) async fn lines(&self, path: &str, query: Query<'_>) -> anyhow::Result<Lines> {
+    pub(crate) async fn lines(&self, path: &str, query: Query<'_>) -> anyhow::Result<ResponseLines> {
         let request = with_query(self.http.get(path), query);
         until_interrupted(async { request.lines().await.map_err(|error| self.with_token_source(error)) })
             .await
@@ -325,7 +325,7 @@ impl Hub {
             Method::Delete => self.http.delete(path),
         };
         // A retry after a broken connection carries the same key, so it has no second effect.
-        let request = request.key(&format!("cli-{}", hex::encode(&Entropy::system().bytes_16())));
+        let request = request.idempotency_key(&format!("cli-{}", hex::encode(&Entropy::system().bytes_16())));
         let request = match body {
             Some(body) => request.json(body),
             None => request,
@@ -368,12 +368,12 @@ impl DryRunArgs {
     }
 }
 
-fn with_query(request: Request, query: Query<'_>) -> Request {
+fn with_query(request: HttpRequest, query: Query<'_>) -> HttpRequest {
     let present = query.iter().filter_map(|(name, value)| Some((name, value.as_ref()?)));
     present.fold(request, |request, (name, value)| request.query(name, value))
 }
 
-fn body_of(answer: &Answer) -> anyhow::Result<String> {
+fn body_of(answer: &HttpResponse) -> anyhow::Result<String> {
     Ok(String::from_utf8(answer.body.to_vec())?)
 }
 

@@ -8,7 +8,7 @@ use serde_json::Value;
 use serde_json::value::RawValue;
 
 use crate::exit::{CommandError, USAGE};
-use crate::hub::{ContentArgs, DryRunArgs, Hub, HubArgs, JsonFields, Method, PageArgs, segment};
+use crate::hub::{ContentArgs, DryRunArgs, Hub, HubArgs, JsonFields, Method, PageArgs, percent_encode};
 use crate::output::{
     Column, Details, OutputArgs, field, format_time, parse_response, payload_text, print_raw, to_text,
 };
@@ -172,7 +172,7 @@ fn content(entry: &Value) -> String {
 }
 
 fn path_of(key: &str) -> String {
-    format!("/v1/context/{}", segment(key))
+    format!("/v1/context/{}", percent_encode(key))
 }
 
 pub(crate) async fn run(args: MemoryArgs) -> anyhow::Result<()> {

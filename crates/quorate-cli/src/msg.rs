@@ -9,7 +9,7 @@ use serde_json::value::RawValue;
 use serde_json::{Value, json};
 
 use crate::exit::{CommandError, NOT_FOUND, USAGE};
-use crate::hub::{ContentArgs, DryRunArgs, Hub, HubArgs, JsonFields, Method, Resource, segment};
+use crate::hub::{ContentArgs, DryRunArgs, Hub, HubArgs, JsonFields, Method, Resource, percent_encode};
 use crate::output::{Details, OutputArgs, field, format_time, parse_response, payload_text, print_raw};
 use crate::terminal;
 use crate::token::parse_time;
@@ -146,7 +146,7 @@ struct Sent<'a> {
 }
 
 async fn path_of(hub: &Hub, id: &str) -> anyhow::Result<String> {
-    Ok(format!("/v1/messages/{}", segment(&hub.resolve_id(Resource::Message, id).await?)))
+    Ok(format!("/v1/messages/{}", percent_encode(&hub.resolve_id(Resource::Message, id).await?)))
 }
 
 async fn send(hub: &Hub, shape: &OutputArgs, args: SendArgs) -> anyhow::Result<()> {
@@ -191,7 +191,7 @@ async fn send(hub: &Hub, shape: &OutputArgs, args: SendArgs) -> anyhow::Result<(
 
 async fn redeliver(hub: &Hub, shape: &OutputArgs, id: &str, dry_run: DryRunArgs) -> anyhow::Result<()> {
     if id.starts_with("dlv_") {
-        let path = format!("/v1/dead-letters/{}/redrive", segment(id));
+        let path = format!("/v1/dead-letters/{}/redrive", percent_encode(id));
         let answer = hub.write(dry_run, (Method::Post, &path), None).await?;
         answer.iter().for_each(|answer| shape.done(answer, &format!("redelivered {id}")));
         return Ok(());

@@ -7,7 +7,8 @@ use serde_json::Value;
 use serde_json::value::{RawValue, to_raw_value};
 
 use crate::hub::{
-    ContentArgs, DryRunArgs, Hub, HubArgs, JsonFields, Method, OrderedPageArgs, PageArgs, Resource, segment,
+    ContentArgs, DryRunArgs, Hub, HubArgs, JsonFields, Method, OrderedPageArgs, PageArgs, Resource,
+    percent_encode,
 };
 use crate::output::{
     Column, Details, ListResponse, OutputArgs, field, format_time, parse_response, payload_text, to_text,
@@ -184,7 +185,7 @@ pub(crate) async fn run(args: SessionArgs) -> anyhow::Result<()> {
 }
 
 async fn path_of(hub: &Hub, id: &str) -> anyhow::Result<String> {
-    Ok(format!("/v1/sessions/{}", segment(&hub.resolve_id(Resource::Session, id).await?)))
+    Ok(format!("/v1/sessions/{}", percent_encode(&hub.resolve_id(Resource::Session, id).await?)))
 }
 
 async fn open(hub: &Hub, shape: &OutputArgs, args: OpenArgs) -> anyhow::Result<()> {

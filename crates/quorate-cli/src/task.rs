@@ -12,7 +12,8 @@ use serde_json::value::RawValue;
 
 use crate::exit::{CONFLICT, CommandError, USAGE};
 use crate::hub::{
-    ContentArgs, DryRunArgs, Hub, HubArgs, JsonFields, Method, OrderedPageArgs, Resource, read_file, segment,
+    ContentArgs, DryRunArgs, Hub, HubArgs, JsonFields, Method, OrderedPageArgs, Resource, percent_encode,
+    read_file,
 };
 use crate::output::{Column, Details, OutputArgs, field, format_time, parse_response, payload_text};
 use crate::why;
@@ -167,7 +168,7 @@ pub(crate) async fn run(args: TaskArgs) -> anyhow::Result<()> {
         TaskVerb::Cancel { id, reason, dry_run } => {
             let id = hub.resolve_id(Resource::Task, &id).await?;
             let body = JsonFields::default().set("reason", reason)?;
-            let path = format!("/v1/tasks/{}/cancel", segment(&id));
+            let path = format!("/v1/tasks/{}/cancel", percent_encode(&id));
             let answer = hub.write(dry_run, (Method::Post, &path), Some(body.to_json())).await?;
             answer.iter().for_each(|answer| shape.done(answer, &format!("cancelled task {id}")));
             Ok(())
@@ -176,7 +177,7 @@ pub(crate) async fn run(args: TaskArgs) -> anyhow::Result<()> {
 }
 
 async fn path_of(hub: &Hub, id: &str) -> anyhow::Result<String> {
-    Ok(format!("/v1/tasks/{}", segment(&hub.resolve_id(Resource::Task, id).await?)))
+    Ok(format!("/v1/tasks/{}", percent_encode(&hub.resolve_id(Resource::Task, id).await?)))
 }
 
 async fn add(hub: &Hub, shape: &OutputArgs, args: AddArgs) -> anyhow::Result<()> {

@@ -7,7 +7,7 @@ use jiff::{SignedDuration, Timestamp};
 use quorate_store::{Clock as _, SystemClock};
 
 use crate::exit::{CommandError, USAGE};
-use crate::hub::{DryRunArgs, HubArgs, JsonFields, Method, OrderedPageArgs, Resource, segment};
+use crate::hub::{DryRunArgs, HubArgs, JsonFields, Method, OrderedPageArgs, Resource, percent_encode};
 use crate::output::{Column, OutputArgs, field, format_time, parse_response};
 use crate::terminal;
 
@@ -94,7 +94,7 @@ pub(crate) async fn run(args: TokenArgs) -> anyhow::Result<()> {
         }
         TokenVerb::Revoke { id, dry_run } => {
             let id = hub.resolve_id(Resource::Token, &id).await?;
-            let path = format!("/v1/tokens/{}", segment(&id));
+            let path = format!("/v1/tokens/{}", percent_encode(&id));
             let answer = hub.write(dry_run, (Method::Delete, &path), None).await?;
             answer.iter().for_each(|answer| shape.done(answer, &format!("revoked token {id}")));
             Ok(())

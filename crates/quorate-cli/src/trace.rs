@@ -8,7 +8,7 @@ use jiff::Timestamp;
 use serde_json::Value;
 
 use crate::exit::{CommandError, NOT_FOUND};
-use crate::hub::{Hub, HubArgs, Resource, no_items, segment};
+use crate::hub::{Hub, HubArgs, Resource, no_items, percent_encode};
 use crate::output::{ListResponse, OutputArgs, Table, field};
 use crate::terminal;
 
@@ -48,7 +48,7 @@ pub(crate) async fn run(args: TraceArgs) -> anyhow::Result<()> {
     let hub = args.hub.open()?;
     let (TraceVerb::Show { id } | TraceVerb::Export(export::ExportArgs { id, .. })) = &args.verb;
     let id = resolve_id(&hub, id_in(id)).await?;
-    let answer = hub.get(&format!("/v1/traces/{}", segment(&id)), &[]).await?;
+    let answer = hub.get(&format!("/v1/traces/{}", percent_encode(&id)), &[]).await?;
     if let TraceVerb::Export(export_args) = &args.verb {
         return export::run(export_args, &answer, &args.shape);
     }

@@ -1,6 +1,6 @@
 //! HTTP client for the API of a hub, with bounded time and size. Problem responses become library errors.
 
-mod lines;
+mod response_lines;
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -15,42 +15,42 @@ use quorate_env::sleep;
 use quorate_http::{Client, Limits, TrustRoots};
 use serde::de::DeserializeOwned;
 
-pub use lines::Lines;
+pub use response_lines::ResponseLines;
 
 use crate::address::Address;
-use crate::dial::{Dial, away};
+use crate::connect::{HubConnector, connect_error};
 use crate::problem;
 
 /// Options of the HTTP client.
 #[derive(Clone)]
-pub struct Options {
+pub struct HttpOptions {
     /// Default timeout of a call.
-    pub within: Duration,
+    pub timeout: Duration,
     /// Timeout for opening a connection.
-    pub connect_within: Duration,
+    pub connect_timeout: Duration,
     /// Maximum size of a response body, in bytes.
-    pub answer_bytes_max: usize,
+    pub response_bytes_max: usize,
     /// Maximum number of open connections. Further calls wait.
     pub connections_max: usize,
     /// For https: PEM file with the CA that signed the hub's certificate. Replaces the system's root certificates.
     pub ca_file: Option<PathBuf>,
     /// Allows sending tokens unencrypted to other machines.
-    pub plain_anywhere: bool,
+    pub allow_unencrypted: bool,
     /// Space to act in, for admins. Defaults to the space of the token.
     pub space: Option<String>,
     /// Source of time.
     pub clock: Arc<dyn Clock>,
 }
 
-impl Default for Options {
+impl Default for HttpOptions {
     fn default() -> Self {
         Self {
-            within: Duration::from_secs(30),
-            connect_within: Duration::from_secs(5),
-            answer_bytes_max: 64 << 20,
+            timeout: Duration::from_secs(30),
+            connect_timeout: Duration::from_secs(5),
+            response_bytes_max: 64 << 20,
             connections_max: 8,
             ca_file: None,
-            plain_anywhere: false,
+            allow_unencrypted: false,
             space: None,
             clock: SystemClock::new(),
         }
@@ -59,7 +59,7 @@ impl Default for Options {
 
 /// HTTP client for a hub. Cheap to clone.
 #[derive(Clone)]
-pub struct Http {
+pub struct HttpClient {
     inner: Arc<Inner>,
 }
 
@@ -73,13 +73,13 @@ struct Inner {
     answer_bytes_max: usize,
 }
 
-impl Http {
+impl HttpClient {
     /// Creates a client for a hub URL and an access token. Sends nothing yet.
     ///
     /// # Errors
     /// Returns `INVALID` for an invalid URL, token, space or CA file.
-    pub fn new(url: &str, token: &str, options: Options) -> Result<Self, Error> {
-        let address = Address::parse(url, options.plain_anywhere)?;
+    pub fn new(url: &str, token: &str, options: HttpOptions) -> Result<Self, Error> {
+        let address = Address::parse(url, options.allow_unencrypted)?;
         let mut headers = HeaderMap::new();
         headers.insert(AUTHORIZATION, bearer(token)?);
         headers.insert(HOST, header_value("the host", &address.authority())?);
@@ -87,14 +87,14 @@ impl Http {
             headers.insert(HeaderName::from_static("quorate-space"), header_value("the space", space)?);
         }
         let client = Client::new(quorate_http::ClientOptions {
-            connect_timeout: options.connect_within,
+            connect_timeout: options.connect_timeout,
             calls_max: options.connections_max,
             idle_max: options.connections_max,
             // Shorter than the hub's own keep-alive timeout.
             idle_timeout: Duration::from_secs(5),
             trust: trust(&address, options.ca_file.as_deref())?,
         });
-        let Options { clock, within, answer_bytes_max, .. } = options;
+        let HttpOptions { clock, timeout: within, response_bytes_max: answer_bytes_max, .. } = options;
         Ok(Self { inner: Arc::new(Inner { address, clock, client, headers, within, answer_bytes_max }) })
     }
 
@@ -102,15 +102,15 @@ impl Http {
     ///
     /// # Errors
     /// Returns `INVALID` for an invalid token.
-    pub fn bearing(&self, token: &str) -> Result<Self, Error> {
+    pub fn with_token(&self, token: &str) -> Result<Self, Error> {
         let mut inner = Inner::clone(&self.inner);
         inner.headers.insert(AUTHORIZATION, bearer(token)?);
         Ok(Self { inner: Arc::new(inner) })
     }
 
-    pub(crate) fn dial(&self) -> Dial {
+    pub(crate) fn connector(&self) -> HubConnector {
         let Inner { address, client, .. } = &*self.inner;
-        Dial { address: address.clone(), connector: client.connector().clone() }
+        HubConnector { address: address.clone(), connector: client.connector().clone() }
     }
 
     /// Returns the URL of the hub.
@@ -120,27 +120,27 @@ impl Http {
     }
 
     /// Starts a GET request for a path such as `/v1/agents`.
-    pub fn get(&self, path: &str) -> Request {
+    pub fn get(&self, path: &str) -> HttpRequest {
         self.request(Method::GET, path)
     }
 
     /// Starts a POST request.
-    pub fn post(&self, path: &str) -> Request {
+    pub fn post(&self, path: &str) -> HttpRequest {
         self.request(Method::POST, path)
     }
 
     /// Starts a PUT request.
-    pub fn put(&self, path: &str) -> Request {
+    pub fn put(&self, path: &str) -> HttpRequest {
         self.request(Method::PUT, path)
     }
 
     /// Starts a DELETE request.
-    pub fn delete(&self, path: &str) -> Request {
+    pub fn delete(&self, path: &str) -> HttpRequest {
         self.request(Method::DELETE, path)
     }
 
-    fn request(&self, method: Method, path: &str) -> Request {
-        Request {
+    fn request(&self, method: Method, path: &str) -> HttpRequest {
+        HttpRequest {
             http: self.clone(),
             // GET requests are idempotent; other methods become idempotent with a key.
             repeatable: method == Method::GET,
@@ -155,8 +155,8 @@ impl Http {
 
 /// Builder for a request.
 #[must_use = "nothing is sent until `send` or `lines` is called"]
-pub struct Request {
-    http: Http,
+pub struct HttpRequest {
+    http: HttpClient,
     method: Method,
     target: String,
     headers: Result<HeaderMap, Refused>,
@@ -165,13 +165,13 @@ pub struct Request {
     repeatable: bool,
 }
 
-impl Request {
+impl HttpRequest {
     /// Adds a query parameter.
     pub fn query(mut self, name: &str, value: impl std::fmt::Display) -> Self {
         self.target.push(if self.target.contains('?') { '&' } else { '?' });
-        self.target.push_str(&segment(name));
+        self.target.push_str(&percent_encode(name));
         self.target.push('=');
-        self.target.push_str(&segment(&value.to_string()));
+        self.target.push_str(&percent_encode(&value.to_string()));
         self
     }
 
@@ -190,7 +190,7 @@ impl Request {
 
     /// Sets the idempotency key. Repeated with the same key, the call takes effect once and returns the same
     /// response.
-    pub fn key(mut self, key: &str) -> Self {
+    pub fn idempotency_key(mut self, key: &str) -> Self {
         self.repeatable = true;
         self.header("idempotency-key", key)
     }
@@ -207,7 +207,7 @@ impl Request {
     }
 
     /// Sets the timeout of the call. If the call asks the hub to wait, add that time.
-    pub fn within(mut self, within: Duration) -> Self {
+    pub fn timeout(mut self, within: Duration) -> Self {
         self.within = within;
         self
     }
@@ -220,7 +220,7 @@ impl Request {
     /// # Errors
     /// Returns the error of the hub as a library error, or `UNAVAILABLE` if the hub cannot be reached or does not
     /// respond. [`Error::nothing_applied`] is `false` if the request may have taken effect.
-    pub async fn send(self) -> Result<Answer, Error> {
+    pub async fn send(self) -> Result<HttpResponse, Error> {
         let inner = Arc::clone(&self.http.inner);
         let (within, may_have_effect) = (self.within, self.method != Method::GET);
         tokio::select! {
@@ -231,7 +231,7 @@ impl Request {
         }
     }
 
-    async fn exchange(self) -> Result<Answer, Error> {
+    async fn exchange(self) -> Result<HttpResponse, Error> {
         let (inner, may_have_effect) = (Arc::clone(&self.http.inner), self.method != Method::GET);
         let repeatable = self.repeatable;
         let request = self.build()?;
@@ -243,7 +243,7 @@ impl Request {
             tried = inner.client.send(request, limits).await;
         }
         match tried {
-            Ok(response) => Answer::from_response(response).error_for_status(&inner.address.url()),
+            Ok(response) => HttpResponse::from_response(response).error_for_status(&inner.address.url()),
             Err(error) => Err(inner.failed(error, may_have_effect)),
         }
     }
@@ -252,17 +252,17 @@ impl Request {
     ///
     /// # Errors
     /// See [`HttpRequest::send`].
-    pub async fn lines(self) -> Result<Lines, Error> {
+    pub async fn lines(self) -> Result<ResponseLines, Error> {
         let inner = Arc::clone(&self.http.inner);
         let request = self.build()?;
         let started = inner.client.stream(request, self.within).await;
         let response = started.map_err(|error| inner.failed(error, self.method != Method::GET))?;
         if response.status().is_success() {
-            return Ok(Lines::new(response.into_body(), inner));
+            return Ok(ResponseLines::new(response.into_body(), inner));
         }
         let response = quorate_http::read_body(response, inner.answer_bytes_max).await;
-        let answer = Answer::from_response(response.map_err(|error| inner.failed(error, false))?);
-        Err(problem::of_answer(answer.status, &answer.body, &inner.address.url()))
+        let answer = HttpResponse::from_response(response.map_err(|error| inner.failed(error, false))?);
+        Err(problem::error_from_response(answer.status, &answer.body, &inner.address.url()))
     }
 
     fn build(&self) -> Result<hyper::Request<Full<Bytes>>, Error> {
@@ -280,7 +280,7 @@ impl Inner {
     /// Converts the error of a call without a response.
     fn failed(&self, error: quorate_http::Error, may_have_effect: bool) -> Error {
         match error {
-            quorate_http::Error::Connect(error) => away(&self.address, &error).into(),
+            quorate_http::Error::Connect(error) => connect_error(&self.address, &error).into(),
             quorate_http::Error::Unsent(why) => RemoteError {
                 code: Code::Unavailable,
                 detail: format!("the hub at {} closed the connection: {why}", self.address.url()),
@@ -324,7 +324,7 @@ impl Inner {
 
 /// Successful response of a hub.
 #[derive(Clone, Debug)]
-pub struct Answer {
+pub struct HttpResponse {
     /// Status code: 2xx or 3xx.
     pub status: u16,
     /// Response headers.
@@ -333,7 +333,7 @@ pub struct Answer {
     pub body: Bytes,
 }
 
-impl Answer {
+impl HttpResponse {
     fn from_response(response: Response<Bytes>) -> Self {
         let (head, body) = response.into_parts();
         Self { status: head.status.as_u16(), headers: head.headers, body }
@@ -363,7 +363,11 @@ impl Answer {
     }
 
     fn error_for_status(self, url: &str) -> Result<Self, Error> {
-        if self.status < 400 { Ok(self) } else { Err(problem::of_answer(self.status, &self.body, url)) }
+        if self.status < 400 {
+            Ok(self)
+        } else {
+            Err(problem::error_from_response(self.status, &self.body, url))
+        }
     }
 }
 
@@ -404,7 +408,7 @@ fn header_value(name: &str, text: &str) -> Result<HeaderValue, Refused> {
 
 /// Percent-encodes text for a path segment or query. All bytes except ASCII letters, digits and `-._~` are encoded.
 #[must_use]
-pub fn segment(text: &str) -> String {
+pub fn percent_encode(text: &str) -> String {
     let mut encoded = String::with_capacity(text.len());
     for byte in text.bytes() {
         if byte.is_ascii_alphanumeric() || b"-._~".contains(&byte) {

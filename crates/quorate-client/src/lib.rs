@@ -6,17 +6,17 @@
 //! not wrap.
 
 mod address;
-mod dial;
+mod connect;
 mod http;
-mod patience;
 mod problem;
 mod remote;
+mod retry;
 mod socket;
 mod wire;
 
-pub use http::{Answer, Http, Lines, Options, Request, segment};
+pub use http::{HttpClient, HttpOptions, HttpRequest, HttpResponse, ResponseLines, percent_encode};
 pub use quorate::{Code, Error, Refused, RemoteError};
-pub use remote::{Settings, connect, connect_with};
+pub use remote::{ConnectOptions, connect, connect_with};
 
 /// Compiles the examples of the guide as documentation tests.
 #[cfg(doctest)]

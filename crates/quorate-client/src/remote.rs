@@ -1,25 +1,25 @@
 //! Backend of a remote hub. A running agent uses one WebSocket for all its calls; an agent that only joined uses
 //! HTTP.
 
-mod answers;
-mod calls;
-mod link;
+mod backend;
+mod commit_and_claim;
 mod reads;
-mod tasks;
+mod requests;
+mod task_poll;
 mod watch;
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use quorate::link::Who;
+use quorate::backend::AgentIdentity;
 use quorate::{Clock, Entropy, Error, Hub};
 use quorate_api::info::Info;
 use quorate_api::token::{CreatedToken, NewToken};
 use quorate_core::{AgentId, Principal, TokenId, TokenName};
 
-use crate::http::{Http, Options};
-use crate::patience::Patience;
+use crate::http::{HttpClient, HttpOptions};
+use crate::retry::Retrier;
 use crate::socket::Socket;
 use crate::wire;
 
@@ -28,19 +28,19 @@ const KEEP_TRYING: Duration = Duration::from_secs(30);
 
 /// Options for connecting to a hub.
 #[derive(Clone)]
-pub struct Settings {
+pub struct ConnectOptions {
     /// Options of the HTTP client.
-    pub http: Options,
+    pub http: HttpOptions,
     /// How long a call is retried while the hub is unavailable. Consumers wait for deliveries without this limit,
     /// until the agent stops.
-    pub keep_trying: Duration,
+    pub retry_timeout: Duration,
     /// Source of random bytes, used for idempotency keys and backoff jitter.
-    pub chance: Arc<Entropy>,
+    pub entropy: Arc<Entropy>,
 }
 
-impl Default for Settings {
+impl Default for ConnectOptions {
     fn default() -> Self {
-        Self { http: Options::default(), keep_trying: KEEP_TRYING, chance: Entropy::system() }
+        Self { http: HttpOptions::default(), retry_timeout: KEEP_TRYING, entropy: Entropy::system() }
     }
 }
 
@@ -52,111 +52,119 @@ impl Default for Settings {
 /// Returns `UNAVAILABLE` if the hub cannot be reached, `UNAUTHENTICATED` if it does not accept the token, or
 /// `INVALID` for an invalid URL or token.
 pub async fn connect(url: &str, token: &str) -> Result<Hub, Error> {
-    connect_with(url, token, Settings::default()).await
+    connect_with(url, token, ConnectOptions::default()).await
 }
 
 /// Connects to a hub with options.
 ///
 /// # Errors
 /// See [`connect`].
-pub async fn connect_with(url: &str, token: &str, settings: Settings) -> Result<Hub, Error> {
-    let patience = Patience {
+pub async fn connect_with(url: &str, token: &str, settings: ConnectOptions) -> Result<Hub, Error> {
+    let patience = Retrier {
         clock: Arc::clone(&settings.http.clock),
-        chance: settings.chance,
-        keep_trying: settings.keep_trying,
+        entropy: settings.entropy,
+        timeout: settings.retry_timeout,
     };
     let space = settings.http.space.clone();
-    let http = Http::new(url, token, settings.http)?;
+    let http = HttpClient::new(url, token, settings.http)?;
     // Fail early on a wrong URL or token.
     let info: Info = http.get("/v1/info").send().await?.json()?;
-    let own = Arc::new(Seat { http, token: token.trim().to_owned(), socket: Mutex::default() });
+    let own = Arc::new(PrincipalClient { http, token: token.trim().to_owned(), socket: Mutex::default() });
     let is_admin = info.you.role == "admin";
     let (seats, minted) = (Mutex::default(), Mutex::default());
-    Ok(Hub::over(Arc::new(Connection { own, is_admin, seats, minted, patience, space })))
+    Ok(Hub::from_backend(Arc::new(RemoteHub {
+        caller: own,
+        is_admin,
+        agents: seats,
+        created_tokens: minted,
+        retrier: patience,
+        space,
+    })))
 }
 
 /// A remote hub.
-struct Connection {
+struct RemoteHub {
     /// Client of the principal that connected.
-    own: Arc<Seat>,
+    caller: Arc<PrincipalClient>,
     is_admin: bool,
     /// Tokens created for agents that joined over this connection. They are revoked when it is closed.
-    minted: Mutex<Vec<TokenId>>,
+    created_tokens: Mutex<Vec<TokenId>>,
     /// Clients of the agents that joined over this connection.
-    seats: Mutex<HashMap<AgentId, Arc<Seat>>>,
-    patience: Patience,
+    agents: Mutex<HashMap<AgentId, Arc<PrincipalClient>>>,
+    retrier: Retrier,
     space: Option<String>,
 }
 
 /// HTTP client, token and WebSocket of one principal.
-struct Seat {
-    http: Http,
+struct PrincipalClient {
+    http: HttpClient,
     token: String,
     /// WebSocket of a running agent.
     socket: Mutex<Option<Socket>>,
 }
 
-impl Seat {
-    fn slot(&self) -> MutexGuard<'_, Option<Socket>> {
+impl PrincipalClient {
+    fn socket_slot(&self) -> MutexGuard<'_, Option<Socket>> {
         self.socket.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Returns the WebSocket, if it is open.
     fn socket(&self) -> Option<Socket> {
-        self.slot().clone().filter(Socket::is_open)
+        self.socket_slot().clone().filter(Socket::is_open)
     }
 }
 
-impl Connection {
+impl RemoteHub {
     fn clock(&self) -> &Arc<dyn Clock> {
-        &self.patience.clock
+        &self.retrier.clock
     }
 
-    fn seats(&self) -> MutexGuard<'_, HashMap<AgentId, Arc<Seat>>> {
-        self.seats.lock().unwrap_or_else(PoisonError::into_inner)
+    fn lock_agents(&self) -> MutexGuard<'_, HashMap<AgentId, Arc<PrincipalClient>>> {
+        self.agents.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn seat_of(&self, agent: &AgentId) -> Arc<Seat> {
-        self.seats().get(agent).map_or_else(|| Arc::clone(&self.own), Arc::clone)
+    fn client_of(&self, agent: &AgentId) -> Arc<PrincipalClient> {
+        self.lock_agents().get(agent).map_or_else(|| Arc::clone(&self.caller), Arc::clone)
     }
 
-    fn seat(&self, principal: &Principal) -> Arc<Seat> {
+    fn client_for(&self, principal: &Principal) -> Arc<PrincipalClient> {
         match principal {
-            Principal::Agent(agent) => self.seat_of(agent),
-            Principal::System | Principal::Holder { .. } => Arc::clone(&self.own),
+            Principal::Agent(agent) => self.client_of(agent),
+            Principal::System | Principal::Holder { .. } => Arc::clone(&self.caller),
         }
     }
 
     /// Returns the token with which an agent acts: the token returned by its registration, the token of an earlier
     /// registration over this connection, or a new one. A caller that may not create tokens uses its own.
     async fn token_for(&self, agent: &AgentId, issued: Option<String>) -> Result<String, Error> {
-        let earlier = || self.seats().get(agent).map(|seat| seat.token.clone());
+        let earlier = || self.lock_agents().get(agent).map(|seat| seat.token.clone());
         if let Some(token) = issued.or_else(earlier) {
             return Ok(token);
         }
         if !self.is_admin {
-            return Ok(self.own.token.clone());
+            return Ok(self.caller.token.clone());
         }
-        let body = wire::write(&NewToken {
+        let body = wire::to_json(&NewToken {
             role: "agent".to_owned(),
             agent: Some(agent.clone()),
             name: Some(TokenName::new("connection")?),
             space: None,
             expires_at: None,
         })?;
-        let CreatedToken { id, token } = self.own.http.post("/v1/tokens").json(body).send().await?.json()?;
-        let token = token.ok_or_else(|| wire::strange(&"a created token without its secret"))?;
-        self.minted.lock().unwrap_or_else(PoisonError::into_inner).push(id);
+        let CreatedToken { id, token } =
+            self.caller.http.post("/v1/tokens").json(body).send().await?.json()?;
+        let token = token.ok_or_else(|| wire::unexpected_response(&"a created token without its secret"))?;
+        self.created_tokens.lock().unwrap_or_else(PoisonError::into_inner).push(id);
         Ok(token)
     }
 
     /// Generates a unique idempotency key.
-    fn key(&self) -> String {
-        quorate_core::hex::encode(&self.patience.chance.bytes_16())
+    fn new_key(&self) -> String {
+        quorate_core::hex::encode(&self.retrier.entropy.bytes_16())
     }
 
     /// Returns the path of a resource of an agent.
-    fn of(who: &Who, rest: &str) -> String {
-        format!("/v1/agents/{}{rest}", crate::http::segment(who.agent.as_str()))
+    fn agent_path(who: &AgentIdentity, rest: &str) -> String {
+        format!("/v1/agents/{}{rest}", crate::http::percent_encode(who.agent.as_str()))
     }
 }

@@ -3,14 +3,14 @@
 //! After a connection loss it reconnects with the same epoch and resends unanswered frames with the same idempotency
 //! keys.
 
-mod books;
+mod state;
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use futures_util::stream::{SplitSink, SplitStream};
 use futures_util::{SinkExt as _, StreamExt as _};
-use quorate::link::{Delivery, Inbox, Over, Promise, Room};
+use quorate::backend::{BackendFuture, CreditReturn, Delivery, DeliveryStream, WorkOutcome};
 use quorate::{Code, Error, Refused};
 use quorate_api::delivery::Delivery as DeliveryJson;
 use quorate_api::problem::ProblemDetails;
@@ -26,11 +26,11 @@ use tokio_tungstenite::tungstenite::client::IntoClientRequest as _;
 use tokio_tungstenite::tungstenite::protocol::WebSocketConfig;
 use tokio_tungstenite::{WebSocketStream, client_async_with_config};
 
-use crate::dial::{Dial, Stream};
-use crate::patience::{Patience, backoff};
+use crate::connect::{HubConnector, HubStream};
 use crate::problem;
+use crate::retry::{Retrier, reconnect_backoff};
 use crate::wire::{self, op};
-use books::{Books, Frame};
+use state::{Frame, SocketState};
 
 /// Maximum number of frames that await a response.
 const FRAMES_MAX: usize = 512;
@@ -45,7 +45,7 @@ const WRITE_BUFFER_BYTES_MAX: usize = 8 << 20;
 /// Timeout of the handshake.
 const HANDSHAKE_TIMEOUT: Duration = Duration::from_secs(10);
 
-type Ws = WebSocketStream<Stream>;
+type Ws = WebSocketStream<HubStream>;
 
 /// Content of the `hello` frame: who connects, and with which lease.
 pub(crate) struct Hello {
@@ -61,10 +61,10 @@ pub(crate) struct Hello {
 pub(crate) struct Socket(Arc<Shared>);
 
 struct Shared {
-    dial: Dial,
+    dial: HubConnector,
     hello: Hello,
-    patience: Patience,
-    books: Mutex<Books>,
+    patience: Retrier,
+    state: Mutex<SocketState>,
     /// Signals the send loop that there is something to send.
     send_ready: Notify,
     /// Signals the consumer that a delivery arrived or the connection ended.
@@ -89,22 +89,22 @@ impl Socket {
     /// # Errors
     /// Returns the error of the hub, or `UNAVAILABLE` if it cannot be reached before the retry timeout.
     pub(crate) async fn open(
-        dial: Dial,
+        dial: HubConnector,
         hello: Hello,
-        patience: Patience,
+        patience: Retrier,
         credit: u32,
     ) -> Result<Self, Error> {
         let shared = Arc::new(Shared {
             dial,
             hello,
             patience: patience.clone(),
-            books: Mutex::new(Books::with_room(credit)),
+            state: Mutex::new(SocketState::with_credit(credit)),
             send_ready: Notify::new(),
             received: Notify::new(),
             slots: Arc::new(Semaphore::new(FRAMES_MAX)),
             task: Mutex::default(),
         });
-        let first = patience.persist(|| shared.connect()).await?;
+        let first = patience.retry(|| shared.connect()).await?;
         let task = tokio::spawn(run(Arc::clone(&shared), first));
         *shared.task.lock().unwrap_or_else(PoisonError::into_inner) = Some(task);
         Ok(Self(shared))
@@ -112,33 +112,33 @@ impl Socket {
 
     /// Whether the socket accepts calls. It does so while it reconnects, too.
     pub(crate) fn is_open(&self) -> bool {
-        let books = self.0.books();
-        books.end.is_none() && !books.closing
+        let books = self.0.state();
+        books.outcome.is_none() && !books.closing
     }
 
     /// Sends a frame `{"n":…, KIND: BODY}` and waits for its response.
-    pub(crate) async fn ask(&self, kind: &str, body: &str, repeatable: bool) -> Result<String, Error> {
-        let slot = Arc::clone(&self.0.slots).acquire_owned().await.map_err(|_| books::closed())?;
+    pub(crate) async fn call(&self, kind: &str, body: &str, repeatable: bool) -> Result<String, Error> {
+        let slot = Arc::clone(&self.0.slots).acquire_owned().await.map_err(|_| state::closed())?;
         let (sender, response) = oneshot::channel();
         let now = self.0.patience.clock.now();
         let mut frame = Frame::new(format!("\"{kind}\":{body}"), repeatable, now);
         (frame.answer, frame.slot) = (Some(sender), Some(slot));
-        self.0.books().ask(frame);
+        self.0.state().enqueue(frame);
         self.0.send_ready.notify_one();
-        response.await.map_err(|_| books::closed())?
+        response.await.map_err(|_| state::closed())?
     }
 
     /// Records that a delivery was claimed over HTTP, so that this socket ignores it.
-    pub(crate) fn taken_elsewhere(&self, lease: &LeaseRef) {
-        self.0.books().taken_elsewhere(lease);
+    pub(crate) fn mark_claimed(&self, lease: &LeaseRef) {
+        self.0.state().mark_claimed(lease);
     }
 
     /// Releases unread deliveries, waits for all responses, and closes the connection.
     pub(crate) async fn close(&self) {
         let unread = {
-            let mut books = self.0.books();
+            let mut books = self.0.state();
             books.closing = true;
-            books.untaken()
+            books.drain_unread()
         };
         self.0.release(unread);
         self.0.send_ready.notify_one();
@@ -151,8 +151,8 @@ impl Socket {
 }
 
 impl Shared {
-    fn books(&self) -> MutexGuard<'_, Books> {
-        self.books.lock().unwrap_or_else(PoisonError::into_inner)
+    fn state(&self) -> MutexGuard<'_, SocketState> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Queues the release of unread deliveries. If a lease has expired meanwhile, the delivery was already
@@ -161,9 +161,9 @@ impl Shared {
         for lease in leases {
             let nack = Op::Nack(Nack { lease, action: NackAction::Release, reason: String::new() });
             let key = format!("untaken-{}-{}", lease.delivery, lease.token.0);
-            if let Ok(body) = op::commit(&[nack], &key, None) {
+            if let Ok(body) = op::commit_json(&[nack], &key, None) {
                 let frame = Frame::new(format!("\"commit\":{body}"), true, self.patience.clock.now());
-                self.books().ask(frame);
+                self.state().enqueue(frame);
             }
         }
     }
@@ -171,10 +171,10 @@ impl Shared {
     /// Handles a lost connection. Returns `true` if nothing is left to reconnect for.
     fn connection_lost(&self, url: &str) -> bool {
         let now = self.patience.clock.now();
-        let mut books = self.books();
-        books.broke(now, url);
-        books.give_up(now, self.patience.keep_trying, url);
-        books.closing && books.is_quiet()
+        let mut books = self.state();
+        books.handle_disconnect(now, url);
+        books.expire_frames(now, self.patience.timeout, url);
+        books.closing && books.is_idle()
     }
 
     /// Connects and sends `hello`. The hub's `welcome` states how many deliveries are sent again.
@@ -207,7 +207,7 @@ impl Shared {
         }
     }
 
-    async fn upgrade(&self, stream: Stream) -> Result<Ws, Error> {
+    async fn upgrade(&self, stream: HubStream) -> Result<Ws, Error> {
         let url = format!("ws://{}/v1/ws", self.dial.address.authority());
         let request = url.into_client_request().map_err(|error| self.unavailable(&error))?;
         let config = WebSocketConfig::default()
@@ -220,7 +220,7 @@ impl Shared {
             Ok((ws, _)) => Ok(ws),
             Err(tokio_tungstenite::tungstenite::Error::Http(response)) => {
                 let body = response.body().as_deref().unwrap_or_default();
-                Err(problem::of_answer(response.status().as_u16(), body, &self.dial.address.url()))
+                Err(problem::error_from_response(response.status().as_u16(), body, &self.dial.address.url()))
             }
             Err(error) => Err(self.unavailable(&error)),
         }
@@ -240,7 +240,7 @@ impl Shared {
 /// Serves one connection after the other until the socket is closed or fails.
 async fn run(shared: Arc<Shared>, first: (Ws, Welcome)) {
     let url = shared.dial.address.url();
-    let mut backoff = backoff();
+    let mut backoff = reconnect_backoff();
     let mut losses = 0_u64;
     let mut next = Ok(first);
     let why = loop {
@@ -250,7 +250,7 @@ async fn run(shared: Arc<Shared>, first: (Ws, Welcome)) {
                 if losses > 0 {
                     tracing::info!(url, losses, "reconnected to the hub");
                 }
-                shared.books().begin(welcome.resumed);
+                shared.state().start_connection(welcome.resumed);
                 serve(&shared, ws, welcome.limits.ping_ms).await
             }
             Err(error) => end_of(error),
@@ -264,12 +264,12 @@ async fn run(shared: Arc<Shared>, first: (Ws, Welcome)) {
             break None;
         }
         losses += 1;
-        let wait = backoff.next(&shared.patience.chance);
+        let wait = backoff.next(&shared.patience.entropy);
         tracing::warn!(url, retry_ms = wait.as_millis() as u64, "connection to the hub lost");
         sleep(&*shared.patience.clock, wait).await;
         next = shared.connect().await;
     };
-    shared.books().finish(why);
+    shared.state().close(why);
     shared.received.notify_one();
 }
 
@@ -292,7 +292,7 @@ async fn serve(shared: &Arc<Shared>, ws: Ws, ping_ms: u64) -> End {
 async fn send_loop(shared: &Shared, mut sink: SplitSink<Ws, Message>) -> End {
     loop {
         loop {
-            let text = shared.books().next_text();
+            let text = shared.state().next_frame();
             let Some(text) = text else { break };
             if sink.feed(Message::text(text)).await.is_err() {
                 return End::Lost;
@@ -302,8 +302,8 @@ async fn send_loop(shared: &Shared, mut sink: SplitSink<Ws, Message>) -> End {
             return End::Lost;
         }
         let is_done = {
-            let books = shared.books();
-            books.closing && books.is_quiet()
+            let books = shared.state();
+            books.closing && books.is_idle()
         };
         if is_done {
             // Best effort: the hub detects a closed connection anyway.
@@ -356,16 +356,16 @@ struct Limits {
 }
 
 fn parse_welcome(text: &str) -> Result<Welcome, Error> {
-    let frame: FrameIn<'_> = wire::read(text)?;
+    let frame: FrameIn<'_> = wire::parse_json(text)?;
     match (frame.welcome, frame.problem) {
         (Some(welcome), _) => Ok(welcome),
         (None, Some(problem)) => Err(problem.into()),
-        (None, None) => Err(wire::strange(&"the first frame is not a welcome")),
+        (None, None) => Err(wire::unexpected_response(&"the first frame is not a welcome")),
     }
 }
 
 fn receive(shared: &Shared, text: &str) -> Option<End> {
-    let frame: FrameIn<'_> = match wire::read(text) {
+    let frame: FrameIn<'_> = match wire::parse_json(text) {
         Ok(frame) => frame,
         Err(error) => return Some(End::Failed(error)),
     };
@@ -378,8 +378,8 @@ fn receive(shared: &Shared, text: &str) -> Option<End> {
         (None, None) => return None,
     };
     let Some(n) = frame.n else { return result.err().map(end_of) };
-    let mut books = shared.books();
-    let unknown = books.answered(n, result);
+    let mut books = shared.state();
+    let unknown = books.handle_response(n, result);
     drop(books);
     // The response may have opened the send window, or was the last one before closing.
     shared.send_ready.notify_one();
@@ -389,8 +389,8 @@ fn receive(shared: &Shared, text: &str) -> Option<End> {
 fn receive_deliveries(shared: &Shared, deliveries: Vec<DeliveryJson>) -> Result<(), Error> {
     let mut unread = Vec::new();
     for delivery in deliveries {
-        let delivery = wire::message::delivery(delivery, shared.hello.lease_ms)?;
-        unread.extend(shared.books().deliver(delivery));
+        let delivery = wire::message::convert_delivery(delivery, shared.hello.lease_ms)?;
+        unread.extend(shared.state().receive(delivery));
     }
     shared.release(unread);
     shared.received.notify_one();
@@ -411,14 +411,14 @@ impl SocketInbox {
     }
 }
 
-impl Inbox for SocketInbox {
-    fn next(&mut self) -> Promise<'_, Option<Delivery>> {
+impl DeliveryStream for SocketInbox {
+    fn next(&mut self) -> BackendFuture<'_, Option<Delivery>> {
         Box::pin(async move {
             let shared = &self.socket.0;
             loop {
                 let (taken, end) = {
-                    let mut books = shared.books();
-                    (books.take(), books.end.clone())
+                    let mut books = shared.state();
+                    (books.pop_delivery(), books.outcome.clone())
                 };
                 if let Some(delivery) = taken {
                     self.last = delivery.lease;
@@ -433,15 +433,15 @@ impl Inbox for SocketInbox {
         })
     }
 
-    fn room(&self) -> Room {
+    fn credit_return(&self) -> CreditReturn {
         let (shared, last) = (Arc::clone(&self.socket.0), self.last);
-        Room::Apart(Arc::new(move |over: Over| {
-            last.iter().for_each(|lease| shared.books().over(lease, over));
+        CreditReturn::Callback(Arc::new(move |over: WorkOutcome| {
+            last.iter().for_each(|lease| shared.state().end_delivery(lease, over));
             shared.send_ready.notify_one();
         }))
     }
 
-    fn close(self: Box<Self>) -> Promise<'static, ()> {
+    fn close(self: Box<Self>) -> BackendFuture<'static, ()> {
         Box::pin(async move {
             self.socket.close().await;
             Ok(())
@@ -451,7 +451,7 @@ impl Inbox for SocketInbox {
 
 impl Drop for SocketInbox {
     fn drop(&mut self) {
-        let mut books = self.socket.0.books();
+        let mut books = self.socket.0.state();
         if !books.closing {
             // No consumer is left: the hub redelivers the unread deliveries.
             books.closing = true;
@@ -462,7 +462,7 @@ impl Drop for SocketInbox {
 }
 
 /// Returns the error for an operation that a remote hub does not support.
-pub(crate) fn not_here(operation: &str) -> Error {
+pub(crate) fn unsupported_remotely(operation: &str) -> Error {
     Refused::new(Code::Invalid, format!("not supported by a remote hub: {operation}"))
         .hint("use the HTTP API of the hub, or an embedded hub")
         .into()

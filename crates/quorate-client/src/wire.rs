@@ -9,7 +9,7 @@ use quorate_core::extract_refusal;
 use serde::Deserialize;
 
 /// Returns the error for a response that a hub of the same version does not send.
-pub(crate) fn strange(problem: &dyn std::fmt::Display) -> Error {
+pub(crate) fn unexpected_response(problem: &dyn std::fmt::Display) -> Error {
     let text = problem.to_string();
     let problem = extract_refusal(&text).map_or(text, |refused| refused.detail);
     RemoteError {
@@ -22,12 +22,12 @@ pub(crate) fn strange(problem: &dyn std::fmt::Display) -> Error {
 }
 
 /// Parses JSON.
-pub(crate) fn read<'a, T: Deserialize<'a>>(text: &'a str) -> Result<T, Error> {
-    serde_json::from_str(text).map_err(|error| strange(&error))
+pub(crate) fn parse_json<'a, T: Deserialize<'a>>(text: &'a str) -> Result<T, Error> {
+    serde_json::from_str(text).map_err(|error| unexpected_response(&error))
 }
 
 /// Serializes JSON.
-pub(crate) fn write(value: &impl serde::Serialize) -> Result<String, Error> {
+pub(crate) fn to_json(value: &impl serde::Serialize) -> Result<String, Error> {
     serde_json::to_string(value).map_err(|error| {
         Refused::new(Code::Invalid, format!("the request cannot be serialized as JSON: {error}")).into()
     })

@@ -15,14 +15,14 @@ use serde::Serialize;
 use serde::de::DeserializeOwned;
 use tokio::task::JoinHandle;
 
-use crate::handler::{Failure, Handler, Work, handler};
-use crate::link::{Link, Over, Room, Who};
+use crate::backend::{AgentIdentity, Backend, CreditReturn, WorkOutcome};
+use crate::handler::{Failure, Handler, Work, erase_handler};
 use crate::memory::Memory;
-use crate::run::{self, Running};
-use crate::send::Sending;
+use crate::running::{self, RunningAgent};
+use crate::send::SendBuilder;
 use crate::session::Session;
 use crate::step::Step;
-use crate::task::{TaskHandler, TaskWork, task_handler};
+use crate::task::{TaskHandler, TaskWork, erase_task_handler};
 
 /// Default heartbeat interval of a running agent.
 const HEARTBEAT: Duration = Duration::from_secs(10);
@@ -30,29 +30,29 @@ const HEARTBEAT: Duration = Duration::from_secs(10);
 /// Builder for an agent. Finish it with [`join`](AgentBuilder::join) or [`run`](AgentBuilder::run).
 #[must_use]
 pub struct AgentBuilder {
-    link: Arc<dyn Link>,
+    backend: Arc<dyn Backend>,
     id: String,
     name: Option<String>,
     role: AgentRole,
     capabilities: Vec<String>,
     handlers: HashMap<String, Arc<dyn Handler>>,
     task_handlers: HashMap<String, Arc<dyn TaskHandler>>,
-    at_once: u32,
+    concurrency: u32,
     lease: Duration,
     heartbeat: Option<Duration>,
 }
 
 impl AgentBuilder {
-    pub(crate) fn new(link: Arc<dyn Link>, id: String) -> Self {
+    pub(crate) fn new(link: Arc<dyn Backend>, id: String) -> Self {
         Self {
-            link,
+            backend: link,
             id,
             name: None,
             role: AgentRole::default(),
             capabilities: Vec::new(),
             handlers: HashMap::new(),
             task_handlers: HashMap::new(),
-            at_once: 1,
+            concurrency: 1,
             lease: Duration::from_millis(LEASE_MS_DEFAULT),
             heartbeat: None,
         }
@@ -71,7 +71,7 @@ impl AgentBuilder {
     }
 
     /// Adds a capability.
-    pub fn can(mut self, capability: impl Into<String>) -> Self {
+    pub fn capability(mut self, capability: impl Into<String>) -> Self {
         self.capabilities.push(capability.into());
         self
     }
@@ -87,7 +87,7 @@ impl AgentBuilder {
         F: Fn(Work<P>) -> Fut + Send + Sync + 'static,
         Fut: Future<Output = Result<R, Failure>> + Send + 'static,
     {
-        self.handlers.insert(action.into(), handler(function));
+        self.handlers.insert(action.into(), erase_handler(function));
         self
     }
 
@@ -106,13 +106,13 @@ impl AgentBuilder {
         if !self.capabilities.contains(&task_type) {
             self.capabilities.push(task_type.clone());
         }
-        self.task_handlers.insert(task_type, task_handler(function));
+        self.task_handlers.insert(task_type, erase_task_handler(function));
         self
     }
 
     /// Sets the number of deliveries and tasks that are handled concurrently. Defaults to 1.
-    pub fn at_once(mut self, count: u32) -> Self {
-        self.at_once = count.max(1);
+    pub fn concurrency(mut self, count: u32) -> Self {
+        self.concurrency = count.max(1);
         self
     }
 
@@ -128,7 +128,7 @@ impl AgentBuilder {
     ///
     /// An agent that misses three heartbeats is considered offline, and its leases are revoked. A running agent sends
     /// a heartbeat every 10 s by default. An agent that only joined is not monitored by default.
-    pub fn heartbeat(mut self, every: Duration) -> Self {
+    pub fn heartbeat_interval(mut self, every: Duration) -> Self {
         self.heartbeat = Some(every);
         self
     }
@@ -145,10 +145,10 @@ impl AgentBuilder {
     ///
     /// # Errors
     /// See [`AgentBuilder::join`].
-    pub async fn run(mut self) -> Result<Running, Error> {
+    pub async fn run(mut self) -> Result<RunningAgent, Error> {
         self.heartbeat.get_or_insert(HEARTBEAT);
         let agent = self.register().await?;
-        run::start(agent, self.handlers, self.task_handlers, self.at_once).await
+        running::start_agent(agent, self.handlers, self.task_handlers, self.concurrency).await
     }
 
     /// Registers the agent and starts its heartbeat.
@@ -168,19 +168,19 @@ impl AgentBuilder {
             AgentRole::Coordinator => Principal::System,
             AgentRole::Worker | AgentRole::Specialist | AgentRole::Observer => Principal::Agent(id.clone()),
         };
-        let epoch = self.link.join(principal, register).await?;
-        let link = Arc::clone(&self.link);
-        let who = Who { agent: id.clone(), epoch };
+        let epoch = self.backend.register(principal, register).await?;
+        let link = Arc::clone(&self.backend);
+        let who = AgentIdentity { agent: id.clone(), epoch };
         let heartbeats =
             self.heartbeat.map(|every| Arc::new(HeartbeatLoop::start(Arc::clone(&link), who, every)));
-        Ok(Agent { link, id, epoch, lease_ms: millis(self.lease), heartbeats })
+        Ok(Agent { backend: link, id, epoch, lease_ms: millis(self.lease), heartbeats })
     }
 }
 
 /// A registered agent. Cheap to clone.
 #[derive(Clone)]
 pub struct Agent {
-    pub(crate) link: Arc<dyn Link>,
+    pub(crate) backend: Arc<dyn Backend>,
     pub(crate) id: AgentId,
     pub(crate) epoch: Epoch,
     pub(crate) lease_ms: u64,
@@ -196,13 +196,13 @@ struct HeartbeatLoop {
 }
 
 impl HeartbeatLoop {
-    fn start(link: Arc<dyn Link>, who: Who, every: Duration) -> Self {
+    fn start(link: Arc<dyn Backend>, who: AgentIdentity, every: Duration) -> Self {
         let reported = Arc::new(Mutex::new((AgentStatus::Idle, Health::Healthy)));
         let shared = Arc::clone(&reported);
         let latest = move || shared.lock().unwrap_or_else(PoisonError::into_inner).clone();
         let send_heartbeats = async move {
             loop {
-                link.pass(every).await;
+                link.sleep(every).await;
                 let (status, health) = latest();
                 match link.heartbeat(who.clone(), status, health).await {
                     Err(error) if matches!(error.code(), Code::StaleEpoch | Code::NotFound) => return,
@@ -240,28 +240,28 @@ impl Agent {
         Principal::Agent(self.id.clone())
     }
 
-    pub(crate) fn who(&self) -> Who {
-        Who { agent: self.id.clone(), epoch: self.epoch }
+    pub(crate) fn identity(&self) -> AgentIdentity {
+        AgentIdentity { agent: self.id.clone(), epoch: self.epoch }
     }
 
-    pub(crate) fn commit_of(&self, ops: Vec<Op>) -> Commit {
+    pub(crate) fn new_commit(&self, ops: Vec<Op>) -> Commit {
         Commit { epoch: Some(self.epoch), ..Commit::new(self.principal(), ops) }
     }
 
     /// Commits the operations that end a delivery or task, and returns its credit.
-    pub(crate) async fn end(&self, mut ops: Vec<Op>, room: &Room) -> Result<Receipt, Error> {
-        ops.extend(room.op());
-        let receipt = self.link.commit(self.commit_of(ops)).await?;
-        room.made(Over::Settled);
+    pub(crate) async fn commit_end(&self, mut ops: Vec<Op>, room: &CreditReturn) -> Result<Receipt, Error> {
+        ops.extend(room.commit_op());
+        let receipt = self.backend.commit(self.new_commit(ops)).await?;
+        room.report(WorkOutcome::Settled);
         Ok(receipt)
     }
 
     /// Returns the credit of a delivery or task that ended without a commit.
-    pub(crate) async fn go_on(&self, room: &Room) {
-        if let Some(op) = room.op() {
-            let _ = self.link.commit(self.commit_of(vec![op])).await;
+    pub(crate) async fn return_credit(&self, room: &CreditReturn) {
+        if let Some(op) = room.commit_op() {
+            let _ = self.backend.commit(self.new_commit(vec![op])).await;
         }
-        room.made(Over::LetGo);
+        room.report(WorkOutcome::Unsettled);
     }
 
     /// Sends a message. Await the returned builder; when it resolves, the message is on disk.
@@ -273,8 +273,13 @@ impl Agent {
     /// - `role:NAME`: all agents with a role
     /// - `can:CAPABILITY`: one agent with a capability
     /// - `*`: all other agents
-    pub fn send(&self, to: impl Into<String>, action: impl Into<String>, payload: impl Serialize) -> Sending {
-        Sending::new(self.clone(), vec![to.into()], action.into(), to_json(payload))
+    pub fn send(
+        &self,
+        to: impl Into<String>,
+        action: impl Into<String>,
+        payload: impl Serialize,
+    ) -> SendBuilder {
+        SendBuilder::new(self.clone(), vec![to.into()], action.into(), to_json(payload))
     }
 
     /// Sends one message to several agents atomically: if one recipient is unknown, the message is sent to none.
@@ -283,22 +288,27 @@ impl Agent {
         to: impl IntoIterator<Item = T>,
         action: impl Into<String>,
         payload: impl Serialize,
-    ) -> Sending {
-        Sending::new(self.clone(), to.into_iter().map(Into::into).collect(), action.into(), to_json(payload))
+    ) -> SendBuilder {
+        SendBuilder::new(
+            self.clone(),
+            to.into_iter().map(Into::into).collect(),
+            action.into(),
+            to_json(payload),
+        )
     }
 
     /// Claims the next delivery of the inbox, waiting up to `wait` for one to arrive.
     ///
     /// # Errors
     /// Returns `STALE_EPOCH` if the agent was registered again elsewhere, or a storage error.
-    pub async fn receive(&self, wait: Duration) -> Result<Option<Received>, Error> {
-        let taken = self.link.claim(self.who(), 1, self.lease_ms, wait).await?;
-        Ok(taken.into_iter().next().map(Received))
+    pub async fn receive(&self, wait: Duration) -> Result<Option<ReceivedMessage>, Error> {
+        let taken = self.backend.claim(self.identity(), 1, self.lease_ms, wait).await?;
+        Ok(taken.into_iter().next().map(ReceivedMessage))
     }
 
     /// Starts a commit that acknowledges a delivery. Everything added to the [`Step`] takes effect atomically with
     /// the ack.
-    pub fn step(&self, done: &Received) -> Step {
+    pub fn step(&self, done: &ReceivedMessage) -> Step {
         Step::new(self.clone(), done.0.lease)
     }
 
@@ -311,57 +321,57 @@ impl Agent {
     ///
     /// # Errors
     /// Returns `STALE_LEASE` if the lease has expired and the delivery was redelivered, or a storage error.
-    pub async fn give_back(&self, delivery: &Received, delay: Duration, reason: &str) -> Result<(), Error> {
+    pub async fn nack(&self, delivery: &ReceivedMessage, delay: Duration, reason: &str) -> Result<(), Error> {
         let Some(lease) = delivery.0.lease else { return Ok(()) };
         let delay_ms = u64::try_from(delay.as_millis()).unwrap_or(u64::MAX);
         let then = quorate_core::NackAction::Retry { delay_ms };
         let nack = quorate_core::Nack { lease, action: then, reason: reason.to_owned() };
-        self.link.commit(self.commit_of(vec![Op::Nack(nack)])).await.map(drop)
+        self.backend.commit(self.new_commit(vec![Op::Nack(nack)])).await.map(drop)
     }
 
     /// Extends the lease of a delivery to `lease` from now.
     ///
     /// # Errors
     /// Returns `STALE_LEASE` if the lease has expired and the delivery was redelivered, or a storage error.
-    pub async fn extend(&self, delivery: &Received, lease: Duration) -> Result<(), Error> {
+    pub async fn extend_lease(&self, delivery: &ReceivedMessage, lease: Duration) -> Result<(), Error> {
         let Some(held) = delivery.0.lease else { return Ok(()) };
-        self.prolong(held, u64::try_from(lease.as_millis()).unwrap_or(u64::MAX)).await
+        self.commit_extend(held, u64::try_from(lease.as_millis()).unwrap_or(u64::MAX)).await
     }
 
-    pub(crate) async fn prolong(&self, lease: LeaseRef, lease_ms: u64) -> Result<(), Error> {
+    pub(crate) async fn commit_extend(&self, lease: LeaseRef, lease_ms: u64) -> Result<(), Error> {
         let extend = quorate_core::Extend { lease, lease_ms };
-        self.link.commit(self.commit_of(vec![Op::Extend(extend)])).await.map(drop)
+        self.backend.commit(self.new_commit(vec![Op::Extend(extend)])).await.map(drop)
     }
 
     /// Reports the status and health of the agent. Also counts as a heartbeat.
     ///
     /// # Errors
     /// Returns `STALE_EPOCH` if the agent was registered again elsewhere, or a storage error.
-    pub async fn report(&self, status: AgentStatus, health: Health) -> Result<(), Error> {
+    pub async fn report_status(&self, status: AgentStatus, health: Health) -> Result<(), Error> {
         if let Some(heartbeats) = &self.heartbeats {
             *heartbeats.reported.lock().unwrap_or_else(PoisonError::into_inner) = (status, health.clone());
         }
-        self.link.heartbeat(self.who(), status, health).await
+        self.backend.heartbeat(self.identity(), status, health).await
     }
 
     /// Returns a handle to a session, accessed as this agent. The agent that opens a session is its coordinator.
     #[must_use]
     pub fn session(&self, id: impl Into<String>) -> Session {
-        Session::new(Arc::clone(&self.link), self.principal(), Some(self.epoch), id.into())
+        Session::new(Arc::clone(&self.backend), self.principal(), Some(self.epoch), id.into())
     }
 
     /// Returns the shared memory, accessed as this agent.
     #[must_use]
     pub fn memory(&self) -> Memory {
-        Memory::new(Arc::clone(&self.link), self.principal(), Some(self.epoch))
+        Memory::new(Arc::clone(&self.backend), self.principal(), Some(self.epoch))
     }
 }
 
 /// A delivery claimed by this agent: a message under a lease.
 #[derive(Clone, Debug)]
-pub struct Received(pub(crate) Delivery);
+pub struct ReceivedMessage(pub(crate) Delivery);
 
-impl Received {
+impl ReceivedMessage {
     /// Deserializes the payload.
     ///
     /// # Errors
@@ -384,7 +394,7 @@ impl Received {
 
     /// Returns the id of the sender; empty if the hub sent the message.
     #[must_use]
-    pub fn from(&self) -> &str {
+    pub fn sender(&self) -> &str {
         self.0.message.from.as_ref().map_or("", AgentId::as_str)
     }
 

@@ -1,6 +1,6 @@
 //! Approvals: actions that an agent proposes and a person decides on. The decision is sent to the agent as a message.
 
-mod view;
+mod info;
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -16,11 +16,11 @@ use quorate_core::{
 use serde::Serialize;
 
 use crate::agent::{Agent, to_json};
+use crate::backend::Backend;
 use crate::hub::Hub;
-use crate::link::Link;
 use crate::step::Step;
 
-pub use view::{Approval, ApprovalInfo, ApprovalStatus};
+pub use info::{Approval, ApprovalInfo, ApprovalStatus};
 
 /// Maximum duration of one long poll for a decision. Longer waits repeat it.
 const WAIT: Duration = Duration::from_secs(24 * 60 * 60);
@@ -62,13 +62,13 @@ impl ApprovalDraft {
     }
 
     /// Sets the rationale and the confidence of the requester, from 0 to 1.
-    pub fn because(mut self, rationale: impl Into<String>, confidence: f64) -> Self {
+    pub fn rationale(mut self, rationale: impl Into<String>, confidence: f64) -> Self {
         (self.rationale, self.confidence) = (Some(rationale.into()), Some(confidence));
         self
     }
 
     /// Sets the timeout, and the default outcome to apply if it expires undecided.
-    pub fn within(mut self, timeout: Duration, default: impl Into<String>) -> Self {
+    pub fn timeout(mut self, timeout: Duration, default: impl Into<String>) -> Self {
         (self.timeout, self.default) = (timeout, default.into());
         self
     }
@@ -80,12 +80,12 @@ impl ApprovalDraft {
     }
 
     /// Sends the approved action to an agent, in the same commit that approves it.
-    pub fn then(mut self, to: impl Into<String>, action: impl Into<String>) -> Self {
+    pub fn on_approval(mut self, to: impl Into<String>, action: impl Into<String>) -> Self {
         self.then.push((to.into(), action.into()));
         self
     }
 
-    fn op(self, link: &dyn Link) -> Result<Op, Error> {
+    fn op(self, link: &dyn Backend) -> Result<Op, Error> {
         let document = action_document(&self.action, &self.payload?)?;
         let then = |(to, action): (String, String)| Ok((AgentId::new(to)?, action));
         Ok(Op::RequestApproval(Box::new(RequestApproval {
@@ -107,7 +107,7 @@ impl ApprovalDraft {
 impl Step {
     /// Requests approval of an action. The decision is sent as a message with the action `approval.decided`.
     pub fn request_approval(self, draft: ApprovalDraft) -> Self {
-        let op = draft.op(&*self.agent.link);
+        let op = draft.op(&*self.agent.backend);
         self.add(op)
     }
 }
@@ -120,8 +120,8 @@ impl Agent {
     /// Returns `INVALID` if the payload has no canonical form, or an error if the request is rejected or the storage
     /// fails.
     pub async fn request_approval(&self, draft: ApprovalDraft) -> Result<ApprovalId, Error> {
-        let op = draft.op(&*self.link)?;
-        let receipt = self.link.commit(self.commit_of(vec![op])).await?;
+        let op = draft.op(&*self.backend)?;
+        let receipt = self.backend.commit(self.new_commit(vec![op])).await?;
         match receipt.results.first() {
             Some(OpResult::ApprovalRequested { id, .. }) => Ok(id.clone()),
             _ => Err(StoreError::Read("the commit returned no approval id".into()).into()),
@@ -134,7 +134,7 @@ impl Agent {
 /// An embedded hub trusts the given name. Over the network, decisions are recorded under the holder of the access
 /// token, and the name is ignored.
 pub struct Approver {
-    link: Arc<dyn Link>,
+    link: Arc<dyn Backend>,
     principal: Principal,
 }
 
@@ -145,7 +145,7 @@ impl Hub {
     /// Returns `INVALID` for an invalid name.
     pub fn approver(&self, name: &str) -> Result<Approver, Error> {
         let principal = Principal::Holder { role: TokenRole::Approver, name: TokenName::new(name)? };
-        Ok(Approver { link: Arc::clone(&self.link), principal })
+        Ok(Approver { link: Arc::clone(&self.backend), principal })
     }
 
     /// Returns an approval with its action.
@@ -153,7 +153,7 @@ impl Hub {
     /// # Errors
     /// Returns `NOT_FOUND`, or a storage error.
     pub async fn approval(&self, id: &str) -> Result<ApprovalInfo, Error> {
-        self.link.approval(ApprovalId::new(id)?, Duration::ZERO).await
+        self.backend.approval(ApprovalId::new(id)?, Duration::ZERO).await
     }
 
     /// Returns a page of pending approvals, without their actions.
@@ -161,7 +161,7 @@ impl Hub {
     /// # Errors
     /// Returns a storage error.
     pub async fn pending_approvals(&self, page: PageQuery) -> Result<Page<Approval>, Error> {
-        self.link.pending_approvals(page).await
+        self.backend.pending_approvals(page).await
     }
 
     /// Waits until an approval is decided or expired, however long that takes. The returned approval is never
@@ -169,10 +169,10 @@ impl Hub {
     ///
     /// # Errors
     /// Returns `NOT_FOUND`, or a storage error.
-    pub async fn decided(&self, id: &str) -> Result<ApprovalInfo, Error> {
+    pub async fn wait_for_decision(&self, id: &str) -> Result<ApprovalInfo, Error> {
         let id = ApprovalId::new(id)?;
         loop {
-            let approval = self.link.approval(id.clone(), WAIT).await?;
+            let approval = self.backend.approval(id.clone(), WAIT).await?;
             if !approval.is_pending() {
                 return Ok(approval);
             }

@@ -5,7 +5,7 @@ use quorate_core::{BudgetId, Commit, Op, Principal, SetBudget};
 
 use crate::agent::Agent;
 use crate::hub::Hub;
-use crate::view::Budget;
+use crate::read_models::Budget;
 
 fn set_budget_op(id: &str, messages: u64) -> Result<Op, Error> {
     let id = BudgetId::new(id)?;
@@ -21,7 +21,7 @@ impl Agent {
     /// # Errors
     /// Returns `FORBIDDEN` if another principal owns the budget, or a storage error.
     pub async fn set_budget(&self, id: &str, messages: u64) -> Result<(), Error> {
-        self.link.commit(self.commit_of(vec![set_budget_op(id, messages)?])).await.map(drop)
+        self.backend.commit(self.new_commit(vec![set_budget_op(id, messages)?])).await.map(drop)
     }
 }
 
@@ -32,7 +32,7 @@ impl Hub {
     /// Returns a storage error.
     pub async fn set_budget(&self, id: &str, messages: u64) -> Result<(), Error> {
         let commit = Commit::new(Principal::System, vec![set_budget_op(id, messages)?]);
-        self.link.commit(commit).await.map(drop)
+        self.backend.commit(commit).await.map(drop)
     }
 
     /// Returns a budget and its consumption; `None` if it does not exist.
@@ -40,6 +40,6 @@ impl Hub {
     /// # Errors
     /// Returns a storage error.
     pub async fn budget(&self, id: &str) -> Result<Option<Budget>, Error> {
-        self.link.budget(BudgetId::new(id)?).await
+        self.backend.budget(BudgetId::new(id)?).await
     }
 }

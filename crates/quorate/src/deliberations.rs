@@ -14,7 +14,7 @@ impl Hub {
     /// Returns `INVALID` for a remote hub, or an error if the driver cannot register or the storage fails.
     pub async fn drive_deliberations(&self) -> Result<Driver, Error> {
         let space =
-            self.only_here("driving deliberations", "start a deliberation; the remote hub drives it")?;
+            self.require_embedded("driving deliberations", "start a deliberation; the remote hub drives it")?;
         Driver::start(space.clone()).await
     }
 }

@@ -9,45 +9,45 @@ use serde::Serialize;
 use serde::de::DeserializeOwned;
 use serde_json::{Map, Value};
 
-use crate::agent::{Agent, Received, from_json, to_json};
-use crate::ask::Question;
-use crate::lock::Locking;
+use crate::agent::{Agent, ReceivedMessage, from_json, to_json};
+use crate::lock::LockBuilder;
+use crate::request::AskBuilder;
 use crate::step::put_op;
 
 /// Context of a message handler: the payload, and the effects to commit together with the ack.
 pub struct Work<P> {
     /// Deserialized payload.
     pub payload: P,
-    received: Received,
+    received: ReceivedMessage,
     agent: Agent,
-    extra: Extra,
+    extra: SharedEffects,
 }
 
 /// Effects added by a handler, or the first error among them.
-pub(crate) type Extra = Arc<Mutex<Result<Added, Error>>>;
+pub(crate) type SharedEffects = Arc<Mutex<Result<HandlerEffects, Error>>>;
 
 /// Effects that a handler adds to the commit that ends its delivery or task.
 #[derive(Clone, Default)]
-pub(crate) struct Added {
+pub(crate) struct HandlerEffects {
     pub(crate) ops: Vec<Op>,
     /// Metadata of the answer.
-    pub(crate) about: Map<String, Value>,
+    pub(crate) answer_metadata: Map<String, Value>,
 }
 
 /// Returns an empty set of effects.
-pub(crate) fn nothing() -> Extra {
-    Arc::new(Mutex::new(Ok(Added::default())))
+pub(crate) fn no_effects() -> SharedEffects {
+    Arc::new(Mutex::new(Ok(HandlerEffects::default())))
 }
 
 /// Returns the effects collected so far.
-pub(crate) fn added(extra: &Extra) -> Result<Added, Error> {
+pub(crate) fn collected_effects(extra: &SharedEffects) -> Result<HandlerEffects, Error> {
     extra.lock().unwrap_or_else(PoisonError::into_inner).clone()
 }
 
 impl<P> Work<P> {
     /// Returns the delivery being handled.
     #[must_use]
-    pub fn message(&self) -> &Received {
+    pub fn message(&self) -> &ReceivedMessage {
         &self.received
     }
 
@@ -59,9 +59,9 @@ impl<P> Work<P> {
 
     /// Sends a message in the commit that acknowledges the delivery. If the handler fails, the message is not sent.
     pub fn send(&self, to: impl Into<String>, action: impl Into<String>, payload: impl Serialize) {
-        let mut draft = crate::send::Draft::new(vec![to.into()], action.into(), to_json(payload));
-        draft.follow(&self.received);
-        self.add(draft.message(&*self.agent.link, &self.agent.id).map(Op::send));
+        let mut draft = crate::send::MessageDraft::new(vec![to.into()], action.into(), to_json(payload));
+        draft.continue_from(&self.received);
+        self.add(draft.into_message(&*self.agent.backend, &self.agent.id).map(Op::send));
     }
 
     /// Writes a memory entry in the commit that acknowledges the delivery.
@@ -73,7 +73,7 @@ impl<P> Work<P> {
     /// Acquires locks on behalf of this delivery, as [`Agent::lock`] does. For an agent that handles several
     /// deliveries concurrently, only this delivery counts as waiting, which avoids false positives of deadlock
     /// detection.
-    pub fn lock<T: Into<String>>(&self, names: impl IntoIterator<Item = T>) -> Locking {
+    pub fn lock<T: Into<String>>(&self, names: impl IntoIterator<Item = T>) -> LockBuilder {
         let mut locking = self.agent.lock(names);
         locking.work = self.received.0.delivery_id();
         locking
@@ -81,12 +81,17 @@ impl<P> Work<P> {
 
     /// Sends a request on behalf of this delivery, as [`Agent::ask`] does. It belongs to the same conversation, one
     /// hop further.
-    pub fn ask(&self, to: impl Into<String>, action: impl Into<String>, payload: impl Serialize) -> Question {
-        self.agent.ask(to, action, payload).upon(&self.received)
+    pub fn ask(
+        &self,
+        to: impl Into<String>,
+        action: impl Into<String>,
+        payload: impl Serialize,
+    ) -> AskBuilder {
+        self.agent.ask(to, action, payload).caused_by(&self.received)
     }
 
     /// Sets a field of the answer's `metadata`, such as `usage`. The last value of a field wins.
-    pub fn about_answer(&self, field: impl Into<String>, value: impl Serialize) {
+    pub fn answer_metadata(&self, field: impl Into<String>, value: impl Serialize) {
         let field = field.into();
         let value = serde_json::to_value(value).map_err(|error| {
             Refused::new(
@@ -96,21 +101,21 @@ impl<P> Work<P> {
             .into()
         });
         add_to(&self.extra, value, |added, value| {
-            added.about.insert(field, value);
+            added.answer_metadata.insert(field, value);
         });
     }
 
     fn add(&self, op: Result<Op, Error>) {
-        add(&self.extra, op);
+        add_op(&self.extra, op);
     }
 }
 
 /// Adds an operation to the effects of a handler.
-pub(crate) fn add(extra: &Extra, op: Result<Op, Error>) {
+pub(crate) fn add_op(extra: &SharedEffects, op: Result<Op, Error>) {
     add_to(extra, op, |added, op| added.ops.push(op));
 }
 
-fn add_to<T>(extra: &Extra, value: Result<T, Error>, put: impl FnOnce(&mut Added, T)) {
+fn add_to<T>(extra: &SharedEffects, value: Result<T, Error>, put: impl FnOnce(&mut HandlerEffects, T)) {
     let mut extra = extra.lock().unwrap_or_else(PoisonError::into_inner);
     match (&mut *extra, value) {
         (Ok(added), Ok(value)) => put(added, value),
@@ -124,19 +129,19 @@ fn add_to<T>(extra: &Extra, value: Result<T, Error>, put: impl FnOnce(&mut Added
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Failure {
     pub(crate) reason: String,
-    pub(crate) again: bool,
+    pub(crate) retryable: bool,
 }
 
 impl Failure {
     /// A failure that is worth retrying. A message is redelivered after 1, 2 and 4 seconds, then dead-lettered; a
     /// task follows its own retry settings.
     pub fn retry(reason: impl Into<String>) -> Self {
-        Self { reason: reason.into(), again: true }
+        Self { reason: reason.into(), retryable: true }
     }
 
     /// A permanent failure: a message is dead-lettered immediately, a task fails.
-    pub fn dead(reason: impl Into<String>) -> Self {
-        Self { reason: reason.into(), again: false }
+    pub fn permanent(reason: impl Into<String>) -> Self {
+        Self { reason: reason.into(), retryable: false }
     }
 }
 
@@ -152,7 +157,7 @@ type HandlerFuture = Pin<Box<dyn Future<Output = Result<Vec<u8>, Failure>> + Sen
 /// Type-erased message handler.
 pub(crate) trait Handler: Send + Sync {
     /// Handles a delivery and returns the answer as JSON.
-    fn work(&self, agent: Agent, received: Received, extra: Extra) -> HandlerFuture;
+    fn handle(&self, agent: Agent, received: ReceivedMessage, extra: SharedEffects) -> HandlerFuture;
 }
 
 struct Typed<F, P>(F, std::marker::PhantomData<fn(P)>);
@@ -164,21 +169,21 @@ where
     F: Fn(Work<P>) -> Fut + Send + Sync + 'static,
     Fut: Future<Output = Result<R, Failure>> + Send + 'static,
 {
-    fn work(&self, agent: Agent, received: Received, extra: Extra) -> HandlerFuture {
+    fn handle(&self, agent: Agent, received: ReceivedMessage, extra: SharedEffects) -> HandlerFuture {
         // Retrying cannot fix a payload of the wrong type.
         let payload: P = match from_json(received.bytes()) {
             Ok(payload) => payload,
-            Err(error) => return Box::pin(async move { Err(Failure::dead(error.to_string())) }),
+            Err(error) => return Box::pin(async move { Err(Failure::permanent(error.to_string())) }),
         };
         let done = (self.0)(Work { payload, received, agent, extra });
         Box::pin(async move {
             let answer = done.await?;
-            to_json(answer).map_err(|error| Failure::dead(error.to_string()))
+            to_json(answer).map_err(|error| Failure::permanent(error.to_string()))
         })
     }
 }
 
-pub(crate) fn handler<P, R, F, Fut>(function: F) -> Arc<dyn Handler>
+pub(crate) fn erase_handler<P, R, F, Fut>(function: F) -> Arc<dyn Handler>
 where
     P: DeserializeOwned + Send + 'static,
     R: Serialize + Send + 'static,

@@ -24,10 +24,10 @@ use quorate_sqlite::{Options, SqliteStore};
 use quorate_store::BackupPosition;
 
 use crate::agent::AgentBuilder;
-use crate::link::Link;
+use crate::backend::Backend;
 use crate::memory::Memory;
+use crate::read_models::{AgentInfo, DeadLetter, InboxDelivery, MessageWithDeliveries};
 use crate::session::{Session, SessionInfo};
-use crate::view::{AgentInfo, DeadLetter, InboxDelivery, MessageWithDeliveries};
 
 /// Default interval between consistency checks of the shared memory.
 #[cfg(feature = "embedded")]
@@ -36,34 +36,34 @@ const CHECK_EVERY: Duration = Duration::from_secs(600);
 /// Options for opening an embedded hub.
 #[cfg(feature = "embedded")]
 #[derive(Clone)]
-pub struct Settings {
+pub struct HubOptions {
     /// Name of the space (tenant) to open.
     pub space: String,
     /// Source of time. Use a [`ManualClock`](crate::ManualClock) to test timeouts and expiry.
     pub clock: Arc<dyn Clock>,
     /// Source of random bytes.
-    pub chance: Arc<Entropy>,
+    pub entropy: Arc<Entropy>,
     /// Storage options: sizes of the write-ahead log and the memtables.
     pub store: Options,
     /// Interval between consistency checks of the shared memory; `None` disables them. See [`Memory::check`].
-    pub check_every: Option<Duration>,
+    pub check_interval: Option<Duration>,
     /// Handling of secrets detected in durable writes. Writes that contain a secret are rejected by default.
-    pub secrets: SecretHandling,
+    pub secret_handling: SecretHandling,
     /// Handling of secrets detected in ephemeral messages, which are never stored. They are not scanned by default.
-    pub ephemeral_secrets: SecretHandling,
+    pub ephemeral_secret_handling: SecretHandling,
 }
 
 #[cfg(feature = "embedded")]
-impl Default for Settings {
+impl Default for HubOptions {
     fn default() -> Self {
         Self {
             space: "default".into(),
             clock: SystemClock::new(),
-            chance: Entropy::system(),
+            entropy: Entropy::system(),
             store: Options::default(),
-            check_every: Some(CHECK_EVERY),
-            secrets: SecretHandling::Refuse,
-            ephemeral_secrets: SecretHandling::Off,
+            check_interval: Some(CHECK_EVERY),
+            secret_handling: SecretHandling::Refuse,
+            ephemeral_secret_handling: SecretHandling::Off,
         }
     }
 }
@@ -73,7 +73,7 @@ impl Default for Settings {
 /// Cheap to clone. [`Hub::close`] releases the data directory or the connections.
 #[derive(Clone)]
 pub struct Hub {
-    pub(crate) link: Arc<dyn Link>,
+    pub(crate) backend: Arc<dyn Backend>,
 }
 
 /// Error returned when a hub cannot be opened.
@@ -96,21 +96,21 @@ impl Hub {
     /// Fails if the directory is in use by another process, is not a Quorate data directory, is corrupt, or cannot be
     /// written. The directory is not modified in that case.
     pub async fn open(directory: impl AsRef<Path>) -> Result<Self, OpenHubError> {
-        Self::open_with(directory, Settings::default()).await
+        Self::open_with(directory, HubOptions::default()).await
     }
 
     /// Opens a data directory with the given options.
     ///
     /// # Errors
     /// See [`Hub::open`].
-    pub async fn open_with(directory: impl AsRef<Path>, settings: Settings) -> Result<Self, OpenHubError> {
+    pub async fn open_with(directory: impl AsRef<Path>, settings: HubOptions) -> Result<Self, OpenHubError> {
         let name = quorate_core::SpaceName::new(&settings.space).map_err(Error::from)?;
         let engine_options = quorate_engine::Options {
-            secrets: settings.secrets,
-            ephemeral_secrets: settings.ephemeral_secrets,
+            secrets: settings.secret_handling,
+            ephemeral_secrets: settings.ephemeral_secret_handling,
             ..quorate_engine::Options::default()
         };
-        let engine = Engine::start_with(engine_options, settings.clock, settings.chance, |wiring| {
+        let engine = Engine::start_with(engine_options, settings.clock, settings.entropy, |wiring| {
             SqliteStore::open(directory.as_ref(), settings.store.clone(), wiring).map(|store| store as _)
         })?;
         // Conduct flags are stored in a separate private store with its own sequence numbers and hash chain.
@@ -120,35 +120,35 @@ impl Hub {
         })?;
         engine.store_flags_in(private);
         let space = engine.space(name).await?;
-        settings.check_every.into_iter().for_each(|every| space.check_every(every));
-        Ok(Self { link: Arc::new(space) })
+        settings.check_interval.into_iter().for_each(|every| space.check_every(every));
+        Ok(Self { backend: Arc::new(space) })
     }
 }
 
 impl Hub {
     /// Creates a hub on top of a [`Backend`]. Only needed by implementations of a backend.
     #[must_use]
-    pub fn over(link: Arc<dyn Link>) -> Self {
-        Self { link }
+    pub fn from_backend(link: Arc<dyn Backend>) -> Self {
+        Self { backend: link }
     }
 
     /// Returns a builder for an agent with this id.
     pub fn agent(&self, id: impl Into<String>) -> AgentBuilder {
-        AgentBuilder::new(Arc::clone(&self.link), id.into())
+        AgentBuilder::new(Arc::clone(&self.backend), id.into())
     }
 
     /// Returns the shared memory, accessed as the hub itself. To act as an agent, use
     /// [`Agent::memory`](crate::Agent::memory).
     #[must_use]
     pub fn memory(&self) -> Memory {
-        Memory::new(Arc::clone(&self.link), Principal::System, None)
+        Memory::new(Arc::clone(&self.backend), Principal::System, None)
     }
 
     /// Returns a handle to a session, accessed as the hub itself. To act as an agent, use
     /// [`Agent::session`](crate::Agent::session).
     #[must_use]
     pub fn session(&self, id: impl Into<String>) -> Session {
-        Session::new(Arc::clone(&self.link), Principal::System, None, id.into())
+        Session::new(Arc::clone(&self.backend), Principal::System, None, id.into())
     }
 
     /// Returns the underlying space of an embedded hub, or `None` for a remote one. Gives access to engine operations
@@ -156,12 +156,12 @@ impl Hub {
     #[cfg(feature = "embedded")]
     #[must_use]
     pub fn space(&self) -> Option<&Space> {
-        self.link.space()
+        self.backend.space()
     }
 
     /// Returns the space of an embedded hub, or an error for operations that a remote hub does not support.
     #[cfg(feature = "embedded")]
-    pub(crate) fn only_here(&self, operation: &str, hint: &str) -> Result<&Space, Error> {
+    pub(crate) fn require_embedded(&self, operation: &str, hint: &str) -> Result<&Space, Error> {
         self.space().ok_or_else(|| {
             Refused::new(Code::Invalid, format!("not supported by a remote hub: {operation}"))
                 .hint(hint)
@@ -174,7 +174,7 @@ impl Hub {
     /// # Errors
     /// Returns `FORBIDDEN` if the caller may not read statistics, or a storage error.
     pub async fn counts(&self) -> Result<DeliveryStateCounts, Error> {
-        Ok(self.link.counts().await?.0)
+        Ok(self.backend.counts().await?.0)
     }
 
     /// Returns the policy of the space: routing rules, size limits and message formats.
@@ -182,7 +182,7 @@ impl Hub {
     /// # Errors
     /// Returns `UNAVAILABLE` if the hub cannot be reached.
     pub async fn policy(&self) -> Result<Policy, Error> {
-        self.link.policy().await
+        self.backend.policy().await
     }
 
     /// Replaces the policy of the space.
@@ -191,7 +191,7 @@ impl Hub {
     /// Returns `INVALID` for a policy that the hub cannot enforce, `FORBIDDEN`, or a storage error.
     pub async fn set_policy(&self, policy: Policy) -> Result<(), Error> {
         let commit = Commit::new(Principal::System, vec![Op::SetPolicy(policy)]);
-        self.link.commit(commit).await.map(drop)
+        self.backend.commit(commit).await.map(drop)
     }
 
     /// Returns the most recent policy violations since the hub was opened, oldest first, at most 1,000.
@@ -199,7 +199,7 @@ impl Hub {
     /// # Errors
     /// Returns `FORBIDDEN` if the caller may not read violations, or `UNAVAILABLE` if the hub cannot be reached.
     pub async fn violations(&self) -> Result<Vec<Violation>, Error> {
-        self.link.violations().await
+        self.backend.violations().await
     }
 
     /// Explains the current state of a message, task or procedure: what it waits for, what happens next, and when.
@@ -207,7 +207,7 @@ impl Hub {
     /// # Errors
     /// Returns `NOT_FOUND`, or a storage error.
     pub async fn why(&self, id: &str) -> Result<Why, Error> {
-        self.link.why(id.to_owned()).await
+        self.backend.why(id.to_owned()).await
     }
 
     /// Returns the agents that match a filter, with their load, at most 1,000.
@@ -217,15 +217,15 @@ impl Hub {
     /// # Errors
     /// Returns a storage error.
     pub async fn agents(&self, filter: AgentFilter) -> Result<Vec<AgentInfo>, Error> {
-        self.link.agents(filter).await
+        self.backend.agents(filter).await
     }
 
     /// Returns one agent: registration, presence, load and current task.
     ///
     /// # Errors
     /// Returns `NOT_FOUND`, or a storage error.
-    pub async fn agent_state(&self, id: &str) -> Result<AgentInfo, Error> {
-        self.link.agent(AgentId::new(id)?).await
+    pub async fn agent_info(&self, id: &str) -> Result<AgentInfo, Error> {
+        self.backend.agent(AgentId::new(id)?).await
     }
 
     /// Returns the open deliveries of an agent's inbox, lowest delivery number first.
@@ -233,7 +233,7 @@ impl Hub {
     /// # Errors
     /// Returns `NOT_FOUND`, or a storage error.
     pub async fn inbox(&self, agent: &str, limit: usize) -> Result<Vec<InboxDelivery>, Error> {
-        self.link.inbox(AgentId::new(agent)?, limit).await
+        self.backend.inbox(AgentId::new(agent)?, limit).await
     }
 
     /// Returns a page of the messages that an agent sent, newest first, starting before a cursor.
@@ -246,7 +246,7 @@ impl Hub {
         before: Option<MessageCursor>,
         limit: usize,
     ) -> Result<OutboxPage, Error> {
-        self.link.outbox(AgentId::new(agent)?, before, limit).await
+        self.backend.outbox(AgentId::new(agent)?, before, limit).await
     }
 
     /// Returns a message and the state of its deliveries, by message id or by the id chosen by its sender.
@@ -254,7 +254,7 @@ impl Hub {
     /// # Errors
     /// Returns `NOT_FOUND`, or a storage error.
     pub async fn message(&self, id: &str) -> Result<MessageWithDeliveries, Error> {
-        self.link.message(id.to_owned()).await
+        self.backend.message(id.to_owned()).await
     }
 
     /// Returns a page of messages, newest first, starting before a cursor. A page can contain fewer messages than the
@@ -268,7 +268,7 @@ impl Hub {
         before: Option<MessageCursor>,
         limit: usize,
     ) -> Result<MessagesPage, Error> {
-        self.link.messages(filter, before, limit).await
+        self.backend.messages(filter, before, limit).await
     }
 
     /// Returns the first dead letters of one agent, or of all agents.
@@ -277,7 +277,7 @@ impl Hub {
     /// Returns `NOT_FOUND` for an unknown agent, or a storage error.
     pub async fn dead_letters(&self, agent: Option<&str>, limit: usize) -> Result<Vec<DeadLetter>, Error> {
         let agent = agent.map(AgentId::new).transpose()?;
-        self.link.dead_letters(agent, limit).await
+        self.backend.dead_letters(agent, limit).await
     }
 
     /// Redelivers a dead letter, with its attempt count reset.
@@ -286,7 +286,7 @@ impl Hub {
     /// Returns `NOT_FOUND` if the delivery is not a dead letter, or a storage error.
     pub async fn redrive(&self, letter: &DeadLetter) -> Result<(), Error> {
         let commit = Commit::new(Principal::System, vec![Op::Redrive { delivery: letter.delivery_id }]);
-        self.link.commit(commit).await.map(drop)
+        self.backend.commit(commit).await.map(drop)
     }
 
     /// Returns a page of sessions.
@@ -294,7 +294,7 @@ impl Hub {
     /// # Errors
     /// Returns a storage error.
     pub async fn sessions(&self, page: PageQuery) -> Result<Page<SessionInfo>, Error> {
-        self.link.sessions(page).await
+        self.backend.sessions(page).await
     }
 
     #[cfg(feature = "embedded")]
@@ -304,7 +304,7 @@ impl Hub {
     /// # Errors
     /// Fails if the directory is not empty or cannot be written. Returns `INVALID` for a remote hub.
     pub async fn backup(&self, to: impl AsRef<Path>) -> Result<Vec<BackupPosition>, Error> {
-        let space = self.only_here(
+        let space = self.require_embedded(
             "backup to a local directory",
             "run `quorate backup` on the machine that stores the hub's data",
         )?;
@@ -317,6 +317,6 @@ impl Hub {
 
     /// Flushes queued writes, then releases the data directory or closes the connections.
     pub async fn close(self) {
-        self.link.close().await;
+        self.backend.close().await;
     }
 }

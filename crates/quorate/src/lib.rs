@@ -37,50 +37,50 @@
 
 mod agent;
 mod approval;
-mod ask;
+pub mod backend;
 mod budget;
 #[cfg(feature = "embedded")]
 mod deliberations;
-mod handler;
 #[cfg(feature = "embedded")]
-mod here;
+mod embedded;
+mod handler;
 mod hub;
-pub mod link;
 mod lock;
 mod memory;
 mod procedure;
+mod read_models;
+mod request;
 mod rollback;
-mod run;
+mod running;
 mod send;
 mod session;
 mod step;
 mod task;
 mod topics;
-mod view;
 
-pub use agent::{Agent, AgentBuilder, Received};
+pub use agent::{Agent, AgentBuilder, ReceivedMessage};
 pub use approval::{Approval, ApprovalDraft, ApprovalInfo, ApprovalStatus, Approver};
-pub use ask::{Asking, Question, Replies, Reply};
 pub use handler::{Failure, Work};
 pub use hub::Hub;
 #[cfg(feature = "embedded")]
-pub use hub::{OpenHubError, Settings};
-pub use lock::{Locking, Locks};
+pub use hub::{HubOptions, OpenHubError};
+pub use lock::{LockBuilder, LockGuard};
 pub use memory::{Memory, MemoryChange, MemoryEntry, MemoryWatch};
 pub use procedure::{Procedure, ProcedureDraft, ProcedureInfo, ProcedureStep};
-pub use run::Running;
-pub use send::{Sending, Sent};
-pub use session::{
-    Added, Session, SessionInfo, TimelineAddition, TimelineChange, TimelineEntry, TimelineEvent,
-    TimelineMessage, TimelineRecord,
-};
-pub use step::Step;
-pub use task::{TakenTask, Task, TaskDraft, TaskWithPayloads, TaskWork};
-pub use topics::Subscribing;
-pub use view::{
+pub use read_models::{
     AgentInfo, AgentLoad, Budget, DeadLetter, DeliveryState, DeliveryStatus, InboxDelivery,
     MessageWithDeliveries, Snapshot,
 };
+pub use request::{AskBuilder, Replies, Reply, RequestHandle};
+pub use running::RunningAgent;
+pub use send::{SendBuilder, SendReceipt};
+pub use session::{
+    Session, SessionContribution, SessionInfo, TimelineAddition, TimelineChange, TimelineEntry,
+    TimelineEvent, TimelineMessage, TimelineRecord,
+};
+pub use step::Step;
+pub use task::{ClaimedTask, Task, TaskDraft, TaskWithPayloads, TaskWork};
+pub use topics::SubscribeBuilder;
 
 pub use quorate_api::page::{Order, Page, PageQuery};
 pub use quorate_api::query::{

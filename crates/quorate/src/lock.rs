@@ -21,8 +21,8 @@ impl Agent {
     ///
     /// Await the returned builder. The locks are held until the guard is released or dropped, or until their lease
     /// expires.
-    pub fn lock<T: Into<String>>(&self, names: impl IntoIterator<Item = T>) -> Locking {
-        Locking {
+    pub fn lock<T: Into<String>>(&self, names: impl IntoIterator<Item = T>) -> LockBuilder {
+        LockBuilder {
             agent: self.clone(),
             names: names.into_iter().map(Into::into).collect(),
             ttl: Duration::from_millis(LEASE_MS_DEFAULT),
@@ -36,7 +36,7 @@ impl Agent {
 
 /// Builder for acquiring locks. Await it to acquire them.
 #[must_use = "locks are acquired when the builder is awaited"]
-pub struct Locking {
+pub struct LockBuilder {
     agent: Agent,
     names: Vec<String>,
     ttl: Duration,
@@ -46,7 +46,7 @@ pub struct Locking {
     pub(crate) work: Option<DeliveryId>,
 }
 
-impl Locking {
+impl LockBuilder {
     /// Sets the duration of the lock lease. Defaults to 30 s. Call [`LockGuard::renew`] to hold the locks for longer.
     pub fn ttl(mut self, ttl: Duration) -> Self {
         self.ttl = ttl;
@@ -55,7 +55,7 @@ impl Locking {
 
     /// Sets how long to wait for the locks. Defaults to 30 s. With zero, the call fails immediately if a lock is
     /// held.
-    pub fn within(mut self, wait: Duration) -> Self {
+    pub fn timeout(mut self, wait: Duration) -> Self {
         self.wait = wait;
         self
     }
@@ -73,7 +73,7 @@ impl Locking {
         self
     }
 
-    async fn acquire(self) -> Result<Locks, Error> {
+    async fn acquire(self) -> Result<LockGuard, Error> {
         let Self { agent, names, ttl, wait, priority, capacity, work } = self;
         let ask = AcquireLocks {
             agent: agent.id.clone(),
@@ -84,13 +84,13 @@ impl Locking {
             waiting: WaitMode::NoWait,
             within: work,
         };
-        let locked = agent.link.lock(agent.who(), ask, wait).await?;
-        Ok(Locks { agent, locked, held: true })
+        let locked = agent.backend.lock(agent.identity(), ask, wait).await?;
+        Ok(LockGuard { agent, locked, held: true })
     }
 }
 
-impl IntoFuture for Locking {
-    type Output = Result<Locks, Error>;
+impl IntoFuture for LockBuilder {
+    type Output = Result<LockGuard, Error>;
     type IntoFuture = Pin<Box<dyn Future<Output = Self::Output> + Send>>;
 
     fn into_future(self) -> Self::IntoFuture {
@@ -103,13 +103,13 @@ impl IntoFuture for Locking {
 /// Dropping it releases the locks on a best-effort basis: if the hub cannot be reached, they are released when their
 /// lease expires.
 #[must_use = "the locks are released when the guard is dropped"]
-pub struct Locks {
+pub struct LockGuard {
     agent: Agent,
     locked: GrantedLocks,
     held: bool,
 }
 
-impl Locks {
+impl LockGuard {
     /// Returns the fencing token of a lock, to guard writes with. Each grant of a lock has a greater fencing token
     /// than the previous ones.
     ///
@@ -159,17 +159,17 @@ impl Locks {
     }
 
     async fn commit(&self, op: Op) -> Result<(), Error> {
-        self.agent.link.commit(self.agent.commit_of(vec![op])).await.map(drop)
+        self.agent.backend.commit(self.agent.new_commit(vec![op])).await.map(drop)
     }
 }
 
-impl Drop for Locks {
+impl Drop for LockGuard {
     fn drop(&mut self) {
         if self.held {
             // One commit for each lock: a lock that is already lost must not prevent the release of the others.
-            let release = |one: &FenceRef| self.agent.commit_of(vec![Op::ReleaseLocks(vec![one.clone()])]);
+            let release = |one: &FenceRef| self.agent.new_commit(vec![Op::ReleaseLocks(vec![one.clone()])]);
             let commits: Vec<Commit> = self.locked.locks.iter().map(release).collect();
-            self.agent.link.submit(commits);
+            self.agent.backend.submit(commits);
         }
     }
 }

@@ -14,12 +14,12 @@ use serde::Serialize;
 use serde::de::DeserializeOwned;
 
 use crate::agent::{from_json, to_json};
-use crate::link::{Changes, Link};
+use crate::backend::{Backend, ChangeStream};
 
 /// Shared memory, accessed as one principal.
 #[derive(Clone)]
 pub struct Memory {
-    pub(crate) link: Arc<dyn Link>,
+    pub(crate) backend: Arc<dyn Backend>,
     pub(crate) principal: Principal,
     pub(crate) epoch: Option<Epoch>,
     pub(crate) fence: Option<FenceRef>,
@@ -67,14 +67,14 @@ impl MemoryEntry {
 }
 
 impl Memory {
-    pub(crate) fn new(link: Arc<dyn Link>, principal: Principal, epoch: Option<Epoch>) -> Self {
-        Self { link, principal, epoch, fence: None }
+    pub(crate) fn new(link: Arc<dyn Backend>, principal: Principal, epoch: Option<Epoch>) -> Self {
+        Self { backend: link, principal, epoch, fence: None }
     }
 
     /// Returns a handle whose writes carry a fencing token. They are rejected if the lock was granted to another
     /// holder since.
     #[must_use]
-    pub fn under(&self, fence: FenceRef) -> Self {
+    pub fn with_fence(&self, fence: FenceRef) -> Self {
         Self { fence: Some(fence), ..self.clone() }
     }
 
@@ -91,7 +91,7 @@ impl Memory {
     ///
     /// # Errors
     /// Returns `VERSION_CONFLICT` with the current version, or a storage error.
-    pub async fn put_if(
+    pub async fn put_if_version(
         &self,
         key: &str,
         entry_type: &str,
@@ -118,7 +118,7 @@ impl Memory {
         let put = PutEntry {
             key: Key::new(key)?,
             entry_type: entry_type.to_owned(),
-            content: self.link.seal(to_json(content)?.into()),
+            content: self.backend.seal(to_json(content)?.into()),
             content_type: None,
             expect: version.map(Version),
             depends_on: depends_on.iter().map(Key::new).collect::<Result<_, _>>()?,
@@ -139,7 +139,7 @@ impl Memory {
 
     async fn commit_write(&self, op: Op) -> Result<u64, Error> {
         let commit = Commit { epoch: self.epoch, ..Commit::new(self.principal.clone(), vec![op]) };
-        match self.link.commit(commit).await?.results.first() {
+        match self.backend.commit(commit).await?.results.first() {
             Some(OpResult::Written { version }) => Ok(version.0),
             _ => Err(StoreError::Read("the commit returned no version".into()).into()),
         }
@@ -150,7 +150,7 @@ impl Memory {
     /// # Errors
     /// Returns a storage error.
     pub async fn get(&self, key: &str) -> Result<Option<MemoryEntry>, Error> {
-        let found = self.at(key, AsOf::Latest).await?;
+        let found = self.get_as_of(key, AsOf::Latest).await?;
         Ok(found.filter(|entry| !entry.is_deleted()))
     }
 
@@ -158,8 +158,8 @@ impl Memory {
     ///
     /// # Errors
     /// Returns a storage error.
-    pub async fn at(&self, key: &str, when: AsOf) -> Result<Option<MemoryEntry>, Error> {
-        self.link.entry(Key::new(key)?, when).await?.map(MemoryEntry::new).transpose()
+    pub async fn get_as_of(&self, key: &str, when: AsOf) -> Result<Option<MemoryEntry>, Error> {
+        self.backend.entry(Key::new(key)?, when).await?.map(MemoryEntry::new).transpose()
     }
 
     /// Returns the versions of an entry after the given one, oldest first.
@@ -167,7 +167,7 @@ impl Memory {
     /// # Errors
     /// Returns a storage error.
     pub async fn history(&self, key: &str, after: u64, limit: usize) -> Result<Vec<MemoryEntry>, Error> {
-        let found = self.link.history(Key::new(key)?, Version(after), limit).await?;
+        let found = self.backend.history(Key::new(key)?, Version(after), limit).await?;
         found.into_iter().map(MemoryEntry::new).collect()
     }
 
@@ -183,7 +183,7 @@ impl Memory {
         limit: usize,
     ) -> Result<Vec<MemoryEntry>, Error> {
         let after = after.map(Key::new).transpose()?;
-        let found = self.link.entries(prefix.to_owned(), after, limit).await?;
+        let found = self.backend.entries(prefix.to_owned(), after, limit).await?;
         found.into_iter().map(MemoryEntry::new).collect()
     }
 
@@ -191,12 +191,12 @@ impl Memory {
     /// change is skipped.
     #[must_use]
     pub fn watch(&self, prefix: &str, from: Seq) -> MemoryWatch {
-        MemoryWatch(self.link.watch(prefix.to_owned(), from))
+        MemoryWatch(self.backend.watch(prefix.to_owned(), from))
     }
 }
 
 /// Stream of changes of entries, in log order.
-pub struct MemoryWatch(Box<dyn Changes>);
+pub struct MemoryWatch(Box<dyn ChangeStream>);
 
 /// A change of an entry.
 pub type MemoryChange = MemoryEntryChange;

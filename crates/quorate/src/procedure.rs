@@ -16,8 +16,8 @@ use serde::Serialize;
 use serde::de::DeserializeOwned;
 
 use crate::agent::{Agent, from_json, to_json};
+use crate::backend::Backend;
 use crate::hub::Hub;
-use crate::link::Link;
 use crate::step::Step;
 
 pub use quorate_api::procedure::Procedure;
@@ -50,7 +50,7 @@ impl ProcedureDraft {
         self
     }
 
-    fn op(self, link: &dyn Link) -> Result<Op, Error> {
+    fn op(self, link: &dyn Backend) -> Result<Op, Error> {
         Ok(Op::StartProcedure(StartProcedure {
             id: self.id.map(ProcedureId::new).transpose()?,
             kind: self.kind,
@@ -97,7 +97,7 @@ impl ProcedureStep {
         self
     }
 
-    fn op(self, link: &dyn Link) -> Result<Op, Error> {
+    fn op(self, link: &dyn Backend) -> Result<Op, Error> {
         let seal = |bytes: Result<Vec<u8>, Error>| bytes.map(|bytes| link.seal(bytes.into()));
         Ok(Op::StepProcedure(StepProcedure {
             procedure: ProcedureId::new(self.id)?,
@@ -113,14 +113,14 @@ impl ProcedureStep {
 impl Step {
     /// Steps a procedure. The whole commit is rejected with `VERSION_CONFLICT` if the procedure is no longer at the
     /// expected version.
-    pub fn procedure(self, step: ProcedureStep) -> Self {
-        let op = step.op(&*self.agent.link);
+    pub fn step_procedure(self, step: ProcedureStep) -> Self {
+        let op = step.op(&*self.agent.backend);
         self.add(op)
     }
 
     /// Starts a procedure.
     pub fn start_procedure(self, draft: ProcedureDraft) -> Self {
-        let op = draft.op(&*self.agent.link);
+        let op = draft.op(&*self.agent.backend);
         self.add(op)
     }
 }
@@ -186,8 +186,8 @@ impl Agent {
     /// # Errors
     /// Returns `DUPLICATE` if another procedure has the id, `NOT_FOUND` for an unknown driver, or a storage error.
     pub async fn start_procedure(&self, draft: ProcedureDraft) -> Result<ProcedureId, Error> {
-        let op = draft.op(&*self.link)?;
-        started(&self.link.commit(self.commit_of(vec![op])).await?)
+        let op = draft.op(&*self.backend)?;
+        started(&self.backend.commit(self.new_commit(vec![op])).await?)
     }
 
     /// Returns the latest state of a procedure.
@@ -195,11 +195,11 @@ impl Agent {
     /// # Errors
     /// Returns `NOT_FOUND`, or a storage error.
     pub async fn procedure(&self, id: &str) -> Result<ProcedureInfo, Error> {
-        info(&self.link, id, None).await
+        info(&self.backend, id, None).await
     }
 }
 
-async fn info(link: &Arc<dyn Link>, id: &str, at: Option<Seq>) -> Result<ProcedureInfo, Error> {
+async fn info(link: &Arc<dyn Backend>, id: &str, at: Option<Seq>) -> Result<ProcedureInfo, Error> {
     link.procedure(ProcedureId::new(id)?, at).await
 }
 
@@ -209,8 +209,8 @@ impl Hub {
     /// # Errors
     /// See [`Agent::start_procedure`].
     pub async fn start_procedure(&self, draft: ProcedureDraft) -> Result<ProcedureId, Error> {
-        let op = draft.op(&*self.link)?;
-        started(&self.link.commit(Commit::new(Principal::System, vec![op])).await?)
+        let op = draft.op(&*self.backend)?;
+        started(&self.backend.commit(Commit::new(Principal::System, vec![op])).await?)
     }
 
     /// Returns the latest state of a procedure.
@@ -218,7 +218,7 @@ impl Hub {
     /// # Errors
     /// Returns `NOT_FOUND`, or a storage error.
     pub async fn procedure(&self, id: &str) -> Result<ProcedureInfo, Error> {
-        info(&self.link, id, None).await
+        info(&self.backend, id, None).await
     }
 
     /// Returns the state of a procedure as of a sequence number.
@@ -226,7 +226,7 @@ impl Hub {
     /// # Errors
     /// Returns `NOT_FOUND` if the procedure does not exist or was started later, or a storage error.
     pub async fn procedure_at(&self, id: &str, at: Seq) -> Result<ProcedureInfo, Error> {
-        info(&self.link, id, Some(at)).await
+        info(&self.backend, id, Some(at)).await
     }
 
     /// Returns a page of procedures, optionally of one status only, without their payloads.
@@ -238,6 +238,6 @@ impl Hub {
         status: Option<ProcedureStatus>,
         page: PageQuery,
     ) -> Result<Page<Procedure>, Error> {
-        self.link.procedures(status, page).await
+        self.backend.procedures(status, page).await
     }
 }

@@ -20,7 +20,7 @@ impl Memory {
     /// Returns `DUPLICATE` if the name is taken, or a storage error.
     pub async fn snapshot(&self, name: &str, prefix: &str) -> Result<Seq, Error> {
         let make = MakeSnapshot { name: SnapshotName::new(name)?, prefix: prefix.to_owned() };
-        let receipt = self.link.commit(self.commit_of(Op::MakeSnapshot(make))).await?;
+        let receipt = self.backend.commit(self.commit_of(Op::MakeSnapshot(make))).await?;
         match receipt.results.first() {
             Some(OpResult::SnapshotMade { seq }) => Ok(*seq),
             _ => Err(StoreError::Read("the commit returned no snapshot position".into()).into()),
@@ -33,7 +33,7 @@ impl Memory {
     /// Returns `NOT_FOUND`, `FORBIDDEN` if another principal created the snapshot, or a storage error.
     pub async fn drop_snapshot(&self, name: &str) -> Result<(), Error> {
         let drop = Op::DropSnapshot { name: SnapshotName::new(name)? };
-        self.link.commit(self.commit_of(drop)).await.map(|_| ())
+        self.backend.commit(self.commit_of(drop)).await.map(|_| ())
     }
 
     /// Returns a page of snapshots.
@@ -41,7 +41,7 @@ impl Memory {
     /// # Errors
     /// Returns a storage error.
     pub async fn snapshots(&self, page: PageQuery) -> Result<Page<Snapshot>, Error> {
-        self.link.snapshots(page).await
+        self.backend.snapshots(page).await
     }
 
     /// Rolls an entry back by writing its earlier content as a new version.
@@ -79,7 +79,7 @@ impl Memory {
         to: RollbackTarget,
     ) -> Result<RollbackResult, Error> {
         let rollback = Rollback { scope, target: to, fence: self.fence.clone() };
-        self.link.rollback(self.principal.clone(), self.epoch, rollback).await
+        self.backend.rollback(self.principal.clone(), self.epoch, rollback).await
     }
 
     /// Checks the dependencies between all entries: each one must exist, be unchanged since it was used, and not be
@@ -88,7 +88,7 @@ impl Memory {
     /// # Errors
     /// Returns a storage error.
     pub async fn check(&self) -> Result<ConsistencyReport, Error> {
-        self.link.check().await
+        self.backend.check().await
     }
 
     fn commit_of(&self, op: Op) -> Commit {

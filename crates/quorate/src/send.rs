@@ -11,20 +11,20 @@ use quorate_core::{
     OpResult, Payload, Priority, Seq,
 };
 
-use crate::agent::{Agent, Received};
-use crate::link::Link;
+use crate::agent::{Agent, ReceivedMessage};
+use crate::backend::Backend;
 
 /// Builder for a message. Await it to send the message.
 #[must_use = "a message is sent when the builder is awaited"]
-pub struct Sending {
+pub struct SendBuilder {
     agent: Agent,
-    draft: Draft,
+    draft: MessageDraft,
     key: Option<String>,
 }
 
 /// Fields of a message before validation.
 #[derive(Clone)]
-pub(crate) struct Draft {
+pub(crate) struct MessageDraft {
     pub(crate) to: Vec<String>,
     pub(crate) action: String,
     pub(crate) payload: Result<Vec<u8>, Error>,
@@ -33,7 +33,7 @@ pub(crate) struct Draft {
     pub(crate) priority: Priority,
     pub(crate) expires_in: Option<Duration>,
     pub(crate) delay: Option<Duration>,
-    pub(crate) attempts: Option<u16>,
+    pub(crate) max_attempts: Option<u16>,
     pub(crate) correlation: Option<String>,
     /// Id of the message that caused this one.
     pub(crate) cause: Option<String>,
@@ -47,7 +47,7 @@ pub(crate) struct Draft {
 
 /// Receipt of a sent message.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Sent {
+pub struct SendReceipt {
     /// Message id; [`MessageRef::Flag`] if the message was handled as a conduct flag.
     pub id: MessageRef,
     /// Sequence number of the message; `None` for an ephemeral message.
@@ -56,14 +56,14 @@ pub struct Sent {
     pub deliveries: Option<u32>,
 }
 
-impl Sending {
+impl SendBuilder {
     pub(crate) fn new(
         agent: Agent,
         to: Vec<String>,
         action: String,
         payload: Result<Vec<u8>, Error>,
     ) -> Self {
-        Self { agent, draft: Draft::new(to, action, payload), key: None }
+        Self { agent, draft: MessageDraft::new(to, action, payload), key: None }
     }
 
     /// Sets the message id. Sending the same message again with the same id is idempotent and returns the same
@@ -75,7 +75,7 @@ impl Sending {
 
     /// Sets an idempotency key. For 24 hours the same call with the same key takes effect once and returns the same
     /// receipt.
-    pub fn key(mut self, key: impl Into<String>) -> Self {
+    pub fn idempotency_key(mut self, key: impl Into<String>) -> Self {
         self.key = Some(key.into());
         self
     }
@@ -111,8 +111,8 @@ impl Sending {
     }
 
     /// Sets the maximum number of delivery attempts before the message is dead-lettered. Defaults to 4.
-    pub fn attempts(mut self, attempts: u16) -> Self {
-        self.draft.attempts = Some(attempts);
+    pub fn max_attempts(mut self, attempts: u16) -> Self {
+        self.draft.max_attempts = Some(attempts);
         self
     }
 
@@ -135,32 +135,32 @@ impl Sending {
         self
     }
 
-    async fn send(self) -> Result<Sent, Error> {
+    async fn send(self) -> Result<SendReceipt, Error> {
         let Self { agent, draft, key } = self;
         let ephemeral = draft.durability == Durability::Ephemeral;
-        let message = draft.message(&*agent.link, &agent.id)?;
+        let message = draft.into_message(&*agent.backend, &agent.id)?;
         if ephemeral {
-            let id = agent.link.send_ephemeral(agent.who(), message).await?;
-            return Ok(Sent { id, seq: None, deliveries: None });
+            let id = agent.backend.send_ephemeral(agent.identity(), message).await?;
+            return Ok(SendReceipt { id, seq: None, deliveries: None });
         }
-        let mut commit = agent.commit_of(vec![Op::send(message)]);
+        let mut commit = agent.new_commit(vec![Op::send(message)]);
         if let Some(key) = key {
             commit = commit.keyed(IdempotencyKey::new(key)?);
         }
-        let receipt = agent.link.commit(commit).await?;
+        let receipt = agent.backend.commit(commit).await?;
         match receipt.results.first() {
             Some(OpResult::Sent { id, count, .. }) => {
-                Ok(Sent { id: MessageRef::Durable(*id), seq: Some(id.seq), deliveries: Some(*count) })
+                Ok(SendReceipt { id: MessageRef::Durable(*id), seq: Some(id.seq), deliveries: Some(*count) })
             }
-            Some(OpResult::Received) => Ok(Sent { id: MessageRef::Flag, seq: None, deliveries: None }),
+            Some(OpResult::Received) => Ok(SendReceipt { id: MessageRef::Flag, seq: None, deliveries: None }),
             _ => Err(quorate_core::StoreError::Read("the commit returned no receipt for the message".into())
                 .into()),
         }
     }
 }
 
-impl IntoFuture for Sending {
-    type Output = Result<Sent, Error>;
+impl IntoFuture for SendBuilder {
+    type Output = Result<SendReceipt, Error>;
     type IntoFuture = Pin<Box<dyn Future<Output = Self::Output> + Send>>;
 
     fn into_future(self) -> Self::IntoFuture {
@@ -168,7 +168,7 @@ impl IntoFuture for Sending {
     }
 }
 
-impl Draft {
+impl MessageDraft {
     pub(crate) fn new(to: Vec<String>, action: String, payload: Result<Vec<u8>, Error>) -> Self {
         Self {
             to,
@@ -179,7 +179,7 @@ impl Draft {
             priority: Priority::default(),
             expires_in: None,
             delay: None,
-            attempts: None,
+            max_attempts: None,
             correlation: None,
             cause: None,
             session: None,
@@ -192,7 +192,7 @@ impl Draft {
     }
 
     /// Makes the message part of the conversation of another one, one hop further.
-    pub(crate) fn follow(&mut self, cause: &Received) {
+    pub(crate) fn continue_from(&mut self, cause: &ReceivedMessage) {
         let message = cause.message();
         self.correlation = message.correlation_id.clone().or_else(|| Some(cause.id().to_string()));
         self.cause = Some(cause.id().to_string());
@@ -203,7 +203,7 @@ impl Draft {
     }
 
     /// Validates the draft and builds the message. Relative times are counted from now.
-    pub(crate) fn message(self, link: &dyn Link, from: &AgentId) -> Result<Message, Error> {
+    pub(crate) fn into_message(self, link: &dyn Backend, from: &AgentId) -> Result<Message, Error> {
         let to = Destination::from_texts(self.to)?;
         let payload = match self.durability {
             Durability::Durable => link.seal(self.payload?.into()),
@@ -218,7 +218,7 @@ impl Draft {
         message.priority = self.priority;
         message.expires_at = self.expires_in.map(from_now);
         message.deliver_at = self.delay.map(from_now);
-        message.attempts_max = self.attempts.unwrap_or(message.attempts_max);
+        message.attempts_max = self.max_attempts.unwrap_or(message.attempts_max);
         message.correlation_id = self.correlation;
         if self.kind == MessageType::Response {
             message.in_reply_to.clone_from(&self.cause);

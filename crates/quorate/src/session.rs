@@ -1,6 +1,6 @@
 //! Sessions: shared pieces of work with a coordinator, participants and a timeline.
 
-mod view;
+mod read_models;
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -15,9 +15,9 @@ use serde::Serialize;
 use serde::de::DeserializeOwned;
 
 use crate::agent::{from_json, to_json};
-use crate::link::Link;
+use crate::backend::Backend;
 
-pub use view::{
+pub use read_models::{
     SessionInfo, TimelineAddition, TimelineChange, TimelineEntry, TimelineEvent, TimelineMessage,
     TimelineRecord,
 };
@@ -25,7 +25,7 @@ pub use view::{
 /// Handle to a session, accessed as one principal. The session does not have to exist yet.
 #[derive(Clone)]
 pub struct Session {
-    link: Arc<dyn Link>,
+    link: Arc<dyn Backend>,
     principal: Principal,
     epoch: Option<Epoch>,
     id: String,
@@ -33,7 +33,7 @@ pub struct Session {
 
 /// A contribution to a session.
 #[derive(Clone, Debug)]
-pub struct Added {
+pub struct SessionContribution {
     /// Number among the contributions of the same kind, starting at 1.
     pub n: u64,
     /// Principal that added it: `agent:ID` or `system`.
@@ -47,7 +47,7 @@ pub struct Added {
     body: Vec<u8>,
 }
 
-impl Added {
+impl SessionContribution {
     /// Deserializes the content.
     ///
     /// # Errors
@@ -58,7 +58,12 @@ impl Added {
 }
 
 impl Session {
-    pub(crate) fn new(link: Arc<dyn Link>, principal: Principal, epoch: Option<Epoch>, id: String) -> Self {
+    pub(crate) fn new(
+        link: Arc<dyn Backend>,
+        principal: Principal,
+        epoch: Option<Epoch>,
+        id: String,
+    ) -> Self {
         Self { link, principal, epoch, id }
     }
 
@@ -232,19 +237,24 @@ impl Session {
     ///
     /// # Errors
     /// Returns `NOT_FOUND`, or a storage error.
-    pub async fn added(&self, kind: ContributionKind, after: Seq, limit: usize) -> Result<Vec<Added>, Error> {
+    pub async fn contributions(
+        &self,
+        kind: ContributionKind,
+        after: Seq,
+        limit: usize,
+    ) -> Result<Vec<SessionContribution>, Error> {
         let entries = self
             .timeline_entries(Some(TimelineKind::Contribution(kind)), TimelinePage::After(after), limit)
             .await?;
-        Ok(entries.into_iter().filter_map(Added::from_entry).collect())
+        Ok(entries.into_iter().filter_map(SessionContribution::from_entry).collect())
     }
 
     /// Returns the first decisions.
     ///
     /// # Errors
     /// See [`Session::contributions`].
-    pub async fn decisions(&self, limit: usize) -> Result<Vec<Added>, Error> {
-        self.added(ContributionKind::Decision, Seq(0), limit).await
+    pub async fn decisions(&self, limit: usize) -> Result<Vec<SessionContribution>, Error> {
+        self.contributions(ContributionKind::Decision, Seq(0), limit).await
     }
 
     /// Returns the timeline after a sequence number, oldest first; 0 starts at the beginning. To get the next page,
@@ -260,7 +270,7 @@ impl Session {
     ///
     /// # Errors
     /// Returns `NOT_FOUND`, or a storage error.
-    pub async fn newest(&self, limit: usize) -> Result<Vec<TimelineEntry>, Error> {
+    pub async fn newest_entries(&self, limit: usize) -> Result<Vec<TimelineEntry>, Error> {
         self.timeline_entries(None, TimelinePage::Before(Seq(u64::MAX)), limit).await
     }
 
@@ -285,7 +295,7 @@ impl Session {
     }
 }
 
-impl Added {
+impl SessionContribution {
     fn from_entry(entry: TimelineEntry) -> Option<Self> {
         let TimelineRecord { seq, at, by } = entry.record;
         match entry.event {

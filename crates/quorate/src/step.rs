@@ -8,7 +8,7 @@ use quorate_core::{
 use serde::Serialize;
 
 use crate::agent::{Agent, to_json};
-use crate::send::Draft;
+use crate::send::MessageDraft;
 
 /// Builder for an atomic commit: all operations take effect, or none does.
 #[must_use = "a step takes effect when it is committed"]
@@ -34,14 +34,14 @@ impl Step {
 
     /// Sends a message.
     pub fn send(self, to: impl Into<String>, action: impl Into<String>, payload: impl Serialize) -> Self {
-        let draft = Draft::new(vec![to.into()], action.into(), to_json(payload));
-        let message = draft.message(&*self.agent.link, &self.agent.id);
+        let draft = MessageDraft::new(vec![to.into()], action.into(), to_json(payload));
+        let message = draft.into_message(&*self.agent.backend, &self.agent.id);
         self.add(message.map(Op::send))
     }
 
     /// Guards the writes added after this call with a fencing token. The commit is rejected if the lock was granted
     /// to another holder since.
-    pub fn under(mut self, fence: FenceRef) -> Self {
+    pub fn with_fence(mut self, fence: FenceRef) -> Self {
         self.fence = Some(fence);
         self
     }
@@ -60,7 +60,7 @@ impl Step {
     }
 
     /// Writes a memory entry if it is at the given version. Version 0 means that the entry must not exist.
-    pub fn put_if(self, key: &str, entry_type: &str, content: impl Serialize, version: u64) -> Self {
+    pub fn put_if_version(self, key: &str, entry_type: &str, content: impl Serialize, version: u64) -> Self {
         self.write(key, entry_type, content, Some(version))
     }
 
@@ -73,7 +73,7 @@ impl Step {
     }
 
     /// Adds a contribution to a session, with its rationale.
-    pub fn add_to(
+    pub fn add_to_session(
         self,
         session: &str,
         kind: ContributionKind,
@@ -84,7 +84,7 @@ impl Step {
             Ok(Op::AddToSession(AddToSession {
                 session: SessionId::new(session)?,
                 kind,
-                body: self.agent.link.seal(body.into()),
+                body: self.agent.backend.seal(body.into()),
                 content_type: None,
                 rationale: rationale.to_owned(),
             }))
@@ -94,7 +94,7 @@ impl Step {
 
     /// Sets an idempotency key. For 24 hours the same step with the same key takes effect once and returns the same
     /// result.
-    pub fn key(mut self, key: impl Into<String>) -> Self {
+    pub fn idempotency_key(mut self, key: impl Into<String>) -> Self {
         self.key = Some(key.into());
         self
     }
@@ -108,11 +108,11 @@ impl Step {
     }
 
     async fn receipt(self) -> Result<Receipt, Error> {
-        let mut commit = self.agent.commit_of(self.ops?);
+        let mut commit = self.agent.new_commit(self.ops?);
         if let Some(key) = self.key {
             commit = commit.keyed(IdempotencyKey::new(key)?);
         }
-        self.agent.link.commit(commit).await
+        self.agent.backend.commit(commit).await
     }
 }
 
@@ -127,7 +127,7 @@ pub(crate) fn put_op(
     Ok(Op::Put(PutEntry {
         key: Key::new(key)?,
         entry_type: entry_type.to_owned(),
-        content: agent.link.seal(to_json(content)?.into()),
+        content: agent.backend.seal(to_json(content)?.into()),
         content_type: None,
         expect: expect.map(Version),
         depends_on: Vec::new(),

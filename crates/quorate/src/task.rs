@@ -1,9 +1,9 @@
 //! Tasks: creating, claiming and completing them.
 
 mod draft;
-mod run;
-mod view;
+mod read_models;
 mod work;
+mod worker;
 
 use std::time::Duration;
 
@@ -15,22 +15,22 @@ use serde::Serialize;
 use serde::de::DeserializeOwned;
 
 use crate::agent::{Agent, from_json, to_json};
+use crate::backend::HeldTask;
 use crate::handler::Failure;
 use crate::hub::Hub;
-use crate::link::HeldTask;
 use crate::step::Step;
 
 pub use draft::TaskDraft;
-pub(crate) use run::work_on_tasks;
-pub use view::{Task, TaskWithPayloads};
+pub use read_models::{Task, TaskWithPayloads};
 pub use work::TaskWork;
-pub(crate) use work::{TaskHandler, task_handler};
+pub(crate) use work::{TaskHandler, erase_task_handler};
+pub(crate) use worker::run_task_loop;
 
 /// A task claimed by this agent, under a lease.
 #[derive(Clone, Debug)]
-pub struct TakenTask(pub(crate) HeldTask);
+pub struct ClaimedTask(pub(crate) HeldTask);
 
-impl TakenTask {
+impl ClaimedTask {
     /// Returns the task id.
     #[must_use]
     pub fn id(&self) -> &TaskId {
@@ -90,8 +90,8 @@ impl Agent {
         tasks: impl IntoIterator<Item = TaskDraft>,
     ) -> Result<Vec<TaskId>, Error> {
         let drafts = tasks.into_iter().map(TaskDraft::into_parts).collect::<Result<Vec<_>, _>>()?;
-        let commit = self.commit_of(vec![self.link.task_op(drafts)]);
-        self.link.create_tasks(commit).await
+        let commit = self.new_commit(vec![self.backend.create_tasks_op(drafts)]);
+        self.backend.create_tasks(commit).await
     }
 
     /// Creates a task and returns its id. If the draft sets an id, creating the same task again is idempotent.
@@ -110,10 +110,10 @@ impl Agent {
     ///
     /// # Errors
     /// Returns `STALE_EPOCH` if the agent was registered again elsewhere, or a storage error.
-    pub async fn take_task(&self, types: &[&str], wait: Duration) -> Result<Option<TakenTask>, Error> {
+    pub async fn claim_task(&self, types: &[&str], wait: Duration) -> Result<Option<ClaimedTask>, Error> {
         let types = types.iter().map(|name| (*name).to_owned()).collect();
-        let taken = self.link.claim_tasks(self.task_claim(types), 1, wait).await?;
-        Ok(taken.into_iter().next().map(TakenTask))
+        let taken = self.backend.claim_tasks(self.task_claim(types), 1, wait).await?;
+        Ok(taken.into_iter().next().map(ClaimedTask))
     }
 
     pub(crate) fn task_claim(&self, types: Vec<String>) -> TaskClaimQuery {
@@ -131,39 +131,43 @@ impl Agent {
     ///
     /// # Errors
     /// Returns `STALE_LEASE` or `CANCELLED` if the agent no longer holds the task, or a storage error.
-    pub async fn heartbeat(&self, task: &TakenTask) -> Result<(), Error> {
-        self.beat(task.lease(), None).await
+    pub async fn heartbeat_task(&self, task: &ClaimedTask) -> Result<(), Error> {
+        self.commit_task_heartbeat(task.lease(), None).await
     }
 
     /// Sends a heartbeat with a partial result, which is retained even if the attempt fails.
     ///
     /// # Errors
     /// See [`Agent::heartbeat_task`].
-    pub async fn progress(&self, task: &TakenTask, partial: impl Serialize) -> Result<(), Error> {
-        self.beat(task.lease(), Some(to_json(partial)?)).await
+    pub async fn progress(&self, task: &ClaimedTask, partial: impl Serialize) -> Result<(), Error> {
+        self.commit_task_heartbeat(task.lease(), Some(to_json(partial)?)).await
     }
 
-    pub(crate) async fn beat(&self, lease: TaskLeaseRef, partial: Option<Vec<u8>>) -> Result<(), Error> {
-        let partial = partial.map(|bytes| self.link.seal(bytes.into()));
+    pub(crate) async fn commit_task_heartbeat(
+        &self,
+        lease: TaskLeaseRef,
+        partial: Option<Vec<u8>>,
+    ) -> Result<(), Error> {
+        let partial = partial.map(|bytes| self.backend.seal(bytes.into()));
         let op = Op::HeartbeatTask(HeartbeatTask { lease, partial });
-        self.link.commit(self.commit_of(vec![op])).await.map(drop)
+        self.backend.commit(self.new_commit(vec![op])).await.map(drop)
     }
 
     /// Completes a task with a result. To add more to the same commit, use [`Step::complete_task`].
     ///
     /// # Errors
     /// Returns `STALE_LEASE` or `CANCELLED` if the agent no longer holds the task, or a storage error.
-    pub async fn complete(&self, task: &TakenTask, result: impl Serialize) -> Result<(), Error> {
-        self.commit().complete(task, result).commit().await.map(drop)
+    pub async fn complete_task(&self, task: &ClaimedTask, result: impl Serialize) -> Result<(), Error> {
+        self.commit().complete_task(task, result).commit().await.map(drop)
     }
 
     /// Ends this attempt of a task with a failure, which states whether to retry.
     ///
     /// # Errors
     /// Returns `STALE_LEASE` or `CANCELLED` if the agent no longer holds the task, or a storage error.
-    pub async fn fail(&self, task: &TakenTask, failure: Failure) -> Result<(), Error> {
+    pub async fn fail_task(&self, task: &ClaimedTask, failure: Failure) -> Result<(), Error> {
         let op = fail_op(task.lease(), &failure);
-        self.link.commit(self.commit_of(vec![op])).await.map(drop)
+        self.backend.commit(self.new_commit(vec![op])).await.map(drop)
     }
 
     /// Waits up to `wait` until a task has ended. The wait takes part in deadlock detection.
@@ -171,7 +175,7 @@ impl Agent {
     /// # Errors
     /// Returns `TIMEOUT`, `DEADLOCK` with the cycle of waits, `NOT_FOUND`, or a storage error.
     pub async fn wait_for_task(&self, task: &TaskId, wait: Duration) -> Result<TaskWithPayloads, Error> {
-        self.link.await_task(self.who(), task.clone(), wait).await
+        self.backend.await_task(self.identity(), task.clone(), wait).await
     }
 
     /// Cancels a task. Allowed for its creator, coordinators and the hub.
@@ -180,15 +184,15 @@ impl Agent {
     /// Returns `FORBIDDEN`, `CONFLICT` if the task has ended, or a storage error.
     pub async fn cancel_task(&self, task: &TaskId, reason: &str) -> Result<(), Error> {
         let op = Op::CancelTask(CancelTask { task: task.clone(), reason: reason.to_owned() });
-        self.link.commit(self.commit_of(vec![op])).await.map(drop)
+        self.backend.commit(self.new_commit(vec![op])).await.map(drop)
     }
 }
 
 impl Step {
     /// Completes a task with a result.
-    pub fn complete(self, task: &TakenTask, result: impl Serialize) -> Self {
+    pub fn complete_task(self, task: &ClaimedTask, result: impl Serialize) -> Self {
         let lease = task.lease();
-        let result = to_json(result).map(|bytes| self.agent.link.seal(bytes.into()));
+        let result = to_json(result).map(|bytes| self.agent.backend.seal(bytes.into()));
         let op = result.map(|result| Op::CompleteTask(CompleteTask::done(lease, Some(result))));
         self.add(op)
     }
@@ -196,7 +200,7 @@ impl Step {
     /// Creates tasks. Set ids in the drafts to refer to the tasks afterwards.
     pub fn create_tasks(self, tasks: impl IntoIterator<Item = TaskDraft>) -> Self {
         let drafts = tasks.into_iter().map(TaskDraft::into_parts).collect::<Result<Vec<_>, _>>();
-        let op = drafts.map(|drafts| self.agent.link.task_op(drafts));
+        let op = drafts.map(|drafts| self.agent.backend.create_tasks_op(drafts));
         self.add(op)
     }
 }
@@ -207,15 +211,15 @@ impl Hub {
     /// # Errors
     /// Returns `NOT_FOUND`, or a storage error.
     pub async fn task(&self, id: &TaskId) -> Result<TaskWithPayloads, Error> {
-        self.link.task(id.clone()).await
+        self.backend.task(id.clone()).await
     }
 
     /// Waits up to `wait` until a task has ended, then returns it in its current state.
     ///
     /// # Errors
     /// Returns `NOT_FOUND`, or a storage error.
-    pub async fn task_over(&self, id: &TaskId, wait: Duration) -> Result<TaskWithPayloads, Error> {
-        self.link.task_over(id.clone(), wait).await
+    pub async fn wait_for_task(&self, id: &TaskId, wait: Duration) -> Result<TaskWithPayloads, Error> {
+        self.backend.wait_for_task(id.clone(), wait).await
     }
 
     /// Returns a page of tasks.
@@ -223,7 +227,7 @@ impl Hub {
     /// # Errors
     /// Returns a storage error.
     pub async fn tasks(&self, filter: &TaskFilter, page: PageQuery) -> Result<Page<Task>, Error> {
-        self.link.tasks(filter.clone(), page).await
+        self.backend.tasks(filter.clone(), page).await
     }
 
     /// Returns the number of tasks in each state.
@@ -231,11 +235,11 @@ impl Hub {
     /// # Errors
     /// Returns `FORBIDDEN` if the caller may not read statistics, or a storage error.
     pub async fn task_counts(&self) -> Result<TaskCounts, Error> {
-        Ok(self.link.counts().await?.1)
+        Ok(self.backend.counts().await?.1)
     }
 }
 
 pub(crate) fn fail_op(lease: TaskLeaseRef, failure: &Failure) -> Op {
     let reason = failure.reason.chars().take(quorate_core::limits::REASON_CHARS_MAX).collect();
-    Op::FailTask(FailTask { lease, reason, details: None, recoverable: failure.again })
+    Op::FailTask(FailTask { lease, reason, details: None, recoverable: failure.retryable })
 }

@@ -9,7 +9,7 @@ use quorate_core::{History, MessageType, Pattern, Seq};
 use serde::Serialize;
 
 use crate::agent::{Agent, to_json};
-use crate::send::Sending;
+use crate::send::SendBuilder;
 
 impl Agent {
     /// Publishes an event to all subscribers of a topic except this agent. Await the returned builder; when it
@@ -19,18 +19,18 @@ impl Agent {
         topic: impl AsRef<str>,
         action: impl Into<String>,
         payload: impl Serialize,
-    ) -> Sending {
+    ) -> SendBuilder {
         let topic = topic.as_ref();
         let to = format!("topic:{}", topic.strip_prefix("topic:").unwrap_or(topic));
-        Sending::new(self.clone(), vec![to], action.into(), to_json(payload)).kind(MessageType::Event)
+        SendBuilder::new(self.clone(), vec![to], action.into(), to_json(payload)).kind(MessageType::Event)
     }
 
     /// Subscribes to all topics that match a pattern: `*` matches one word, `>` matches the rest.
     ///
     /// Await the returned builder; from then on no message is missed. The subscription is durable: it survives
     /// restarts until [`Agent::unsubscribe`] ends it.
-    pub fn subscribe(&self, pattern: impl Into<String>) -> Subscribing {
-        Subscribing { agent: self.clone(), pattern: pattern.into(), history: None }
+    pub fn subscribe(&self, pattern: impl Into<String>) -> SubscribeBuilder {
+        SubscribeBuilder { agent: self.clone(), pattern: pattern.into(), history: None }
     }
 
     /// Ends a subscription. Messages that are already in the inbox stay there.
@@ -39,7 +39,7 @@ impl Agent {
     /// Returns `NOT_FOUND` if there is no such subscription, or a storage error.
     pub async fn unsubscribe(&self, pattern: &str) -> Result<(), Error> {
         let pattern = Pattern::new(pattern)?;
-        self.link.unsubscribe(self.who(), pattern).await
+        self.backend.unsubscribe(self.identity(), pattern).await
     }
 
     /// Returns the patterns of this agent's subscriptions.
@@ -47,13 +47,13 @@ impl Agent {
     /// # Errors
     /// Returns a storage error.
     pub async fn subscriptions(&self) -> Result<Vec<Pattern>, Error> {
-        self.link.subscriptions(self.id.clone()).await
+        self.backend.subscriptions(self.id.clone()).await
     }
 }
 
 /// Builder for a subscription. Await it to subscribe.
 #[must_use = "a subscription starts when the builder is awaited"]
-pub struct Subscribing {
+pub struct SubscribeBuilder {
     agent: Agent,
     pattern: String,
     history: Option<Backfill>,
@@ -65,21 +65,21 @@ enum Backfill {
     Last(u32),
 }
 
-impl Subscribing {
+impl SubscribeBuilder {
     /// Also delivers earlier messages, starting at a sequence number, if the subscription is new.
-    pub fn from(mut self, seq: Seq) -> Self {
+    pub fn from_seq(mut self, seq: Seq) -> Self {
         self.history = Some(Backfill::From(seq));
         self
     }
 
     /// Also delivers the messages of the given time span before now, if the subscription is new.
-    pub fn within(mut self, time: Duration) -> Self {
+    pub fn from_last(mut self, time: Duration) -> Self {
         self.history = Some(Backfill::Within(time));
         self
     }
 
     /// Also delivers the last `count` messages, if the subscription is new.
-    pub fn last(mut self, count: u32) -> Self {
+    pub fn last_messages(mut self, count: u32) -> Self {
         self.history = Some(Backfill::Last(count));
         self
     }
@@ -91,16 +91,16 @@ impl Subscribing {
             Backfill::From(seq) => History::Seq(seq),
             Backfill::Last(count) => History::Last(count),
             Backfill::Within(time) => {
-                let mut from = agent.link.clock().now().wall;
+                let mut from = agent.backend.clock().now().wall;
                 from.0 = from.0.saturating_sub(u64::try_from(time.as_millis()).unwrap_or(u64::MAX));
                 History::Time(from)
             }
         });
-        agent.link.subscribe(agent.who(), pattern, history).await
+        agent.backend.subscribe(agent.identity(), pattern, history).await
     }
 }
 
-impl IntoFuture for Subscribing {
+impl IntoFuture for SubscribeBuilder {
     /// Sequence number after which new messages are delivered.
     type Output = Result<Seq, Error>;
     type IntoFuture = Pin<Box<dyn Future<Output = Self::Output> + Send>>;

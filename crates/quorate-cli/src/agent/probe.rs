@@ -15,7 +15,7 @@ use serde_json::{Map, Value, json};
 use crate::config::closest_match;
 use crate::doctor::{Check, CheckResult, print_checks};
 use crate::exit::{CommandError, NOT_FOUND};
-use crate::hub::{DryRunArgs, Hub, Method, Resource, segment};
+use crate::hub::{DryRunArgs, Hub, Method, Resource, percent_encode};
 use crate::output::{OutputArgs, field, format_time};
 use crate::playbook::{Input, Playbook};
 use crate::run::workers;
@@ -129,7 +129,7 @@ pub(super) async fn test_hub_agent(
     if dry_run.is_set() {
         return hub.write(dry_run, (Method::Post, "/v1/request"), Some(question(&id))).await.map(drop);
     }
-    let agent = hub.get_json(&format!("/v1/agents/{}", segment(&id)), &[]).await?;
+    let agent = hub.get_json(&format!("/v1/agents/{}", percent_encode(&id)), &[]).await?;
     let mut about = Map::new();
     about.insert("agent".into(), id.as_str().into());
     let mut checks = vec![check_online(&agent, &id)];

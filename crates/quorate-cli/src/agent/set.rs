@@ -3,7 +3,7 @@
 use clap::Args;
 use serde_json::{Value, json};
 
-use crate::hub::{DryRunArgs, Hub, Method, Resource, segment};
+use crate::hub::{DryRunArgs, Hub, Method, Resource, percent_encode};
 use crate::output::{OutputArgs, field, parse_response};
 
 /// Arguments of `quorate agent set`.
@@ -62,7 +62,7 @@ impl Change {
 
 pub(super) async fn run(hub: &Hub, args: SetArgs, shape: &OutputArgs) -> anyhow::Result<()> {
     let id = hub.resolve_id(Resource::Agent, &args.id).await?;
-    let path = format!("/v1/agents/{}", segment(&id));
+    let path = format!("/v1/agents/{}", percent_encode(&id));
     let body = args.change.apply_to(&hub.get_json(&path, &[]).await?);
     let answer = hub.write(args.dry_run, (Method::Put, &path), Some(body.to_string())).await?;
     let Some(answer) = answer else { return Ok(()) };

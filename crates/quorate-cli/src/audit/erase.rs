@@ -4,7 +4,7 @@ use std::path::Path;
 
 use anyhow::Context as _;
 use clap::Args;
-use quorate::{Hub, Settings};
+use quorate::{Hub, HubOptions};
 use quorate_core::{Code, Commit, ErasePayload, Op, Principal, Refused, Seq, SpaceName, codec};
 use quorate_engine::Error;
 use quorate_sqlite::ExportError;
@@ -95,7 +95,7 @@ fn body_of(data: &Path, space: &SpaceName, seq: Seq) -> anyhow::Result<Option<Ve
 }
 
 async fn erase(args: &Target<'_>) -> anyhow::Result<Option<Seq>> {
-    let settings = Settings { space: args.space.to_string(), ..Settings::default() };
+    let settings = HubOptions { space: args.space.to_string(), ..HubOptions::default() };
     let hub = Hub::open_with(args.data, settings).await?;
     let erase = Op::ErasePayload(ErasePayload { seq: Seq(args.seq), part: args.part });
     let space = hub.space().context("the hub is embedded")?;

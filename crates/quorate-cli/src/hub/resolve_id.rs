@@ -4,7 +4,7 @@ use quorate_client::Error;
 use quorate_core::{Code, Refused};
 use serde_json::Value;
 
-use super::{Hub, segment};
+use super::{Hub, percent_encode};
 use crate::config::closest_match;
 use crate::exit::{CommandError, NOT_FOUND, USAGE};
 use crate::output::{ListResponse, field};
@@ -94,7 +94,7 @@ impl Hub {
     async fn is_complete_id(&self, noun: Resource, typed: &str) -> bool {
         let (_, path, _) = noun.names();
         // Tokens can only be listed.
-        noun != Resource::Token && self.get(&format!("{path}/{}", segment(typed)), &[]).await.is_ok()
+        noun != Resource::Token && self.get(&format!("{path}/{}", percent_encode(typed)), &[]).await.is_ok()
     }
 
     /// Lists a resource up to the page limit. Returns the items and whether the list is complete.

@@ -3,7 +3,7 @@
 use clap::Args;
 use serde_json::json;
 
-use crate::hub::{Hub, PageArgs, segment};
+use crate::hub::{Hub, PageArgs, percent_encode};
 use crate::output::{
     Column, ListResponse, OutputArgs, OutputFormat, Table, cells, field, format_time, parse_response, to_text,
 };
@@ -63,7 +63,7 @@ const DEAD: &[Column] = &[
 
 pub(super) async fn run(hub: &Hub, shape: &OutputArgs, args: ListArgs) -> anyhow::Result<()> {
     let ListArgs { to, from, dead, page } = args;
-    let of = |agent: &str, mailbox: &str| format!("/v1/agents/{}/{mailbox}", segment(agent));
+    let of = |agent: &str, mailbox: &str| format!("/v1/agents/{}/{mailbox}", percent_encode(agent));
     let (path, name, columns, ids_only) = match (&to, &from, dead) {
         (_, _, true) => ("/v1/dead-letters".to_owned(), "deadLetters", DEAD, false),
         (Some(agent), _, _) => (of(agent, "inbox"), "deliveries", INBOX, true),
@@ -80,7 +80,7 @@ pub(super) async fn run(hub: &Hub, shape: &OutputArgs, args: ListArgs) -> anyhow
     let mut table = Table::new(columns.iter().map(|column| column.0));
     let mut documents = Vec::new();
     for (raw, item) in listed.items.iter().zip(listed.values()) {
-        let path = format!("/v1/messages/{}", segment(&field(&item, "messageId")));
+        let path = format!("/v1/messages/{}", percent_encode(&field(&item, "messageId")));
         // The permission to list a mailbox does not include every message in it.
         let message = hub.get(&path, &[]).await.unwrap_or_else(|_| "null".to_owned());
         let row = json!({"item": item, "message": parse_response(&message)?});

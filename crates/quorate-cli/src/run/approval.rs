@@ -10,7 +10,7 @@ use std::time::Duration;
 
 use clap::ValueEnum;
 use quorate::deliberation::Outcome;
-use quorate::{ActionDigest, ApprovalDraft, ApprovalId, ApprovalInfo, Failure, Hub, Running, Work};
+use quorate::{ActionDigest, ApprovalDraft, ApprovalId, ApprovalInfo, Failure, Hub, RunningAgent, Work};
 use quorate_api::canonical::action_document;
 use quorate_core::Code;
 use serde::{Deserialize, Serialize};
@@ -92,7 +92,7 @@ pub(crate) struct PendingApproval {
     hours: u32,
     digest: ActionDigest,
     letter: String,
-    outbox: Running,
+    outbox: RunningAgent,
 }
 
 impl PendingApproval {
@@ -115,8 +115,8 @@ impl PendingApproval {
         let why = outcome.synthesis.summary.first().map_or("", |sentence| sentence.text.as_str());
         let draft = ApprovalDraft::new(&asked.action, &payload)
             .id(format!("{deliberation}-approval"))
-            .because(format!("{deliberation}: {why}"), confidence)
-            .within(Duration::from_secs(u64::from(asked.timeout_hours) * 3600), "nothing is sent");
+            .rationale(format!("{deliberation}: {why}"), confidence)
+            .timeout(Duration::from_secs(u64::from(asked.timeout_hours) * 3600), "nothing is sent");
         let id = outbox.agent().request_approval(draft).await?;
         let bytes = action_document(&asked.action, &serde_json::to_vec(&payload)?)?;
         Ok(Some(Self {
@@ -193,7 +193,7 @@ impl PendingApproval {
             }
             ApprovalMode::Ask => return self.prompt(hub, elsewhere).await,
         }
-        Ok(Some(hub.decided(self.id.as_str()).await?))
+        Ok(Some(hub.wait_for_decision(self.id.as_str()).await?))
     }
 
     /// Waits until the outbox has written the letter. It records the path in the same commit that acks the delivery.
@@ -244,7 +244,7 @@ impl PendingApproval {
         loop {
             let _ = write!(std::io::stderr().lock(), " > ");
             let line = tokio::select! {
-                decided = hub.decided(self.id.as_str()) => {
+                decided = hub.wait_for_decision(self.id.as_str()) => {
                     note("");
                     return Ok(Some(decided?));
                 }
@@ -264,7 +264,7 @@ impl PendingApproval {
                     continue;
                 }
             }
-            return Ok(Some(hub.decided(self.id.as_str()).await?));
+            return Ok(Some(hub.wait_for_decision(self.id.as_str()).await?));
         }
     }
 }
@@ -295,7 +295,7 @@ fn sent_key(approval: &str) -> String {
 
 /// Writes the approved letter.
 fn send(work: &Work<Value>, out: &Path) -> Result<(), Failure> {
-    let wrong = |what: &str| Failure::dead(format!("the outbox cannot process this decision: {what}"));
+    let wrong = |what: &str| Failure::permanent(format!("the outbox cannot process this decision: {what}"));
     let decided: Decided =
         serde_json::from_value(work.payload.clone()).map_err(|error| wrong(&error.to_string()))?;
     let Some(Action { payload: Letter { letter, write } }) = decided.action else { return Ok(()) };

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use quorate::deliberation::{ANALYSE, DISCUSS, Spec, Usage};
-use quorate::{Failure, Hub, Running, Work};
+use quorate::{Failure, Hub, RunningAgent, Work};
 use quorate_agents::{Agent, AgentQuestion};
 use serde_json::{Value, json};
 
@@ -25,7 +25,7 @@ you hold now, `agrees_with_peer` is true only if a peer holds just that, `reason
 Answer `questions` to you in `clarification`. If `wrong` is there, your last answer had that fault: fix it.";
 
 /// Starts the agents of a playbook that take part.
-pub(super) async fn start(hub: &Hub, agents: Vec<Agent>, spec: &Spec) -> anyhow::Result<Vec<Running>> {
+pub(super) async fn start(hub: &Hub, agents: Vec<Agent>, spec: &Spec) -> anyhow::Result<Vec<RunningAgent>> {
     let mut running = Vec::with_capacity(agents.len());
     for agent in agents {
         if spec.agents.iter().all(|member| member.id != agent.name) {
@@ -36,7 +36,7 @@ pub(super) async fn start(hub: &Hub, agents: Vec<Agent>, spec: &Spec) -> anyhow:
         let analyse = answering(Arc::clone(&agent), ANALYSE, Duration::from_millis(spec.limits.analysis_ms));
         let discuss = answering(agent, DISCUSS, Duration::from_millis(spec.limits.message_ms));
         let builder = hub.agent(name).on(ANALYSE, analyse).on(DISCUSS, discuss);
-        running.push(builder.at_once(CONCURRENCY).run().await?);
+        running.push(builder.concurrency(CONCURRENCY).run().await?);
     }
     Ok(running)
 }
@@ -54,14 +54,14 @@ fn answering(
             let question = question(action, work.payload.clone(), within);
             match agent.answer(&question).await {
                 Ok(reply) => {
-                    work.about_answer("usage", to_usage(reply.usage));
+                    work.answer_metadata("usage", to_usage(reply.usage));
                     if !reply.notes.is_empty() {
-                        work.about_answer("notes", &reply.notes);
+                        work.answer_metadata("notes", &reply.notes);
                     }
                     Ok(to_finding(action, reply.body))
                 }
                 Err(failure) => {
-                    work.about_answer("usage", to_usage(*failure.usage));
+                    work.answer_metadata("usage", to_usage(*failure.usage));
                     let hint = Some(&failure.hint).filter(|hint| !hint.is_empty());
                     let hint = hint.map_or(String::new(), |hint| format!(" ({hint})"));
                     // The deliberation asks again, with this reason.

@@ -45,8 +45,8 @@ async fn i3_a_killed_hub_loses_nothing_and_repeats_nothing_for_a_running_client(
             async { Ok(()) }
         }
     };
-    let bob = hub.agent("bob").on("count", count).at_once(8).run().await.expect("bob runs");
-    let alice = hub.agent("alice").on("count", receive).at_once(8).run().await.expect("alice runs");
+    let bob = hub.agent("bob").on("count", count).concurrency(8).run().await.expect("bob runs");
+    let alice = hub.agent("alice").on("count", receive).concurrency(8).run().await.expect("alice runs");
     let mut answered = 0;
     for round in 0..KILLS as u64 {
         let sending: Vec<_> = (round * EACH..(round + 1) * EACH)
@@ -77,8 +77,11 @@ async fn i3_a_killed_hub_loses_nothing_and_repeats_nothing_for_a_running_client(
     let done = hub.memory().list("done/", None, 1_000).await.expect("read");
     assert_eq!(done.len() as u64, KILLS as u64 * EACH, "nothing was lost");
     assert!(done.iter().all(|entry| entry.version.0 == 1), "each was done once");
-    let http =
-        quorate_client::Http::new(&format!("http://{}", served.address), &served.admin, Default::default());
+    let http = quorate_client::HttpClient::new(
+        &format!("http://{}", served.address),
+        &served.admin,
+        Default::default(),
+    );
     let stats = http.expect("an address").get("/v1/admin/stats").send().await.expect("stats");
     let stats: serde_json::Value = stats.json().expect("JSON");
     // Each question and each answer is acked once.

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use quorate::link::{AsOf, Entry, Promise, Reads, TimelinePage as Span};
+use quorate::backend::{AsOf, BackendFuture, BackendReads, Entry, TimelinePage as Span};
 use quorate::{
     AgentFilter, AgentInfo, Approval, ApprovalId, ApprovalInfo, Budget, Code, ConsistencyReport, DeadLetter,
     DeliveryStateCounts, Error, InboxDelivery, MessageCursor, MessageFilter, MessageWithDeliveries,
@@ -21,61 +21,62 @@ use quorate_api::why::Explanation as WhyJson;
 use quorate_core::{AgentId, BudgetId, Key, Payload, SessionId, TimelineKind};
 use serde::de::DeserializeOwned;
 
-use super::Connection;
-use super::calls::{GRACE, WAIT, as_of};
-use crate::http::{Http, Request, segment};
+use super::RemoteHub;
+use super::commit_and_claim::{LONG_POLL_WAIT, RESPONSE_GRACE, with_epoch};
+use crate::http::{HttpClient, HttpRequest, percent_encode};
 use crate::wire;
-use crate::wire::message::listed;
+use crate::wire::message::convert_page;
 
 /// Maximum page size of the API.
 const LIMIT_MAX: usize = 1_000;
 
-impl Connection {
+impl RemoteHub {
     /// Sends a GET request and parses the response.
     async fn get<T: DeserializeOwned>(
         &self,
         path: &str,
-        with_query: impl Fn(Request) -> Request,
+        with_query: impl Fn(HttpRequest) -> HttpRequest,
     ) -> Result<T, Error> {
-        let http = &self.own.http;
-        self.patience.persist(|| with_query(http.get(path)).send()).await?.json()
+        let http = &self.caller.http;
+        self.retrier.retry(|| with_query(http.get(path)).send()).await?.json()
     }
 
     /// Returns an approval after one long poll for its decision.
     async fn approval_within(&self, id: &ApprovalId, wait: Duration) -> Result<ApprovalInfo, Error> {
-        let path = format!("/v1/approvals/{}", segment(id.as_str()));
-        let with_query = |call: Request| call.query("waitMs", wait.as_millis()).within(wait + GRACE);
+        let path = format!("/v1/approvals/{}", percent_encode(id.as_str()));
+        let with_query =
+            |call: HttpRequest| call.query("waitMs", wait.as_millis()).timeout(wait + RESPONSE_GRACE);
         Ok(self.get::<ApprovalWithAction>(&path, with_query).await?.into())
     }
 
     /// Returns a task after one long poll for its end.
     pub(super) async fn task_within(
         &self,
-        http: &Http,
+        http: &HttpClient,
         epoch: Option<quorate_core::Epoch>,
         id: &TaskId,
         wait: Duration,
     ) -> Result<TaskWithPayloads, Error> {
-        let path = format!("/v1/tasks/{}", segment(id.as_str()));
+        let path = format!("/v1/tasks/{}", percent_encode(id.as_str()));
         let call = || {
-            let call = http.get(&path).query("waitMs", wait.as_millis()).within(wait + GRACE);
-            as_of(call, epoch).send()
+            let call = http.get(&path).query("waitMs", wait.as_millis()).timeout(wait + RESPONSE_GRACE);
+            with_epoch(call, epoch).send()
         };
-        self.patience.persist(call).await?.json()
+        self.retrier.retry(call).await?.json()
     }
 
     /// Returns a task once it has ended or `wait` has elapsed.
     pub(super) async fn task_until(
         &self,
-        http: &Http,
+        http: &HttpClient,
         epoch: Option<quorate_core::Epoch>,
         id: &TaskId,
         wait: Duration,
     ) -> Result<TaskWithPayloads, Error> {
         let until = self.clock().now().plus(wait).mono;
         loop {
-            let view = self.task_within(http, epoch, id, self.rest(until).min(WAIT)).await?;
-            if view.task.status.has_ended() || self.rest(until).is_zero() {
+            let view = self.task_within(http, epoch, id, self.time_left(until).min(LONG_POLL_WAIT)).await?;
+            if view.task.status.has_ended() || self.time_left(until).is_zero() {
                 return Ok(view);
             }
         }
@@ -83,14 +84,14 @@ impl Connection {
 }
 
 /// Adds an optional query parameter.
-fn with<T: std::fmt::Display>(call: Request, name: &str, value: Option<T>) -> Request {
+fn with<T: std::fmt::Display>(call: HttpRequest, name: &str, value: Option<T>) -> HttpRequest {
     match value {
         Some(value) => call.query(name, value),
         None => call,
     }
 }
 
-fn limited(call: Request, limit: usize) -> Request {
+fn limited(call: HttpRequest, limit: usize) -> HttpRequest {
     call.query("limit", limit.clamp(1, LIMIT_MAX))
 }
 
@@ -103,13 +104,13 @@ fn optional<T>(found: Result<T, Error>) -> Result<Option<T>, Error> {
     }
 }
 
-impl Connection {
+impl RemoteHub {
     /// Reads pages of a list until `limit` items are read or the list ends. The hub can return short pages with a
     /// cursor.
     async fn listed<T: DeserializeOwned>(
         &self,
         path: &str,
-        with_query: impl Fn(Request) -> Request,
+        with_query: impl Fn(HttpRequest) -> HttpRequest,
         mut from: Option<String>,
         limit: usize,
     ) -> Result<Page<T>, Error> {
@@ -131,7 +132,7 @@ impl Connection {
     async fn page<T: DeserializeOwned>(
         &self,
         path: &str,
-        with_query: impl Fn(Request) -> Request,
+        with_query: impl Fn(HttpRequest) -> HttpRequest,
         page: PageQuery,
     ) -> Result<Page<T>, Error> {
         let PageQuery { order, cursor, limit } = page;
@@ -139,10 +140,10 @@ impl Connection {
     }
 }
 
-impl Reads for Connection {
-    fn entry(&self, key: Key, when: AsOf) -> Promise<'_, Option<Entry>> {
+impl BackendReads for RemoteHub {
+    fn entry(&self, key: Key, when: AsOf) -> BackendFuture<'_, Option<Entry>> {
         Box::pin(async move {
-            let path = format!("/v1/context/{}", segment(key.as_str()));
+            let path = format!("/v1/context/{}", percent_encode(key.as_str()));
             let found = self.get(&path, |call| match when {
                 AsOf::Latest => call,
                 AsOf::Version(version) => call.query("version", version.0),
@@ -153,34 +154,34 @@ impl Reads for Connection {
         })
     }
 
-    fn history(&self, key: Key, after: Version, limit: usize) -> Promise<'_, Vec<Entry>> {
+    fn history(&self, key: Key, after: Version, limit: usize) -> BackendFuture<'_, Vec<Entry>> {
         Box::pin(async move {
-            let path = format!("/v1/context/{}/history", segment(key.as_str()));
+            let path = format!("/v1/context/{}/history", percent_encode(key.as_str()));
             let found = self.listed(&path, |call| call, Some(after.0.to_string()), limit).await;
             Ok(optional(found)?.map(|page| page.items).unwrap_or_default())
         })
     }
 
-    fn entries(&self, prefix: String, after: Option<Key>, limit: usize) -> Promise<'_, Vec<Entry>> {
+    fn entries(&self, prefix: String, after: Option<Key>, limit: usize) -> BackendFuture<'_, Vec<Entry>> {
         Box::pin(async move {
             let after = after.map(|key| key.to_string());
-            let with_query = |call: Request| call.query("prefix", &prefix);
+            let with_query = |call: HttpRequest| call.query("prefix", &prefix);
             Ok(self.listed("/v1/context", with_query, after, limit).await?.items)
         })
     }
 
-    fn snapshots(&self, page: PageQuery) -> Promise<'_, Page<Snapshot>> {
+    fn snapshots(&self, page: PageQuery) -> BackendFuture<'_, Page<Snapshot>> {
         Box::pin(self.page("/v1/context:snapshot", |call| call, page))
     }
 
-    fn check(&self) -> Promise<'_, ConsistencyReport> {
+    fn check(&self) -> BackendFuture<'_, ConsistencyReport> {
         Box::pin(self.get("/v1/context:check", |call| call))
     }
 
-    fn agents(&self, filter: AgentFilter) -> Promise<'_, Vec<AgentInfo>> {
+    fn agents(&self, filter: AgentFilter) -> BackendFuture<'_, Vec<AgentInfo>> {
         Box::pin(async move {
             let AgentFilter { id, capability, action, role, status } = filter;
-            let with_query = |call: Request| {
+            let with_query = |call: HttpRequest| {
                 let call = with(call, "capability", capability.as_ref());
                 let call = with(call, "action", action.as_ref());
                 let call = with(call, "role", role.map(|role| role.as_str()));
@@ -192,31 +193,36 @@ impl Reads for Connection {
         })
     }
 
-    fn agent(&self, id: AgentId) -> Promise<'_, AgentInfo> {
+    fn agent(&self, id: AgentId) -> BackendFuture<'_, AgentInfo> {
         Box::pin(async move {
-            let path = format!("/v1/agents/{}", segment(id.as_str()));
+            let path = format!("/v1/agents/{}", percent_encode(id.as_str()));
             self.get(&path, |call| call).await
         })
     }
 
-    fn subscriptions(&self, agent: AgentId) -> Promise<'_, Vec<Pattern>> {
+    fn subscriptions(&self, agent: AgentId) -> BackendFuture<'_, Vec<Pattern>> {
         Box::pin(async move {
-            let path = format!("/v1/agents/{}/subscriptions", segment(agent.as_str()));
+            let path = format!("/v1/agents/{}/subscriptions", percent_encode(agent.as_str()));
             let found = self.listed::<Subscription>(&path, |call| call, None, usize::MAX).await?;
             Ok(found.items.into_iter().map(|one| one.topic).collect())
         })
     }
 
-    fn inbox(&self, agent: AgentId, limit: usize) -> Promise<'_, Vec<InboxDelivery>> {
+    fn inbox(&self, agent: AgentId, limit: usize) -> BackendFuture<'_, Vec<InboxDelivery>> {
         Box::pin(async move {
-            let path = format!("/v1/agents/{}/inbox", segment(agent.as_str()));
+            let path = format!("/v1/agents/{}/inbox", percent_encode(agent.as_str()));
             Ok(self.listed(&path, |call| call, None, limit).await?.items)
         })
     }
 
-    fn outbox(&self, agent: AgentId, before: Option<MessageCursor>, limit: usize) -> Promise<'_, OutboxPage> {
+    fn outbox(
+        &self,
+        agent: AgentId,
+        before: Option<MessageCursor>,
+        limit: usize,
+    ) -> BackendFuture<'_, OutboxPage> {
         Box::pin(async move {
-            let path = format!("/v1/agents/{}/outbox", segment(agent.as_str()));
+            let path = format!("/v1/agents/{}/outbox", percent_encode(agent.as_str()));
             let with_query = |call| with(limited(call, limit), "cursor", before);
             let found: Page<OutboxMessage> = self.get(&path, with_query).await?;
             let messages = found.items.into_iter().map(|one| one.message_id).collect();
@@ -224,15 +230,15 @@ impl Reads for Connection {
         })
     }
 
-    fn dead_letters(&self, agent: Option<AgentId>, limit: usize) -> Promise<'_, Vec<DeadLetter>> {
+    fn dead_letters(&self, agent: Option<AgentId>, limit: usize) -> BackendFuture<'_, Vec<DeadLetter>> {
         Box::pin(async move {
             let with_query = |call| with(call, "agent", agent.as_ref());
             Ok(self.listed("/v1/dead-letters", with_query, None, limit).await?.items)
         })
     }
 
-    fn message(&self, id: String) -> Promise<'_, MessageWithDeliveries> {
-        Box::pin(async move { self.get(&format!("/v1/messages/{}", segment(&id)), |call| call).await })
+    fn message(&self, id: String) -> BackendFuture<'_, MessageWithDeliveries> {
+        Box::pin(async move { self.get(&format!("/v1/messages/{}", percent_encode(&id)), |call| call).await })
     }
 
     fn messages(
@@ -240,10 +246,10 @@ impl Reads for Connection {
         filter: MessageFilter,
         before: Option<MessageCursor>,
         limit: usize,
-    ) -> Promise<'_, MessagesPage> {
+    ) -> BackendFuture<'_, MessagesPage> {
         Box::pin(async move {
             let MessageFilter { from, to, kind, session, participant: of } = filter;
-            let with_query = |call: Request| {
+            let with_query = |call: HttpRequest| {
                 let call = with(limited(call, limit), "cursor", before);
                 let call = with(call, "from", from.as_ref());
                 let call = with(call, "to", to.as_ref());
@@ -251,29 +257,29 @@ impl Reads for Connection {
                 let call = with(call, "session", session.as_ref());
                 with(call, "agent", of.as_ref())
             };
-            listed(self.get("/v1/messages", with_query).await?)
+            convert_page(self.get("/v1/messages", with_query).await?)
         })
     }
 
-    fn why(&self, id: String) -> Promise<'_, Why> {
+    fn why(&self, id: String) -> BackendFuture<'_, Why> {
         Box::pin(async move {
             // The same endpoint explains tasks and procedures.
-            let path = format!("/v1/messages/{}/why", segment(&id));
+            let path = format!("/v1/messages/{}/why", percent_encode(&id));
             Ok(self.get::<WhyJson>(&path, |call| call).await?.into())
         })
     }
 
-    fn task(&self, id: TaskId) -> Promise<'_, TaskWithPayloads> {
-        Box::pin(async move { self.task_within(&self.own.http, None, &id, Duration::ZERO).await })
+    fn task(&self, id: TaskId) -> BackendFuture<'_, TaskWithPayloads> {
+        Box::pin(async move { self.task_within(&self.caller.http, None, &id, Duration::ZERO).await })
     }
 
-    fn task_over(&self, id: TaskId, wait: Duration) -> Promise<'_, TaskWithPayloads> {
-        Box::pin(async move { self.task_until(&self.own.http, None, &id, wait).await })
+    fn wait_for_task(&self, id: TaskId, wait: Duration) -> BackendFuture<'_, TaskWithPayloads> {
+        Box::pin(async move { self.task_until(&self.caller.http, None, &id, wait).await })
     }
 
-    fn tasks(&self, filter: TaskFilter, page: PageQuery) -> Promise<'_, Page<Task>> {
+    fn tasks(&self, filter: TaskFilter, page: PageQuery) -> BackendFuture<'_, Page<Task>> {
         Box::pin(async move {
-            let with_query = |call: Request| {
+            let with_query = |call: HttpRequest| {
                 let call = with(call, "status", filter.status.map(|status| status.as_str()));
                 let call = with(call, "type", filter.task_type.as_ref());
                 with(call, "agent", filter.agent.as_ref())
@@ -282,20 +288,20 @@ impl Reads for Connection {
         })
     }
 
-    fn session(&self, id: SessionId) -> Promise<'_, SessionInfo> {
+    fn session(&self, id: SessionId) -> BackendFuture<'_, SessionInfo> {
         Box::pin(async move {
             Ok(self.get::<SessionWithTask>(&session_path(&id, ""), |call| call).await?.session)
         })
     }
 
-    fn session_task(&self, id: SessionId) -> Promise<'_, Option<Payload>> {
+    fn session_task(&self, id: SessionId) -> BackendFuture<'_, Option<Payload>> {
         Box::pin(async move {
             let found: SessionWithTask = self.get(&session_path(&id, ""), |call| call).await?;
             Ok(found.more.task.map(|task| Payload::unsealed(task.0)))
         })
     }
 
-    fn sessions(&self, page: PageQuery) -> Promise<'_, Page<SessionInfo>> {
+    fn sessions(&self, page: PageQuery) -> BackendFuture<'_, Page<SessionInfo>> {
         Box::pin(self.page("/v1/sessions", |call| call, page))
     }
 
@@ -305,9 +311,9 @@ impl Reads for Connection {
         kind: Option<TimelineKind>,
         page: Span,
         limit: usize,
-    ) -> Promise<'_, (Vec<TimelineEntry>, Option<Seq>)> {
+    ) -> BackendFuture<'_, (Vec<TimelineEntry>, Option<Seq>)> {
         Box::pin(async move {
-            let with_query = |call: Request| {
+            let with_query = |call: HttpRequest| {
                 let call = with(limited(call, limit), "kind", kind.map(TimelineKind::as_str));
                 match page {
                     Span::After(seq) => call.query("cursor", seq.0),
@@ -317,65 +323,71 @@ impl Reads for Connection {
             };
             let found: Page<TimelineEntry> = self.get(&session_path(&id, "/timeline"), with_query).await?;
             let rest = found.cursor.map(|seq| seq.parse().map(Seq)).transpose();
-            Ok((found.items, rest.map_err(|error| wire::strange(&error))?))
+            Ok((found.items, rest.map_err(|error| wire::unexpected_response(&error))?))
         })
     }
 
-    fn procedure(&self, id: ProcedureId, at: Option<Seq>) -> Promise<'_, ProcedureInfo> {
+    fn procedure(&self, id: ProcedureId, at: Option<Seq>) -> BackendFuture<'_, ProcedureInfo> {
         Box::pin(async move {
-            let path = format!("/v1/procedures/{}", segment(id.as_str()));
+            let path = format!("/v1/procedures/{}", percent_encode(id.as_str()));
             Ok(self.get::<ProcedureWithState>(&path, |call| with(call, "at", at)).await?.into())
         })
     }
 
-    fn procedures(&self, status: Option<ProcedureStatus>, page: PageQuery) -> Promise<'_, Page<Procedure>> {
+    fn procedures(
+        &self,
+        status: Option<ProcedureStatus>,
+        page: PageQuery,
+    ) -> BackendFuture<'_, Page<Procedure>> {
         let with_query = move |call| with(call, "status", status.map(ProcedureStatus::as_str));
         Box::pin(self.page("/v1/procedures", with_query, page))
     }
 
-    fn approval(&self, id: ApprovalId, wait: Duration) -> Promise<'_, ApprovalInfo> {
+    fn approval(&self, id: ApprovalId, wait: Duration) -> BackendFuture<'_, ApprovalInfo> {
         Box::pin(async move {
             let until = self.clock().now().plus(wait).mono;
             loop {
-                let approval = self.approval_within(&id, self.rest(until).min(WAIT)).await?;
-                if !approval.is_pending() || self.rest(until).is_zero() {
+                let approval = self.approval_within(&id, self.time_left(until).min(LONG_POLL_WAIT)).await?;
+                if !approval.is_pending() || self.time_left(until).is_zero() {
                     return Ok(approval);
                 }
             }
         })
     }
 
-    fn pending_approvals(&self, page: PageQuery) -> Promise<'_, Page<Approval>> {
+    fn pending_approvals(&self, page: PageQuery) -> BackendFuture<'_, Page<Approval>> {
         Box::pin(self.page("/v1/approvals", |call| call.query("state", "pending"), page))
     }
 
-    fn budget(&self, id: BudgetId) -> Promise<'_, Option<Budget>> {
+    fn budget(&self, id: BudgetId) -> BackendFuture<'_, Option<Budget>> {
         Box::pin(async move {
-            let path = format!("/v1/budgets/{}", segment(id.as_str()));
+            let path = format!("/v1/budgets/{}", percent_encode(id.as_str()));
             optional(self.get(&path, |call| call).await)
         })
     }
 
-    fn policy(&self) -> Promise<'_, Policy> {
+    fn policy(&self) -> BackendFuture<'_, Policy> {
         Box::pin(async move { Ok(self.get::<PolicyJson>("/v1/policy", |call| call).await?.into()) })
     }
 
-    fn violations(&self) -> Promise<'_, Vec<Violation>> {
+    fn violations(&self) -> BackendFuture<'_, Vec<Violation>> {
         Box::pin(async move {
             let found = self.listed::<ViolationJson>("/v1/violations", |call| call, None, usize::MAX).await?;
             Ok(found.items.into_iter().map(ViolationJson::into_core).collect::<Result<_, _>>()?)
         })
     }
 
-    fn counts(&self) -> Promise<'_, (DeliveryStateCounts, TaskCounts)> {
+    fn counts(&self) -> BackendFuture<'_, (DeliveryStateCounts, TaskCounts)> {
         Box::pin(async move {
             let stats: Stats = self.get("/v1/admin/stats", |call| call).await?;
-            let tasks = stats.task_counts().ok_or_else(|| wire::strange(&"a task state without a count"))?;
+            let tasks = stats
+                .task_counts()
+                .ok_or_else(|| wire::unexpected_response(&"a task state without a count"))?;
             Ok((stats.deliveries.into(), tasks))
         })
     }
 }
 
 fn session_path(id: &SessionId, rest: &str) -> String {
-    format!("/v1/sessions/{}{rest}", segment(id.as_str()))
+    format!("/v1/sessions/{}{rest}", percent_encode(id.as_str()))
 }

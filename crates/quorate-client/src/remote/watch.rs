@@ -4,29 +4,29 @@
 use std::collections::VecDeque;
 use std::time::Duration;
 
-use quorate::link::{Changes, Promise};
+use quorate::backend::{BackendFuture, ChangeStream};
 use quorate::{Code, Error, MemoryChange, RemoteError, Seq, Version};
 use quorate_api::entry::Entry;
 use quorate_api::event::{Effect, Event};
 use quorate_core::{Key, Payload, Timestamp};
 use quorate_env::{Backoff, sleep};
 
-use super::calls::text;
-use crate::http::{Http, Lines, segment};
-use crate::patience::{Patience, backoff};
+use super::commit_and_claim::parse_utf8;
+use crate::http::{HttpClient, ResponseLines, percent_encode};
+use crate::retry::{Retrier, reconnect_backoff};
 use crate::wire;
 
 /// Maximum silence before the connection is considered lost. The hub sends keep-alives every few seconds.
 const SILENCE_MAX: Duration = Duration::from_secs(60);
 
 /// Stream of changes of the entries with a key prefix.
-pub(super) struct Watching {
-    http: Http,
-    patience: Patience,
+pub(super) struct EntryWatch {
+    http: HttpClient,
+    patience: Retrier,
     prefix: String,
     /// Sequence number to resume from.
     next: Seq,
-    lines: Option<Lines>,
+    lines: Option<ResponseLines>,
     backoff: Backoff,
     /// Changes whose content is not read yet.
     pending: VecDeque<PendingChange>,
@@ -41,10 +41,18 @@ struct PendingChange {
     deleted: bool,
 }
 
-impl Watching {
-    pub(super) fn new(http: Http, patience: Patience, prefix: String, from: Seq) -> Self {
+impl EntryWatch {
+    pub(super) fn new(http: HttpClient, patience: Retrier, prefix: String, from: Seq) -> Self {
         let next = Seq(from.0.max(1));
-        Self { http, patience, prefix, next, lines: None, backoff: backoff(), pending: VecDeque::new() }
+        Self {
+            http,
+            patience,
+            prefix,
+            next,
+            lines: None,
+            backoff: reconnect_backoff(),
+            pending: VecDeque::new(),
+        }
     }
 
     /// Reads one line, opening the stream if necessary.
@@ -62,8 +70,8 @@ impl Watching {
         };
         let Some(line) = line else { return Err(unavailable("the event stream ended")) };
         self.backoff.reset();
-        if let Some(data) = text(&line)?.strip_prefix("data:") {
-            self.add_changes(wire::read(data.trim_start())?);
+        if let Some(data) = parse_utf8(&line)?.strip_prefix("data:") {
+            self.add_changes(wire::parse_json(data.trim_start())?);
         }
         Ok(())
     }
@@ -91,9 +99,8 @@ impl Watching {
         if change.deleted {
             return Ok(None);
         }
-        let path = format!("/v1/context/{}", segment(change.key.as_str()));
-        let response =
-            self.patience.persist(|| self.http.get(&path).query("version", change.version.0).send());
+        let path = format!("/v1/context/{}", percent_encode(change.key.as_str()));
+        let response = self.patience.retry(|| self.http.get(&path).query("version", change.version.0).send());
         Ok(response.await?.json::<Entry>()?.payload()?)
     }
 }
@@ -108,8 +115,8 @@ fn unavailable(why: &str) -> Error {
     .into()
 }
 
-impl Changes for Watching {
-    fn next(&mut self) -> Promise<'_, MemoryChange> {
+impl ChangeStream for EntryWatch {
+    fn next(&mut self) -> BackendFuture<'_, MemoryChange> {
         Box::pin(async move {
             loop {
                 if let Some(change) = self.pending.front() {
@@ -128,7 +135,7 @@ impl Changes for Watching {
                     Err(error @ Error::Refused(_)) => return Err(error),
                     Err(_) => {
                         self.lines = None;
-                        self.backoff.wait(&*self.patience.clock, &self.patience.chance).await;
+                        self.backoff.wait(&*self.patience.clock, &self.patience.entropy).await;
                     }
                 }
             }

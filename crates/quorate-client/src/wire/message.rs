@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use quorate::link::{Answer, Delivery, MessageRef};
+use quorate::backend::{Answer, Delivery, MessageRef};
 use quorate::{Error, ListedMessage, MessagesPage};
 use quorate_api::delivery::Delivery as DeliveryJson;
 use quorate_api::message::Message as MessageJson;
@@ -10,36 +10,36 @@ use quorate_api::page::Page;
 use quorate_api::result::SendReceipt;
 use quorate_core::{LeaseRef, Message, MessageId, Timestamp};
 
-use super::strange;
+use super::unexpected_response;
 
 /// Converts an answer: the message with its id and the time it was sent.
-pub(crate) fn answer(message: MessageJson) -> Result<Answer, Error> {
+pub(crate) fn convert_answer(message: MessageJson) -> Result<Answer, Error> {
     let (id, at) = (ref_of(&message.id)?, message.timestamp);
     Ok(Answer { id, at, message: Arc::new(message.into_core()?) })
 }
 
 /// Converts a delivery under a lease of the given duration.
-pub(crate) fn delivery(delivery: DeliveryJson, lease_ms: u64) -> Result<Delivery, Error> {
+pub(crate) fn convert_delivery(delivery: DeliveryJson, lease_ms: u64) -> Result<Delivery, Error> {
     let lease = delivery.delivery_id.zip(delivery.lease_token);
     let lease = lease.map(|(delivery, token)| LeaseRef { delivery, token });
-    let Answer { id, at, message } = answer(delivery.message)?;
+    let Answer { id, at, message } = convert_answer(delivery.message)?;
     Ok(Delivery { lease, lease_ms, attempt: delivery.attempt, id, sent_at: at, message })
 }
 
 /// Converts a durable message: its id, the time it was sent, and the message.
-pub(crate) fn durable(message: MessageJson) -> Result<(MessageId, Timestamp, Arc<Message>), Error> {
-    let Answer { id, at, message } = answer(message)?;
+pub(crate) fn convert_durable(message: MessageJson) -> Result<(MessageId, Timestamp, Arc<Message>), Error> {
+    let Answer { id, at, message } = convert_answer(message)?;
     match id {
         MessageRef::Durable(id) => Ok((id, at, message)),
         MessageRef::Ephemeral(_) | MessageRef::Flag => {
-            Err(strange(&"an ephemeral message in a list of durable messages"))
+            Err(unexpected_response(&"an ephemeral message in a list of durable messages"))
         }
     }
 }
 
 /// Converts a page of messages.
-pub(crate) fn listed(page: Page<MessageJson>) -> Result<MessagesPage, Error> {
-    let one = |message| durable(message).map(|(id, at, message)| ListedMessage { id, at, message });
+pub(crate) fn convert_page(page: Page<MessageJson>) -> Result<MessagesPage, Error> {
+    let one = |message| convert_durable(message).map(|(id, at, message)| ListedMessage { id, at, message });
     let messages = page.items.into_iter().map(one).collect::<Result<_, _>>()?;
     Ok(MessagesPage { messages, cursor: page.cursor.map(|before| before.parse()).transpose()? })
 }
@@ -55,7 +55,9 @@ pub(crate) fn sent_ref(receipt: &SendReceipt) -> Result<MessageRef, Error> {
 /// Parses the id of a durable or ephemeral message.
 fn ref_of(text: &str) -> Result<MessageRef, Error> {
     match text.strip_prefix("eph_") {
-        Some(number) => number.parse().map(MessageRef::Ephemeral).map_err(|error| strange(&error)),
+        Some(number) => {
+            number.parse().map(MessageRef::Ephemeral).map_err(|error| unexpected_response(&error))
+        }
         None => Ok(MessageRef::Durable(text.parse()?)),
     }
 }

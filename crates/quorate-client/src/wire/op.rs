@@ -6,24 +6,28 @@ use quorate_api::op::{self, CommitBody};
 use quorate_api::result::{self, CommitReceipt};
 use quorate_core::{Epoch, Op, OpResult};
 
-use super::task::graph;
-use super::{strange, write};
+use super::task::task_graph;
+use super::{to_json, unexpected_response};
 
 /// Serializes a commit. It always has an idempotency key, so that it can be retried.
-pub(crate) fn commit(ops: &[Op], key: &str, epoch: Option<Epoch>) -> Result<String, Error> {
-    let ops =
-        ops.iter().map(|op| op::serialize_op(op, |create| graph(create, key))).collect::<Result<_, _>>()?;
-    write(&CommitBody { ops, idempotency_key: key, epoch: epoch.map(|epoch| epoch.0) })
+pub(crate) fn commit_json(ops: &[Op], key: &str, epoch: Option<Epoch>) -> Result<String, Error> {
+    let ops = ops
+        .iter()
+        .map(|op| op::serialize_op(op, |create| task_graph(create, key)))
+        .collect::<Result<_, _>>()?;
+    to_json(&CommitBody { ops, idempotency_key: key, epoch: epoch.map(|epoch| epoch.0) })
 }
 
 /// Parses the results of a commit, one for each operation.
-pub(crate) fn results(receipt: &CommitReceipt<RawJson>, ops: &[Op]) -> Result<Vec<OpResult>, Error> {
+pub(crate) fn parse_results(receipt: &CommitReceipt<RawJson>, ops: &[Op]) -> Result<Vec<OpResult>, Error> {
     if receipt.results.len() != ops.len() {
         let (results, ops) = (receipt.results.len(), ops.len());
-        return Err(strange(&format!("{results} results for {ops} operations")));
+        return Err(unexpected_response(&format!("{results} results for {ops} operations")));
     }
     let results = receipt.results.iter().zip(ops);
-    results.map(|(raw, op)| result::parse_result(op, raw.as_str()).map_err(|error| strange(&error))).collect()
+    results
+        .map(|(raw, op)| result::parse_result(op, raw.as_str()).map_err(|error| unexpected_response(&error)))
+        .collect()
 }
 
 #[cfg(test)]
@@ -33,7 +37,7 @@ mod tests {
     use quorate_api::result::CommitReceipt;
     use quorate_core::{AgentId, LeaseRef, LeaseToken, LockName, Op, OpResult, Seq};
 
-    use super::{commit, results};
+    use super::{commit_json, parse_results};
 
     fn receipt(results: &[&'static str]) -> CommitReceipt<RawJson> {
         let results = results.iter().map(|text| RawJson(text.as_bytes().into())).collect();
@@ -62,7 +66,7 @@ mod tests {
                 within: None,
             }),
         ];
-        let body = commit(&ops, "key", None).unwrap();
+        let body = commit_json(&ops, "key", None).unwrap();
         for name in ["agent.register", "ack", "lock.acquire"] {
             assert!(body.contains(&format!("{{\"op\":\"{name}\"")), "{name}: {body}");
         }
@@ -72,16 +76,16 @@ mod tests {
     #[test]
     fn an_incomplete_result_is_an_error() {
         assert_eq!(
-            results(&receipt(&[r#"{"seq":6}"#]), &[ack()]).unwrap(),
+            parse_results(&receipt(&[r#"{"seq":6}"#]), &[ack()]).unwrap(),
             [OpResult::Acked { seq: Seq(6) }]
         );
         for wrong in ["{}", r#"{"version":1}"#] {
-            let error = results(&receipt(&[wrong]), &[ack()]).unwrap_err();
+            let error = parse_results(&receipt(&[wrong]), &[ack()]).unwrap_err();
             assert_eq!(error.code(), Code::Unavailable);
             assert!(!error.nothing_applied(), "the commit took effect");
             assert!(error.to_string().contains("seq"), "{error}");
         }
-        let error = results(&receipt(&[]), &[ack()]).unwrap_err();
+        let error = parse_results(&receipt(&[]), &[ack()]).unwrap_err();
         assert!(error.to_string().contains("0 results for 1 operations"), "{error}");
     }
 }

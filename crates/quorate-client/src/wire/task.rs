@@ -3,12 +3,12 @@
 use std::collections::BTreeSet;
 
 use quorate::Error;
-use quorate::link::HeldTask;
+use quorate::backend::HeldTask;
 use quorate_api::task::{HeldTask as HeldTaskJson, NewTask, TaskGraph};
 use quorate_core::{Code, CreateTasks, Dependency, Refused, TaskId, TaskLeaseRef, Timestamp};
 
 /// Converts tasks to create. A task that another one depends on by index gets an id derived from the idempotency key.
-pub(crate) fn graph(create: &CreateTasks, key: &str) -> Result<TaskGraph<'static>, Refused> {
+pub(crate) fn task_graph(create: &CreateTasks, key: &str) -> Result<TaskGraph<'static>, Refused> {
     let dependencies = create.tasks.iter().flat_map(|task| &task.depends_on);
     let needed: BTreeSet<usize> = dependencies
         .filter_map(|dependency| match dependency {
@@ -40,7 +40,11 @@ pub(crate) fn graph(create: &CreateTasks, key: &str) -> Result<TaskGraph<'static
 
 /// Converts a claimed task. The hub returns the expiry of the lease, not its duration, so the result depends on the
 /// local clock.
-pub(crate) fn held(claimed: HeldTaskJson, now: Timestamp, lease_ms: Option<u64>) -> Result<HeldTask, Error> {
+pub(crate) fn convert_held_task(
+    claimed: HeldTaskJson,
+    now: Timestamp,
+    lease_ms: Option<u64>,
+) -> Result<HeldTask, Error> {
     let input = claimed.input()?;
     let HeldTaskJson { held, task } = claimed;
     let lease_ms = lease_ms.unwrap_or_else(|| held.lease_until.0.saturating_sub(now.0).max(1));
@@ -53,7 +57,7 @@ mod tests {
     use quorate_api::claim::ClaimedTasks;
     use quorate_core::{Priority, Timestamp};
 
-    use super::held;
+    use super::convert_held_task;
 
     // Fails under: parsing the name of a priority without its rank.
     #[test]
@@ -63,7 +67,8 @@ mod tests {
             "attempt":1,"maxAttempts":3,"dependsOn":[],"createdAt":"1970-01-01T00:00:01.000Z","creator":null,
             "timeoutMs":null,"leaseMs":30000,"backoffMs":1000,"onDependencyFailure":"fail","escalateTo":"nobody"}]}"#;
         let claimed: ClaimedTasks = serde_json::from_str(text).unwrap();
-        let task = held(claimed.tasks.into_iter().next().unwrap(), Timestamp(2_000), None).unwrap();
+        let task =
+            convert_held_task(claimed.tasks.into_iter().next().unwrap(), Timestamp(2_000), None).unwrap();
         assert_eq!(task.task.priority().unwrap(), Priority::from_ten_scale(8).unwrap());
         assert_eq!((task.lease_ms, &task.input[..]), (7_000, &br#"{"a": 1}"#[..]));
     }

@@ -2,16 +2,16 @@
 
 use std::time::Duration;
 
-use quorate_client::{Code, Http, Options};
+use quorate_client::{Code, HttpClient, HttpOptions};
 use serde_json::Value;
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::TcpListener;
 
-use crate::support::Served;
+use crate::support::TestServer;
 
 #[tokio::test(flavor = "multi_thread")]
 async fn responses_and_refusals_are_parsed() {
-    let served = Served::new().await;
+    let served = TestServer::new().await;
     let http = served.http();
     let made = http.put("/v1/agents/bob").json(r#"{"name":"Bob"}"#).send().await.expect("an agent");
     assert_eq!(made.status, 201);
@@ -34,8 +34,8 @@ async fn responses_and_refusals_are_parsed() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn i19_an_unknown_token_is_unauthenticated() {
-    let served = Served::new().await;
-    let http = Http::new(&served.url(), "qrt_unknown", Options::default()).expect("an address");
+    let served = TestServer::new().await;
+    let http = HttpClient::new(&served.url(), "qrt_unknown", HttpOptions::default()).expect("an address");
     let error = http.get("/v1/agents").send().await.expect_err("unauthenticated");
     assert_eq!(error.code(), Code::Unauthenticated);
     assert!(!error.hint().is_empty());
@@ -45,7 +45,8 @@ async fn i19_an_unknown_token_is_unauthenticated() {
 async fn a_hub_that_does_not_run_is_unavailable() {
     // Bound and dropped, so that the port is closed.
     let free = TcpListener::bind("127.0.0.1:0").await.expect("a port").local_addr().expect("an address");
-    let http = Http::new(&format!("http://{free}"), "qrt_x", Options::default()).expect("an address");
+    let http =
+        HttpClient::new(&format!("http://{free}"), "qrt_x", HttpOptions::default()).expect("an address");
     let error = http.post("/v1/messages").json("{}").send().await.expect_err("no hub is running");
     assert_eq!(error.code(), Code::Unavailable);
     assert!(error.nothing_applied());
@@ -73,15 +74,16 @@ async fn fake_server(answers: Vec<&'static str>) -> String {
 async fn a_write_is_only_retried_with_a_key() {
     let ok = "HTTP/1.1 200 OK\r\ncontent-length: 2\r\n\r\n{}";
     let url = fake_server(vec!["", ok]).await;
-    let http = Http::new(&url, "qrt_x", Options::default()).expect("an address");
+    let http = HttpClient::new(&url, "qrt_x", HttpOptions::default()).expect("an address");
     let error = http.post("/v1/messages").json("{}").send().await.expect_err("interrupted");
     assert_eq!(error.code(), Code::Unavailable);
     assert!(!error.nothing_applied(), "the outcome is unknown: {error}");
     assert!(error.hint().contains("idempotency key"), "{}", error.hint());
 
     let url = fake_server(vec!["", ok]).await;
-    let http = Http::new(&url, "qrt_x", Options::default()).expect("an address");
-    let answer = http.post("/v1/messages").json("{}").key("once").send().await.expect("the second time");
+    let http = HttpClient::new(&url, "qrt_x", HttpOptions::default()).expect("an address");
+    let answer =
+        http.post("/v1/messages").json("{}").idempotency_key("once").send().await.expect("the second time");
     assert_eq!(answer.status, 200);
 }
 
@@ -89,15 +91,15 @@ async fn a_write_is_only_retried_with_a_key() {
 async fn i21_responses_are_bounded_in_size_and_time() {
     let large = "HTTP/1.1 200 OK\r\ncontent-length: 20\r\n\r\n01234567890123456789";
     let url = fake_server(vec![large]).await;
-    let options = Options { answer_bytes_max: 10, ..Options::default() };
-    let http = Http::new(&url, "qrt_x", options).expect("an address");
+    let options = HttpOptions { response_bytes_max: 10, ..HttpOptions::default() };
+    let http = HttpClient::new(&url, "qrt_x", options).expect("an address");
     let error = http.get("/v1/agents").send().await.expect_err("too large");
     assert_eq!(error.code(), Code::TooLarge);
 
     let listener = TcpListener::bind("127.0.0.1:0").await.expect("a port");
     let url = format!("http://{}", listener.local_addr().expect("an address"));
-    let http = Http::new(&url, "qrt_x", Options::default()).expect("an address");
-    let silent = http.get("/v1/agents").within(Duration::from_millis(50)).send().await;
+    let http = HttpClient::new(&url, "qrt_x", HttpOptions::default()).expect("an address");
+    let silent = http.get("/v1/agents").timeout(Duration::from_millis(50)).send().await;
     let error = silent.expect_err("no response");
     assert_eq!(error.code(), Code::Unavailable);
     assert!(error.to_string().contains("50 ms"), "{error}");
@@ -105,9 +107,9 @@ async fn i21_responses_are_bounded_in_size_and_time() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn calls_share_connections_that_stay_open() {
-    let served = Served::new().await;
-    let options = Options { connections_max: 2, ..Options::default() };
-    let http = Http::new(&served.url(), &served.admin, options).expect("an address");
+    let served = TestServer::new().await;
+    let options = HttpOptions { connections_max: 2, ..HttpOptions::default() };
+    let http = HttpClient::new(&served.url(), &served.admin, options).expect("an address");
     let calls = (0..50).map(|_| {
         let http = http.clone();
         tokio::spawn(async move { http.get("/v1/info").send().await.map(|answer| answer.status) })
@@ -119,7 +121,7 @@ async fn calls_share_connections_that_stay_open() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn events_are_streamed_line_by_line() {
-    let served = Served::new().await;
+    let served = TestServer::new().await;
     let http = served.http();
     let mut lines = http.get("/v1/events").query("from", 1).lines().await.expect("events");
     served.register("bob").await;
@@ -131,7 +133,8 @@ async fn events_are_streamed_line_by_line() {
             data.push(event.to_owned());
         }
     }
-    let unauthenticated = Http::new(&served.url(), "qrt_x", Options::default()).expect("an address");
+    let unauthenticated =
+        HttpClient::new(&served.url(), "qrt_x", HttpOptions::default()).expect("an address");
     let error = unauthenticated.get("/v1/events").lines().await.err().expect("refused");
     assert_eq!(error.code(), Code::Unauthenticated);
 }

@@ -1,8 +1,8 @@
 //! Integration tests of quorate-client in one target, because each target links the whole workspace.
 
-mod anywhere;
-mod breaks;
+mod connection_loss;
 mod http;
+mod remote_scenarios;
 #[path = "../../../quorate/tests/it/scenarios/mod.rs"]
 mod scenarios;
 mod support;

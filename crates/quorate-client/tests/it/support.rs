@@ -1,6 +1,6 @@
 //! A hub with a new data directory that listens on a real socket.
 
-pub(crate) mod proxy;
+pub(crate) mod lossy_proxy;
 
 use std::fs;
 use std::net::SocketAddr;
@@ -8,12 +8,12 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use quorate::Hub as Library;
-use quorate_client::{Http, Options};
+use quorate_client::{HttpClient, HttpOptions};
 use quorate_core::{Bearer, Principal, TokenName, TokenRole};
 use quorate_server::{App, Server, Settings, Tls};
 use tempfile::TempDir;
 
-pub(crate) struct Served {
+pub(crate) struct TestServer {
     pub(crate) library: Library,
     pub(crate) listening: Server,
     pub(crate) admin: String,
@@ -30,7 +30,7 @@ pub(crate) fn certificate(directory: &Path, names: &[&str]) -> (PathBuf, PathBuf
     (certificate, key)
 }
 
-impl Served {
+impl TestServer {
     pub(crate) async fn new() -> Self {
         Self::with(None).await
     }
@@ -63,8 +63,8 @@ impl Served {
         format!("http://{}", self.address())
     }
 
-    pub(crate) fn http(&self) -> Http {
-        Http::new(&self.url(), &self.admin, Options::default()).expect("an address")
+    pub(crate) fn http(&self) -> HttpClient {
+        HttpClient::new(&self.url(), &self.admin, HttpOptions::default()).expect("an address")
     }
 
     /// Registers an agent and returns its token.

@@ -4,25 +4,25 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use quorate::{Code, Hub, Work};
-use quorate_client::{Error, Http, Options, Settings, connect_with};
+use quorate_client::{ConnectOptions, Error, HttpClient, HttpOptions, connect_with};
 use quorate_server::Tls;
 use tempfile::TempDir;
 
-use crate::support::{Served, certificate};
+use crate::support::{TestServer, certificate};
 
 const SOON: Duration = Duration::from_secs(20);
 
-async fn served(names: &[&str]) -> (Served, PathBuf, TempDir) {
+async fn served(names: &[&str]) -> (TestServer, PathBuf, TempDir) {
     let directory = tempfile::tempdir().expect("a directory");
     let (certificate, key) = certificate(directory.path(), names);
-    let served = Served::with(Some(Tls::load(&certificate, &key).expect("a certificate"))).await;
+    let served = TestServer::with(Some(Tls::load(&certificate, &key).expect("a certificate"))).await;
     (served, certificate, directory)
 }
 
-async fn connect(served: &Served, host: &str, ca_file: Option<&Path>) -> Result<Hub, Error> {
+async fn connect(served: &TestServer, host: &str, ca_file: Option<&Path>) -> Result<Hub, Error> {
     let url = format!("https://{host}:{}", served.address().port());
-    let http = Options { ca_file: ca_file.map(Path::to_owned), ..Options::default() };
-    let settings = Settings { http, keep_trying: Duration::ZERO, ..Settings::default() };
+    let http = HttpOptions { ca_file: ca_file.map(Path::to_owned), ..HttpOptions::default() };
+    let settings = ConnectOptions { http, retry_timeout: Duration::ZERO, ..ConnectOptions::default() };
     connect_with(&url, &served.admin, settings).await
 }
 
@@ -35,7 +35,7 @@ async fn d13_all_transports_use_tls() {
     // Over a WebSocket, HTTP calls and the event stream.
     let bob = hub.agent("bob").on("double", double).run().await.expect("he runs");
     let alice = hub.agent("alice").join().await.expect("she joins");
-    let reply = alice.ask("bob", "double", 21).within(SOON).await.expect("an answer");
+    let reply = alice.ask("bob", "double", 21).timeout(SOON).await.expect("an answer");
     assert_eq!(reply.payload::<u64>().expect("a number"), 42);
     alice.memory().put("plan", "note", 1).await.expect("written");
     let mut watch = hub.memory().watch("", quorate::Seq(1));
@@ -80,12 +80,12 @@ async fn d13_a_wrong_certificate_is_rejected_with_a_hint() {
 // Fails under: a client that waits forever for a server without TLS, or blames the certificate.
 #[tokio::test(flavor = "multi_thread")]
 async fn d13_a_server_without_tls_is_reported_as_such() {
-    let served = Served::new().await;
+    let served = TestServer::new().await;
     let directory = tempfile::tempdir().expect("a directory");
     let (ca_file, _) = certificate(directory.path(), &["localhost"]);
     let url = format!("https://localhost:{}", served.address().port());
-    let options = Options { ca_file: Some(ca_file), ..Options::default() };
-    let http = Http::new(&url, &served.admin, options).expect("an address");
+    let options = HttpOptions { ca_file: Some(ca_file), ..HttpOptions::default() };
+    let http = HttpClient::new(&url, &served.admin, options).expect("an address");
     let error = http.get("/v1/info").send().await.expect_err("no TLS on this port");
     assert_eq!(error.code(), Code::Unavailable);
     assert!(

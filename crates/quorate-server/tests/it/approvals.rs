@@ -7,7 +7,7 @@ use quorate_server::Settings;
 use quorate_store::ManualClock;
 use serde_json::{Value, json};
 
-use crate::support::Hub;
+use crate::support::TestHub;
 
 const NOON: u64 = 1_800_000_000_000;
 
@@ -23,7 +23,7 @@ fn path(asked: &Value) -> String {
     format!("/v1/approvals/{}/decision", asked["id"].as_str().expect("an id"))
 }
 
-async fn inbox(hub: &Hub, token: &str, agent: &str) -> Vec<Value> {
+async fn inbox(hub: &TestHub, token: &str, agent: &str) -> Vec<Value> {
     let claimed =
         hub.post(token, &format!("/v1/agents/{agent}/inbox/claim"), &json!({"max": 10})).await.ok(200);
     claimed["deliveries"].as_array().expect("a list").iter().map(|one| one["message"].clone()).collect()
@@ -32,9 +32,9 @@ async fn inbox(hub: &Hub, token: &str, agent: &str) -> Vec<Value> {
 // Fails under: a digest of the sent bytes instead of the canonical ones; a notification in a later commit.
 #[tokio::test]
 async fn i14_a_decision_covers_the_canonical_bytes_and_notifies_in_its_commit() {
-    let hub = Hub::new().await;
+    let hub = TestHub::new().await;
     let (alice, mailer) = (hub.register("alice").await, hub.register("mailer").await);
-    let anna = hub.token("approver", "anna").await;
+    let anna = hub.create_token("approver", "anna").await;
     let mut ask = letter();
     ask["then"] = json!([{"to": "mailer", "action": "letter.send"}]);
     let asked = hub.post(&alice, "/v1/approvals", &ask).await.ok(201);
@@ -70,8 +70,8 @@ async fn i14_a_decision_covers_the_canonical_bytes_and_notifies_in_its_commit() 
 // each operation.
 #[tokio::test]
 async fn i14_an_approver_can_only_decide_in_a_commit() {
-    let hub = Hub::new().await;
-    let (alice, anna) = (hub.register("alice").await, hub.token("approver", "anna").await);
+    let hub = TestHub::new().await;
+    let (alice, anna) = (hub.register("alice").await, hub.create_token("approver", "anna").await);
     let asked = hub.post(&alice, "/v1/approvals", &letter()).await.ok(201);
     let decide = json!({"op": "approval.decide", "approval": asked["id"], "decision": "approve", "digest": asked["digest"]});
     let note = json!({"op": "put", "key": "note", "content": 1});
@@ -87,19 +87,20 @@ async fn i14_an_approver_can_only_decide_in_a_commit() {
 // Fails under: a role other than approver and admin that may decide; a requester that decides with another token.
 #[tokio::test]
 async fn i14_only_another_principal_with_permission_decides() {
-    let hub = Hub::new().await;
+    let hub = TestHub::new().await;
     let alice = hub.register("alice").await;
     let asked = hub.post(&alice, "/v1/approvals", &letter()).await.ok(201);
     for role in ["operator", "moderator", "viewer"] {
-        let token = hub.token(role, role).await;
+        let token = hub.create_token(role, role).await;
         hub.post(&token, &path(&asked), &decision("approve", &asked)).await.refused(403, "FORBIDDEN");
     }
     hub.post(&alice, &path(&asked), &decision("approve", &asked)).await.refused(403, "FORBIDDEN");
     let commit = json!({"ops": [{"op": "approval.decide", "approval": asked["id"], "decision": "approve", "digest": asked["digest"]}]});
     hub.post(&alice, "/v1/commit", &commit).await.refused(403, "FORBIDDEN");
     // An operator sends the request for alice; an approver of the same name is the same person.
-    let (olga, otto) = (hub.token("operator", "olga").await, hub.token("approver", "otto").await);
-    let also_olga = hub.token("approver", "olga").await;
+    let (olga, otto) =
+        (hub.create_token("operator", "olga").await, hub.create_token("approver", "otto").await);
+    let also_olga = hub.create_token("approver", "olga").await;
     let mut ask = letter();
     ask["agent"] = json!("alice");
     let asked = hub.post(&olga, "/v1/approvals", &ask).await.ok(201);
@@ -114,9 +115,9 @@ async fn i14_only_another_principal_with_permission_decides() {
 // Fails under: a patch that changes the name of the action; a modification without new bytes and a new digest.
 #[tokio::test]
 async fn e3_a_modification_is_a_patch_with_new_bytes_and_a_new_digest() {
-    let hub = Hub::new().await;
+    let hub = TestHub::new().await;
     let alice = hub.register("alice").await;
-    let anna = hub.token("approver", "anna").await;
+    let anna = hub.create_token("approver", "anna").await;
     let asked = hub.post(&alice, "/v1/approvals", &letter()).await.ok(201);
     let modify = |patch: Value| {
         let mut body = decision("modify", &asked);
@@ -158,9 +159,9 @@ async fn e3_a_modification_is_a_patch_with_new_bytes_and_a_new_digest() {
 #[tokio::test]
 async fn i14_an_undecided_approval_expires() {
     let clock = ManualClock::at(NOON);
-    let hub = Hub::at(clock.clone(), Settings::default()).await;
+    let hub = TestHub::with_clock(clock.clone(), Settings::default()).await;
     let alice = hub.register("alice").await;
-    let anna = hub.token("approver", "anna").await;
+    let anna = hub.create_token("approver", "anna").await;
     let mut ask = letter();
     (ask["timeoutMs"], ask["default"]) = (json!(60_000), json!("keep the draft"));
     let asked = hub.post(&alice, "/v1/approvals", &ask).await.ok(201);
@@ -190,9 +191,9 @@ async fn i14_an_undecided_approval_expires() {
 // Fails under: an agent that sees the approvals of others; a list that contains the actions.
 #[tokio::test]
 async fn e3_approvals_are_listed_and_an_agent_sees_its_own() {
-    let hub = Hub::new().await;
+    let hub = TestHub::new().await;
     let (alice, bob) = (hub.register("alice").await, hub.register("bob").await);
-    let anna = hub.token("approver", "anna").await;
+    let anna = hub.create_token("approver", "anna").await;
     let mut ids = Vec::new();
     for _ in 0..3 {
         ids.push(hub.post(&alice, "/v1/approvals", &letter()).await.ok(201)["id"].clone());
@@ -222,7 +223,7 @@ async fn e3_approvals_are_listed_and_an_agent_sees_its_own() {
 // Fails under: two different actions with the same digest; a number that is approved as another one.
 #[tokio::test]
 async fn i14_a_payload_without_a_canonical_form_is_rejected() {
-    let hub = Hub::new().await;
+    let hub = TestHub::new().await;
     let alice = hub.register("alice").await;
     for payload in [r#"{"a":1,"a":2}"#, "9007199254740993", "{"] {
         let body = format!(r#"{{"action":"pay","payload":{payload}}}"#);

@@ -8,7 +8,7 @@ use quorate_server::{Limits, Settings};
 use rustix::time::{ClockId, clock_gettime};
 use serde_json::{Value, json};
 
-use crate::support::Hub;
+use crate::support::TestHub;
 
 /// Commits of many operations, whose records take long to render.
 const COMMITS: u64 = 24;
@@ -16,8 +16,8 @@ const OPS: u64 = 200;
 /// Bytes that may be rendered ahead of reading: a chunk of 64 KiB, and the record that completes it.
 const AHEAD_BYTES: usize = 128 * 1024;
 
-async fn filled(limits: Limits) -> (Hub, String) {
-    let hub = Hub::with(Settings { limits, ..Settings::default() }).await;
+async fn filled(limits: Limits) -> (TestHub, String) {
+    let hub = TestHub::with(Settings { limits, ..Settings::default() }).await;
     let filler = hub.register("filler").await;
     for commit in 0..COMMITS {
         let put =
@@ -29,7 +29,7 @@ async fn filled(limits: Limits) -> (Hub, String) {
 }
 
 /// Starts a response without reading its body.
-async fn unread(hub: &Hub, token: &str, path: &str) -> (u16, Body) {
+async fn unread(hub: &TestHub, token: &str, path: &str) -> (u16, Body) {
     let request = hub.request(token, "GET", path).body(Body::empty()).expect("a request");
     let response = hub.app.handle(request).await;
     (response.status().as_u16(), response.into_body())
@@ -43,7 +43,7 @@ async fn text(body: Body) -> String {
 const EVENTS: &str = "/v1/events?from=1&kind=entry.written";
 
 /// Returns the events of all commits that filled the hub.
-async fn events_of_commits(hub: &Hub, token: &str) -> String {
+async fn events_of_commits(hub: &TestHub, token: &str) -> String {
     let (_, mut events) = unread(hub, token, EVENTS).await;
     let mut came = String::new();
     while came.matches("event: record").count() < COMMITS as usize || !came.ends_with("\n\n") {
@@ -62,7 +62,7 @@ fn processor_time(clock: ClockId) -> Duration {
 #[tokio::test]
 async fn i21_the_thread_that_serves_others_does_not_render() {
     let (hub, filler) = filled(Limits::default()).await;
-    let viewer = hub.token("viewer", "auditor").await;
+    let viewer = hub.create_token("viewer", "auditor").await;
     for _ in 0..10 {
         let send = json!({"op": "send", "to": "filler", "type": "event", "payload": "x".repeat(300)});
         let ops = vec![send; OPS as usize];
@@ -99,7 +99,7 @@ async fn i21_the_thread_that_serves_others_does_not_render() {
 async fn i21_an_unread_stream_is_rendered_one_chunk_ahead() {
     let (hub, _) = filled(Limits::default()).await;
     let reader = hub.register("reader").await;
-    let viewer = hub.token("viewer", "auditor").await;
+    let viewer = hub.create_token("viewer", "auditor").await;
     let (_, events) = unread(&hub, &reader, "/v1/events?from=1").await;
     let (_, audit) = unread(&hub, &viewer, "/v1/audit").await;
     // Serving others gives both streams time to run ahead.
@@ -119,7 +119,7 @@ async fn i21_an_unread_stream_is_rendered_one_chunk_ahead() {
 #[tokio::test]
 async fn i21_a_stream_has_every_record_once_and_in_order() {
     let (hub, filler) = filled(Limits::default()).await;
-    let viewer = hub.token("viewer", "auditor").await;
+    let viewer = hub.create_token("viewer", "auditor").await;
     let head = hub.get(&hub.admin, "/v1/state").await.ok(200)["seq"].as_u64().expect("a number");
     let lines = text(unread(&hub, &viewer, "/v1/audit").await.1).await;
     let seqs: Vec<u64> = { lines.lines() }

@@ -3,8 +3,8 @@
 use quorate_core::Policy;
 use serde_json::{Value, json};
 
-use crate::support::socket::Served;
-use crate::support::{Answer, Hub};
+use crate::support::socket::TestServer;
+use crate::support::{TestHub, TestResponse};
 
 const YAML: (&str, &str) = ("content-type", "application/yaml");
 const WANTS_YAML: (&str, &str) = ("accept", "application/yaml");
@@ -16,22 +16,22 @@ macro_rules! seed {
     };
 }
 
-async fn say(hub: &Hub, token: &str, dialect: &str, message: &Value) -> Answer {
+async fn say(hub: &TestHub, token: &str, dialect: &str, message: &Value) -> TestResponse {
     hub.post(token, &format!("/v1/dialects/{dialect}/messages"), message).await
 }
 
-async fn say_yaml(hub: &Hub, token: &str, text: &str) -> Answer {
+async fn say_yaml(hub: &TestHub, token: &str, text: &str) -> TestResponse {
     hub.with_headers(token, ("POST", "/v1/dialects/orchestrator/messages"), &[YAML], text).await
 }
 
 /// Claims all deliveries in this dialect.
-async fn inbox(hub: &Hub, token: &str, dialect: &str) -> Vec<Value> {
+async fn inbox(hub: &TestHub, token: &str, dialect: &str) -> Vec<Value> {
     let answer = hub.get(token, &format!("/v1/dialects/{dialect}/inbox?max=16")).await.ok(200);
     answer["deliveries"].as_array().expect("deliveries").clone()
 }
 
 /// Claims the only delivery in this dialect.
-async fn one(hub: &Hub, token: &str, dialect: &str) -> Value {
+async fn one(hub: &TestHub, token: &str, dialect: &str) -> Value {
     let mut all = inbox(hub, token, dialect).await;
     assert_eq!(all.len(), 1, "{all:?}");
     all.remove(0)["message"].take()
@@ -39,7 +39,7 @@ async fn one(hub: &Hub, token: &str, dialect: &str) -> Value {
 
 #[tokio::test]
 async fn a2_c7_a_finding_is_answered_in_another_dialect() {
-    let hub = Hub::new().await;
+    let hub = TestHub::new().await;
     let (analyst, supervisor) = (hub.register("clause_extractor").await, hub.register("coordinator").await);
     let finding: Value = serde_json::from_str(seed!("a2-finding.json")).expect("JSON");
     say(&hub, &analyst, "deliberation", &finding).await.ok(200);
@@ -87,7 +87,7 @@ async fn a2_c7_a_finding_is_answered_in_another_dialect() {
 
 #[tokio::test]
 async fn b3_d4_a_query_is_a_request() {
-    let hub = Hub::new().await;
+    let hub = TestHub::new().await;
     let (front, back) = (hub.register("frontend-expert").await, hub.register("backend-expert").await);
     let question = json!({
         "to": "backend-expert", "type": "query", "action": "question", "timeoutMs": 5000,
@@ -112,7 +112,7 @@ async fn b3_d4_a_query_is_a_request() {
 
 #[tokio::test]
 async fn b1_b2_b3_the_examples_are_accepted_unchanged() {
-    let hub = Hub::new().await;
+    let hub = TestHub::new().await;
     let mut tokens = Vec::new();
     for id in ["task-lister", "task-decomposer", "orchestrator", "frontend-expert", "backend-expert"] {
         tokens.push(hub.register(id).await);
@@ -144,7 +144,7 @@ async fn b1_b2_b3_the_examples_are_accepted_unchanged() {
 
 #[tokio::test]
 async fn b9_a_log_line_is_forwarded() {
-    let hub = Hub::new().await;
+    let hub = TestHub::new().await;
     let (lister, decomposer) = (hub.register("task-lister").await, hub.register("task-decomposer").await);
     let line: Value = serde_json::from_str(seed!("b9-log.json")).expect("JSON");
     say(&hub, &lister, "orchestrator", &line).await.ok(200);
@@ -156,9 +156,9 @@ async fn b9_a_log_line_is_forwarded() {
 
 #[tokio::test]
 async fn d3_fragments_are_routed() {
-    let hub = Hub::new().await;
+    let hub = TestHub::new().await;
     let alice = hub.register("agent-coordinator").await;
-    let bob = hub.register_able("bob", &["analyze-document", "get-status"]).await;
+    let bob = hub.register_with_capabilities("bob", &["analyze-document", "get-status"]).await;
     hub.register("agent-monitor").await;
     let fragment = |text: &str| serde_json::from_str::<Value>(text).expect("JSON");
     for text in [seed!("d3-command.json"), seed!("d3-query.json"), seed!("d3-event.json")] {
@@ -187,7 +187,7 @@ async fn d3_fragments_are_routed() {
 
 #[tokio::test]
 async fn d3_the_document_envelope_round_trips() {
-    let hub = Hub::new().await;
+    let hub = TestHub::new().await;
     let (alice, bob) = (hub.register("agent-coordinator").await, hub.register("worker").await);
     let message: Value = serde_json::from_str(seed!("d3-message.json")).expect("JSON");
     say(&hub, &alice, "native", &message).await.ok(200);
@@ -196,10 +196,10 @@ async fn d3_the_document_envelope_round_trips() {
 
 #[tokio::test]
 async fn c1_dialects_obey_the_policy() {
-    let hub = Hub::new().await;
+    let hub = TestHub::new().await;
     let (alice, bob) = (hub.register("alice").await, hub.register("bob").await);
     hub.put(&hub.admin, "/v1/agents/chief", &json!({"role": "coordinator"})).await.ok(201);
-    hub.lay_down(Policy::supervised()).await;
+    hub.set_policy(Policy::supervised()).await;
     let messages = [
         ("deliberation", json!({"recipients": ["bob"], "messageType": "evidence", "content": "x"})),
         (
@@ -228,7 +228,7 @@ async fn c1_dialects_obey_the_policy() {
 
 #[tokio::test]
 async fn i3_the_same_key_or_id_sends_once() {
-    let hub = Hub::new().await;
+    let hub = TestHub::new().await;
     let (alice, bob) = (hub.register("alice").await, hub.register("bob").await);
     let message = json!({"id": "m-1", "recipients": ["bob"], "messageType": "evidence", "content": "x", "timestamp": 1});
     let first = say(&hub, &alice, "deliberation", &message).await.ok(200);
@@ -237,8 +237,8 @@ async fn i3_the_same_key_or_id_sends_once() {
     say(&hub, &alice, "deliberation", &other).await.refused(409, "DUPLICATE");
     let keyed = json!({"header": {"target_agent": "bob"}, "payload": {"data": 1}});
     let path = "/v1/dialects/coscientist/messages";
-    let first = hub.keyed(&alice, "k", path, &keyed).await.ok(200);
-    assert_eq!(hub.keyed(&alice, "k", path, &keyed).await.ok(200), first);
+    let first = hub.post_with_key(&alice, "k", path, &keyed).await.ok(200);
+    assert_eq!(hub.post_with_key(&alice, "k", path, &keyed).await.ok(200), first);
     assert_eq!(inbox(&hub, &bob, "deliberation").await.len(), 2);
     // Clients cannot set ids in the format of the hub.
     let forged = json!({"id": "msg_0-1-0", "recipients": ["bob"], "messageType": "evidence", "content": "x"});
@@ -247,7 +247,7 @@ async fn i3_the_same_key_or_id_sends_once() {
 
 #[tokio::test]
 async fn i19_a_dialect_cannot_forge_a_sender() {
-    let hub = Hub::new().await;
+    let hub = TestHub::new().await;
     let (alice, bob) = (hub.register("alice").await, hub.register("bob").await);
     let as_bob = [
         (
@@ -279,10 +279,11 @@ async fn i19_a_dialect_cannot_forge_a_sender() {
 
 #[tokio::test]
 async fn invalid_messages_are_rejected_with_their_path() {
-    let hub = Hub::new().await;
+    let hub = TestHub::new().await;
     let alice = hub.register("alice").await;
-    let detail =
-        |answer: Answer| answer.refused(400, "INVALID")["detail"].as_str().expect("a detail").to_owned();
+    let detail = |answer: TestResponse| {
+        answer.refused(400, "INVALID")["detail"].as_str().expect("a detail").to_owned()
+    };
     let good = json!({"recipients": ["alice"], "messageType": "finding", "content": "x"});
     let bad = json!({"recipients": ["alice"], "messageType": "finding", "content": "{\"confidence\": 7}"});
     let refused = say(&hub, &alice, "deliberation", &json!([good, bad])).await;
@@ -326,7 +327,7 @@ async fn invalid_messages_are_rejected_with_their_path() {
 #[tokio::test]
 async fn a_payload_is_returned_byte_for_byte_in_every_dialect() {
     const JSON: &str = r#"{"b":1.50e0,  "a":"\u00e9", "b":2}"#;
-    let hub = Hub::new().await;
+    let hub = TestHub::new().await;
     let alice = hub.register("alice").await;
     for dialect in ["coscientist", "native"] {
         let text = format!(r#"{{"to":"alice","payload":{JSON}}}"#);
@@ -345,7 +346,7 @@ async fn a_payload_is_returned_byte_for_byte_in_every_dialect() {
 #[tokio::test]
 async fn a2_b2_over_real_sockets() {
     use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
-    let served = Served::new().await;
+    let served = TestServer::new().await;
     let (alice, bob) = (served.hub.register("alice").await, served.hub.register("bob").await);
     let call = async |token: &str, line: &str, kind: &str, body: &str| {
         let mut stream = tokio::net::TcpStream::connect(served.address()).await.expect("a connection");
@@ -385,7 +386,7 @@ async fn a2_b2_over_real_sockets() {
 
 #[tokio::test]
 async fn c7_a_context_entry_in_its_own_format() {
-    let hub = Hub::new().await;
+    let hub = TestHub::new().await;
     let (writer, other) = (hub.register("generation").await, hub.register("reflection").await);
     let mut entry: Value = serde_json::from_str(seed!("c7-entry.json")).expect("JSON");
     let path = format!("/v1/dialects/coscientist/entries/{}", entry["entry_id"].as_str().expect("an id"));
@@ -420,7 +421,7 @@ async fn c7_a_context_entry_in_its_own_format() {
 
 #[tokio::test]
 async fn b4_the_shared_state_of_a_task() {
-    let hub = Hub::new().await;
+    let hub = TestHub::new().await;
     let (back, front) = (hub.register("backend-expert").await, hub.register("frontend-expert").await);
     let path = "/v1/sessions/task_abc123/state";
     hub.get(&back, path).await.refused(404, "NOT_FOUND");

@@ -11,9 +11,9 @@ use serde_json::{Value, json};
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::TcpStream;
 
-use crate::support::Hub;
-use crate::support::described::check_event;
-use crate::support::socket::Served;
+use crate::support::TestHub;
+use crate::support::openapi_check::check_event;
+use crate::support::socket::TestServer;
 
 /// Start of the manual clock: 2027-01-15T08:00:00Z.
 const NOON: u64 = 1_800_000_000_000;
@@ -25,7 +25,7 @@ struct Reader {
 }
 
 impl Reader {
-    async fn open(hub: &Hub, token: &str, query: &str, seen: Option<u64>) -> Self {
+    async fn open(hub: &TestHub, token: &str, query: &str, seen: Option<u64>) -> Self {
         let uri = format!("/v1/events{query}");
         let mut request = Request::builder().uri(uri).header("host", "localhost");
         request = request.header("authorization", format!("Bearer {token}"));
@@ -75,7 +75,7 @@ impl Reader {
     }
 }
 
-async fn head(hub: &Hub) -> u64 {
+async fn head(hub: &TestHub) -> u64 {
     hub.get(&hub.admin, "/v1/state").await.ok(200)["seq"].as_u64().expect("a number")
 }
 
@@ -86,7 +86,7 @@ fn effects(events: &[Value]) -> Vec<String> {
 
 #[tokio::test]
 async fn every_record_is_one_event_in_order_and_without_payloads() {
-    let hub = Hub::new().await;
+    let hub = TestHub::new().await;
     let mut live = Reader::open(&hub, &hub.admin, "?from=1", None).await;
     let (alice, _) = (hub.register("alice").await, hub.register("bob").await);
     let message = json!({"to": "bob", "action": "x", "payload": "the-content-of-the-payload"});
@@ -116,7 +116,7 @@ async fn every_record_is_one_event_in_order_and_without_payloads() {
 
 #[tokio::test]
 async fn i16_an_agent_sees_its_own_and_public_events() {
-    let hub = Hub::new().await;
+    let hub = TestHub::new().await;
     let (alice, bob) = (hub.register("alice").await, hub.register("bob").await);
     let carol = hub.register("carol").await;
     let start = head(&hub).await + 1;
@@ -153,7 +153,7 @@ async fn i16_an_agent_sees_its_own_and_public_events() {
 #[tokio::test]
 async fn i7_an_agent_sees_external_changes_of_its_deliveries() {
     let clock = ManualClock::at(NOON);
-    let hub = Hub::at(clock.clone(), Settings::default()).await;
+    let hub = TestHub::with_clock(clock.clone(), Settings::default()).await;
     let (alice, bob) = (hub.register("alice").await, hub.register("bob").await);
     let carol = hub.register("carol").await;
     let start = head(&hub).await + 1;
@@ -190,7 +190,7 @@ async fn i7_an_agent_sees_external_changes_of_its_deliveries() {
 }
 
 /// Returns the effects from a sequence number to the head, and their events.
-async fn effects_from(hub: &Hub, start: u64) -> (Vec<Value>, Vec<Value>) {
+async fn effects_from(hub: &TestHub, start: u64) -> (Vec<Value>, Vec<Value>) {
     let last = head(hub).await;
     let seen = Reader::open(hub, &hub.admin, &format!("?from={start}"), None).await.until(last).await;
     let all = seen.iter().flat_map(|event| event["effects"].as_array().expect("a list").clone()).collect();
@@ -200,7 +200,7 @@ async fn effects_from(hub: &Hub, start: u64) -> (Vec<Value>, Vec<Value>) {
 // Fails under: an effect that renders a resource with other fields or values than the call that returns it.
 #[tokio::test]
 async fn an_effect_renders_resources_as_rest_does() {
-    let hub = Hub::new().await;
+    let hub = TestHub::new().await;
     let (alice, bob) = (hub.register("alice").await, hub.register("bob").await);
     let start = head(&hub).await + 1;
     hub.post(&alice, "/v1/sessions", &json!({"id": "s1", "title": "S", "task": 1})).await.ok(201);
@@ -256,7 +256,7 @@ async fn an_effect_renders_resources_as_rest_does() {
 // Fails under: an effect that renders a message or a delivery with other fields or values than the calls.
 #[tokio::test]
 async fn an_effect_renders_messages_and_deliveries_as_rest_does() {
-    let hub = Hub::new().await;
+    let hub = TestHub::new().await;
     let (alice, bob) = (hub.register("alice").await, hub.register("bob").await);
     let start = head(&hub).await + 1;
     let message = json!({"id": "mine", "to": "bob", "payload": 1, "priority": "high",
@@ -291,7 +291,7 @@ async fn an_effect_renders_messages_and_deliveries_as_rest_does() {
 
 #[tokio::test]
 async fn events_are_filtered_by_kind_agent_and_session() {
-    let hub = Hub::new().await;
+    let hub = TestHub::new().await;
     let (alice, bob) = (hub.register("alice").await, hub.register("bob").await);
     hub.post(&alice, "/v1/sessions", &json!({"id": "s1", "title": "S"})).await.ok(201);
     hub.post(&alice, "/v1/messages", &json!({"to": "bob", "payload": 1, "sessionId": "s1"})).await.ok(200);
@@ -313,7 +313,7 @@ async fn events_are_filtered_by_kind_agent_and_session() {
 
 #[tokio::test]
 async fn a_client_can_read_any_state_and_follow_from_there() {
-    let hub = Hub::new().await;
+    let hub = TestHub::new().await;
     let (alice, bob) = (hub.register("alice").await, hub.register("bob").await);
     hub.post(&alice, "/v1/messages", &json!({"to": "bob", "payload": 1})).await.ok(200);
     let before = head(&hub).await;
@@ -357,7 +357,7 @@ async fn a_client_can_read_any_state_and_follow_from_there() {
 // Fails under: a list that is truncated without notice; lists that contain ended items.
 #[tokio::test]
 async fn i21_a_truncated_state_is_marked() {
-    let hub = Hub::new().await;
+    let hub = TestHub::new().await;
     let alice = hub.register("alice").await;
     let graph = |from: u32, to: u32| -> Vec<Value> {
         (from..to).map(|n| json!({"id": format!("t{n:04}"), "type": "x"})).collect()
@@ -382,7 +382,7 @@ async fn i21_a_truncated_state_is_marked() {
 // Fails under: the next sequence number computed with a plain `+ 1`.
 #[tokio::test]
 async fn i21_the_largest_sequence_number_returns_no_old_events() {
-    let hub = Hub::new().await;
+    let hub = TestHub::new().await;
     let bob = hub.register("bob").await;
     let first = |reader: Reader| async move {
         let mut reader = reader;
@@ -406,7 +406,7 @@ async fn i21_the_largest_sequence_number_returns_no_old_events() {
 
 #[tokio::test]
 async fn i19_a_revoked_token_ends_its_event_stream() {
-    let hub = Hub::new().await;
+    let hub = TestHub::new().await;
     let bob = hub.register("bob").await;
     let mut live = Reader::open(&hub, &bob, "", None).await;
     let tokens = hub.get(&hub.admin, "/v1/tokens").await.ok(200);
@@ -422,7 +422,7 @@ async fn i19_a_revoked_token_ends_its_event_stream() {
 #[tokio::test]
 async fn i21_a_client_that_does_not_read_is_disconnected() {
     let patience = Timeouts { write: Duration::from_millis(300), ..Timeouts::default() };
-    let served = Served::with(patience).await;
+    let served = TestServer::with(patience).await;
     let hub = &served.hub;
     let alice = hub.register("alice").await;
     hub.register("bob").await;
@@ -446,7 +446,7 @@ async fn i21_a_client_that_does_not_read_is_disconnected() {
 }
 
 /// Returns the status of a request over its own socket.
-async fn status(served: &Served, path: &str, host: &str, origin: Option<&str>) -> u16 {
+async fn status(served: &TestServer, path: &str, host: &str, origin: Option<&str>) -> u16 {
     let mut stream = TcpStream::connect(served.address()).await.expect("a connection");
     let origin = origin.map(|origin| format!("origin: {origin}\r\n")).unwrap_or_default();
     let upgrade = match path {
@@ -468,7 +468,7 @@ async fn status(served: &Served, path: &str, host: &str, origin: Option<&str>) -
 
 #[tokio::test]
 async fn i19_host_and_origin_are_checked_on_every_transport() {
-    let served = Served::new().await;
+    let served = TestServer::new().await;
     let own = served.address().to_string();
     let localhost = format!("localhost:{}", served.address().port());
     for (path, well) in [("/v1/info", 200), ("/v1/events", 200), ("/v1/ws", 101)] {

@@ -7,8 +7,8 @@ use quorate_server::Settings;
 use quorate_store::ManualClock;
 use serde_json::{Value, json};
 
-use crate::support::described::operations;
-use crate::support::{Answer, Hub};
+use crate::support::openapi_check::operations;
+use crate::support::{TestHub, TestResponse};
 
 const NOON: u64 = 1_767_268_800_000;
 const ROLES: [&str; 5] = ["operator", "approver", "viewer", "admin", "moderator"];
@@ -18,22 +18,22 @@ fn harassment() -> Value {
            "confidence": 0.85, "excerpt": "a few words of it"})
 }
 
-async fn raise(hub: &Hub, token: &str, flag: &Value) -> Answer {
+async fn raise(hub: &TestHub, token: &str, flag: &Value) -> TestResponse {
     let response = hub.post(token, "/v1/flags", flag).await;
     assert_eq!((response.status, response.text.as_str()), (201, r#"{"received":true}"#));
     response
 }
 
-async fn listed(hub: &Hub, moderator: &str, query: &str) -> Vec<Value> {
+async fn listed(hub: &TestHub, moderator: &str, query: &str) -> Vec<Value> {
     let response = hub.get(moderator, &format!("/v1/flags{query}")).await.ok(200);
     response["flags"].as_array().expect("flags").clone()
 }
 
 #[tokio::test]
 async fn flags_of_one_millisecond_are_listed_in_the_order_in_which_they_were_raised() {
-    let hub = Hub::at(ManualClock::at(NOON), Settings::default()).await;
+    let hub = TestHub::with_clock(ManualClock::at(NOON), Settings::default()).await;
     let alice = hub.register("alice").await;
-    let moderator = hub.token("moderator", "mo").await;
+    let moderator = hub.create_token("moderator", "mo").await;
     for n in 0..12 {
         raise(&hub, &alice, &json!({"n": n})).await;
     }
@@ -45,12 +45,12 @@ async fn flags_of_one_millisecond_are_listed_in_the_order_in_which_they_were_rai
 // Fails under: a permission that omits a role; a receipt with an id; `Permission::Read` for the list.
 #[tokio::test]
 async fn i15_any_caller_raises_a_flag_and_only_moderators_read_it() {
-    let hub = Hub::new().await;
+    let hub = TestHub::new().await;
     let alice = hub.register("alice").await;
-    let moderator = hub.token("moderator", "mo").await;
+    let moderator = hub.create_token("moderator", "mo").await;
     raise(&hub, &alice, &harassment()).await;
     for role in ROLES {
-        let token = hub.token(role, &format!("one-{role}")).await;
+        let token = hub.create_token(role, &format!("one-{role}")).await;
         raise(&hub, &token, &json!({"what": role})).await;
         if role != "moderator" {
             for path in ["/v1/flags", "/v1/flags/flg_1", "/v1/flags/checkpoint"] {
@@ -75,20 +75,20 @@ async fn i15_any_caller_raises_a_flag_and_only_moderators_read_it() {
 // Fails under: a resolve without an expected version; a key that is checked after the state.
 #[tokio::test]
 async fn i15_a_flag_is_resolved_once() {
-    let hub = Hub::new().await;
-    let moderator = hub.token("moderator", "mo").await;
+    let hub = TestHub::new().await;
+    let moderator = hub.create_token("moderator", "mo").await;
     raise(&hub, &hub.admin, &harassment()).await;
     let id = listed(&hub, &moderator, "").await[0]["id"].as_str().expect("an id").to_owned();
     let path = format!("/v1/flags/{id}/resolve");
     let note = json!({"note": "spoke to both"});
-    let first = hub.keyed(&moderator, "k1", &path, &note).await.ok(200);
+    let first = hub.post_with_key(&moderator, "k1", &path, &note).await.ok(200);
     let Value::Object(resolution) = &first["resolution"] else { panic!("{first}") };
     assert_eq!(
         (&first["state"], &resolution["by"], &resolution["note"]),
         (&json!("resolved"), &json!("moderator:mo"), &json!("spoke to both"))
     );
-    assert_eq!(hub.keyed(&moderator, "k1", &path, &note).await.ok(200), first);
-    hub.keyed(&moderator, "k1", &path, &json!({"note": "another"})).await.refused(409, "DUPLICATE");
+    assert_eq!(hub.post_with_key(&moderator, "k1", &path, &note).await.ok(200), first);
+    hub.post_with_key(&moderator, "k1", &path, &json!({"note": "another"})).await.refused(409, "DUPLICATE");
     hub.post(&moderator, &path, &note).await.refused(409, "CONFLICT");
     hub.post(&moderator, "/v1/flags/flg_none/resolve", &note).await.refused(404, "NOT_FOUND");
     let long = json!({"note": "x".repeat(1001)});
@@ -101,17 +101,17 @@ async fn i15_a_flag_is_resolved_once() {
 #[tokio::test]
 async fn i15_flags_are_idempotent_with_a_key_of_the_caller() {
     let clock = ManualClock::at(NOON);
-    let hub = Hub::at(Arc::clone(&clock) as _, Settings::default()).await;
+    let hub = TestHub::with_clock(Arc::clone(&clock) as _, Settings::default()).await;
     let (alice, bob) = (hub.register("alice").await, hub.register("bob").await);
-    let moderator = hub.token("moderator", "mo").await;
+    let moderator = hub.create_token("moderator", "mo").await;
     for _ in 0..2 {
         for token in [&alice, &bob] {
             clock.advance(std::time::Duration::from_millis(7));
-            let response = hub.keyed(token, "k", "/v1/flags", &harassment()).await;
+            let response = hub.post_with_key(token, "k", "/v1/flags", &harassment()).await;
             assert_eq!((response.status, response.text.as_str()), (201, r#"{"received":true}"#));
         }
     }
-    hub.keyed(&alice, "k", "/v1/flags", &json!({"other": 1})).await.refused(409, "DUPLICATE");
+    hub.post_with_key(&alice, "k", "/v1/flags", &json!({"other": 1})).await.refused(409, "DUPLICATE");
     let flags = listed(&hub, &moderator, "").await;
     let by: Vec<_> = flags.iter().map(|flag| &flag["raisedBy"]).collect();
     assert_eq!(by, ["agent:alice", "agent:bob"], "oldest first");
@@ -130,9 +130,9 @@ async fn i15_flags_are_idempotent_with_a_key_of_the_caller() {
 // Fails under: a body that is stored without validation.
 #[tokio::test]
 async fn i15_i18_an_invalid_flag_is_rejected() {
-    let hub = Hub::new().await;
+    let hub = TestHub::new().await;
     let alice = hub.register("alice").await;
-    let moderator = hub.token("moderator", "mo").await;
+    let moderator = hub.create_token("moderator", "mo").await;
     for wrong in ["", "{}", "[]", "1", "{\"a\":", "nonsense"] {
         hub.send_text(&alice, "POST", "/v1/flags", wrong).await.refused(400, "INVALID");
     }
@@ -151,10 +151,10 @@ async fn i15_i18_an_invalid_flag_is_rejected() {
 // Fails under: one store of flags for all spaces.
 #[tokio::test]
 async fn i15_i16_flags_are_isolated_by_space() {
-    let hub = Hub::new().await;
+    let hub = TestHub::new().await;
     hub.post(&hub.admin, "/v1/spaces", &json!({"name": "other"})).await.ok(201);
     let there = hub.register_in("other", "alice").await;
-    let moderator = hub.token("moderator", "mo").await;
+    let moderator = hub.create_token("moderator", "mo").await;
     raise(&hub, &there, &harassment()).await;
     assert!(listed(&hub, &moderator, "").await.is_empty());
     let made = hub.with_headers(
@@ -251,7 +251,7 @@ enum Flags {
 }
 
 struct Story {
-    hub: Hub,
+    hub: TestHub,
     moderator: String,
     flags: Flags,
 }
@@ -274,12 +274,12 @@ impl Story {
 /// Runs the same operations with and without flags; returns everything that callers other than moderators can read.
 async fn story(flags: Flags) -> Vec<(String, String)> {
     let clock = ManualClock::at(NOON);
-    let hub = Hub::seeded(Arc::clone(&clock) as _, 7).await;
-    let moderator = hub.token("moderator", "mo").await;
-    let (alice, bob) = (hub.register("alice").await, hub.register_able("bob", &["sum"]).await);
+    let hub = TestHub::with_seed(Arc::clone(&clock) as _, 7).await;
+    let moderator = hub.create_token("moderator", "mo").await;
+    let (alice, bob) = (hub.register("alice").await, hub.register_with_capabilities("bob", &["sum"]).await);
     let mut people = Vec::new();
     for role in ["operator", "approver", "viewer"] {
-        people.push((role, hub.token(role, role).await));
+        people.push((role, hub.create_token(role, role).await));
     }
     let story = Story { hub, moderator, flags };
     let hub = &story.hub;

@@ -8,8 +8,8 @@ use quorate_store::{Entropy, ManualClock};
 use serde_json::{Value, json};
 
 use crate::flags::is_measured;
-use crate::support::Hub;
-use crate::support::socket::{Served, Socket};
+use crate::support::TestHub;
+use crate::support::socket::{TestServer, TestSocket};
 
 const NOON: u64 = 1_767_268_800_000;
 const SEED: &str = include_str!("../seeds/e4-flag.json");
@@ -19,7 +19,7 @@ fn seed() -> Value {
     serde_json::from_str(SEED).expect("JSON")
 }
 
-async fn flags(hub: &Hub, moderator: &str) -> Vec<Value> {
+async fn flags(hub: &TestHub, moderator: &str) -> Vec<Value> {
     let response = hub.get(moderator, "/v1/flags?limit=1000").await.ok(200);
     response["flags"].as_array().expect("flags").iter().map(|flag| flag["flag"].clone()).collect()
 }
@@ -41,9 +41,9 @@ fn messages() -> Vec<Value> {
 // Fails under: an endpoint that bypasses the flag check; a response that reveals more than the receipt.
 #[tokio::test]
 async fn m5_i15_a_flag_sent_as_a_message_is_raised() {
-    let hub = Hub::new().await;
-    let (alice, moderator) = (hub.register("alice").await, hub.token("moderator", "mo").await);
-    hub.register_able("bob", &["sum"]).await;
+    let hub = TestHub::new().await;
+    let (alice, moderator) = (hub.register("alice").await, hub.create_token("moderator", "mo").await);
+    hub.register_with_capabilities("bob", &["sum"]).await;
     let before = hub.get(&hub.admin, "/v1/state").await.ok(200)["seq"].clone();
     for message in messages() {
         let response = hub.post(&alice, "/v1/messages", &message).await.ok(200);
@@ -69,8 +69,8 @@ async fn m5_i15_a_flag_sent_as_a_message_is_raised() {
     named["id"] = json!("f1");
     for _ in 0..2 {
         hub.post(&alice, "/v1/messages", &named).await.ok(200);
-        hub.keyed(&alice, "k", "/v1/messages", &messages()[1]).await.ok(200);
-        hub.keyed(&alice, "k2", "/v1/messages", &seed()).await.ok(200);
+        hub.post_with_key(&alice, "k", "/v1/messages", &messages()[1]).await.ok(200);
+        hub.post_with_key(&alice, "k2", "/v1/messages", &seed()).await.ok(200);
     }
     assert_eq!(flags(&hub, &moderator).await.len(), messages().len() + 3);
     // A flag that is too large or contains a secret is rejected as `POST /v1/flags` does.
@@ -85,8 +85,8 @@ async fn m5_i15_a_flag_sent_as_a_message_is_raised() {
 // Fails under: a commit that is public or rejected as a whole; operation numbers that omit the flag.
 #[tokio::test]
 async fn m5_the_rest_of_a_commit_is_public_and_the_flag_is_not() {
-    let hub = Hub::new().await;
-    let (alice, moderator) = (hub.register("alice").await, hub.token("moderator", "mo").await);
+    let hub = TestHub::new().await;
+    let (alice, moderator) = (hub.register("alice").await, hub.create_token("moderator", "mo").await);
     let bob = hub.register("bob").await;
     let flag = json!({"op": "send", "to": "bob", "payload": seed()});
     let put = json!({"op": "put", "key": "plan", "content": 1});
@@ -114,8 +114,8 @@ async fn m5_the_rest_of_a_commit_is_public_and_the_flag_is_not() {
 // Fails under: a request that waits for an answer that cannot arrive.
 #[tokio::test]
 async fn m5_a_flag_sent_as_a_request_is_raised_without_an_answer() {
-    let hub = Hub::new().await;
-    let (alice, moderator) = (hub.register("alice").await, hub.token("moderator", "mo").await);
+    let hub = TestHub::new().await;
+    let (alice, moderator) = (hub.register("alice").await, hub.create_token("moderator", "mo").await);
     hub.register("bob").await;
     let question = json!({"to": "bob", "type": "query", "payload": seed()});
     let ephemeral = json!({"to": "bob", "type": "query", "payload": seed(), "durability": "ephemeral"});
@@ -133,7 +133,7 @@ async fn m5_a_flag_sent_as_a_request_is_raised_without_an_answer() {
             "{response}"
         );
     }
-    hub.keyed(&alice, "k", "/v1/request", &question).await.refused(409, "CANCELLED");
+    hub.post_with_key(&alice, "k", "/v1/request", &question).await.refused(409, "CANCELLED");
     assert_eq!(flags(&hub, &moderator).await.len(), 5);
     assert_eq!(hub.get(&alice, "/v1/requests").await.ok(200)["requests"], json!([]));
 }
@@ -141,8 +141,9 @@ async fn m5_a_flag_sent_as_a_request_is_raised_without_an_answer() {
 // Fails under: markers that are only detected in messages.
 #[tokio::test]
 async fn m5_flags_outside_messages_are_rejected_or_withheld() {
-    let hub = Hub::new().await;
-    let (alice, moderator) = (hub.register_able("alice", &["sum"]).await, hub.token("moderator", "mo").await);
+    let hub = TestHub::new().await;
+    let (alice, moderator) =
+        (hub.register_with_capabilities("alice", &["sum"]).await, hub.create_token("moderator", "mo").await);
     let refused = [
         ("PUT", "/v1/context/k", json!({"content": seed()})),
         ("PUT", "/v1/sessions/s/state", json!({"sharedContext": {"notes": [seed()]}})),
@@ -240,13 +241,13 @@ fn signature(body: &[u8]) -> String {
     format!("sha256={code}")
 }
 
-async fn say(socket: &mut Socket, what: &str, how: Value) -> Value {
-    let n = socket.ask(what, how).await;
-    socket.answer(n).await
+async fn say(socket: &mut TestSocket, what: &str, how: Value) -> Value {
+    let n = socket.send_numbered(what, how).await;
+    socket.response(n).await
 }
 
 /// Raises flags through every HTTP endpoint; returns their number.
-async fn raise_over_http(hub: &Hub, alice: &str) -> usize {
+async fn raise_over_http(hub: &TestHub, alice: &str) -> usize {
     for message in messages() {
         hub.post(alice, "/v1/messages", &message).await.ok(200);
     }
@@ -267,7 +268,7 @@ async fn raise_over_http(hub: &Hub, alice: &str) -> usize {
 }
 
 /// Raises flags through every WebSocket frame that contains a message; returns their number.
-async fn raise_over_socket(socket: &mut Socket, flag: &Value) -> usize {
+async fn raise_over_socket(socket: &mut TestSocket, flag: &Value) -> usize {
     let response = say(socket, "commit", json!({"ops": [flag], "idempotencyKey": "w1"})).await;
     assert_eq!(response["ok"], json!({"seq": null, "results": [{"received": true}]}));
     let response =
@@ -289,13 +290,13 @@ async fn raise_over_socket(socket: &mut Socket, flag: &Value) -> usize {
 /// Runs the same operations with and without flags; returns everything that callers other than moderators can read.
 async fn story(flags_too: Flags) -> Vec<(String, String)> {
     let clock = ManualClock::at(NOON);
-    let hub = Hub::made([Entropy::seeded(7), Entropy::system()], Arc::clone(&clock) as _, hooks()).await;
-    let moderator = hub.token("moderator", "mo").await;
-    let (alice, bob) = (hub.register("alice").await, hub.register_able("bob", &["sum"]).await);
-    let viewer = hub.token("viewer", "v").await;
-    let served = Served::of(hub).await;
+    let hub = TestHub::open([Entropy::seeded(7), Entropy::system()], Arc::clone(&clock) as _, hooks()).await;
+    let moderator = hub.create_token("moderator", "mo").await;
+    let (alice, bob) = (hub.register("alice").await, hub.register_with_capabilities("bob", &["sum"]).await);
+    let viewer = hub.create_token("viewer", "v").await;
+    let served = TestServer::start(hub).await;
     let hub = &served.hub;
-    let mut socket = served.open(&alice).await;
+    let mut socket = served.connect_agent(&alice).await;
     let many = flags_too == Flags::Many;
     let flag = json!({"op": "send", "to": "bob", "payload": seed()});
     let mut raised = 0;

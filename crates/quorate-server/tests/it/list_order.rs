@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use crate::support::Hub;
+use crate::support::TestHub;
 
 /// The lists by creation: path, name, and the field that identifies an item.
 const LISTS: [(&str, &str, &str); 8] = [
@@ -17,7 +17,7 @@ const LISTS: [(&str, &str, &str); 8] = [
 ];
 
 /// Creates one item of each list, in this order; returns their identifiers.
-async fn create(hub: &Hub, alice: &str, name: &str) -> Vec<Value> {
+async fn create(hub: &TestHub, alice: &str, name: &str) -> Vec<Value> {
     let approval = json!({"action": "pay", "payload": {}, "rationale": "it is due", "confidence": 0.5});
     let request = json!({"to": "bob", "type": "query", "payload": 1, "timeoutMs": 60_000});
     let token = json!({"role": "viewer", "name": name});
@@ -35,7 +35,7 @@ async fn create(hub: &Hub, alice: &str, name: &str) -> Vec<Value> {
 }
 
 /// Reads all of a list with two items on each page.
-async fn paged(hub: &Hub, (path, name, id): (&str, &str, &str), order: &str) -> Vec<Value> {
+async fn paged(hub: &TestHub, (path, name, id): (&str, &str, &str), order: &str) -> Vec<Value> {
     let (mut found, mut cursor) = (Vec::new(), String::new());
     loop {
         let page = hub.get(&hub.admin, &format!("{path}?limit=2{order}{cursor}")).await.ok(200);
@@ -53,7 +53,7 @@ async fn paged(hub: &Hub, (path, name, id): (&str, &str, &str), order: &str) -> 
 // ignored on later pages.
 #[tokio::test]
 async fn d3_lists_are_newest_first_by_creation_or_oldest_first() {
-    let hub = Hub::new().await;
+    let hub = TestHub::new().await;
     let (alice, _) = (hub.register("alice").await, hub.register("bob").await);
     let mut made = vec![Vec::new(); LISTS.len()];
     for name in ["k", "c", "x", "a", "m", "b", "z"] {
@@ -79,7 +79,7 @@ async fn d3_lists_are_newest_first_by_creation_or_oldest_first() {
 // Fails under: a cursor of another list or order that is accepted.
 #[tokio::test]
 async fn i21_a_cursor_is_valid_for_its_list_and_order_only() {
-    let hub = Hub::new().await;
+    let hub = TestHub::new().await;
     let (alice, _) = (hub.register("alice").await, hub.register("bob").await);
     for name in ["a", "b", "c"] {
         create(&hub, &alice, name).await;
@@ -113,7 +113,7 @@ async fn i21_a_cursor_is_valid_for_its_list_and_order_only() {
 // Fails under: a cursor that becomes invalid with the item it names, or shifts when items are created.
 #[tokio::test]
 async fn i21_paging_is_stable_under_changes() {
-    let hub = Hub::new().await;
+    let hub = TestHub::new().await;
     let alice = hub.register("alice").await;
     let make =
         async |name: &str| hub.post(&alice, "/v1/context:snapshot", &json!({"name": name})).await.ok(201);

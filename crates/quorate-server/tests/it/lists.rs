@@ -3,17 +3,17 @@
 use quorate_core::limits::PAGE_BYTES_MAX;
 use serde_json::{Value, json};
 
-use crate::support::Hub;
+use crate::support::TestHub;
 
 // Fails under: guidance that is only sent, or only recorded.
 #[tokio::test]
 async fn c12_guidance_is_recorded_and_sent() {
-    let hub = Hub::new().await;
+    let hub = TestHub::new().await;
     let (alice, bob) = (hub.register("alice").await, hub.register("bob").await);
     hub.post(&alice, "/v1/sessions", &json!({"id": "s", "title": "S", "participants": ["bob"]}))
         .await
         .ok(201);
-    let operator = hub.token("operator", "operator").await;
+    let operator = hub.create_token("operator", "operator").await;
     let guidance = json!({"text": "Prefer cheap experiments.", "to": ["bob"]});
     let done = hub.post(&operator, "/v1/sessions/s/guidance", &guidance).await.ok(200);
     let claimed = hub.post(&bob, "/v1/agents/bob/inbox/claim", &json!({})).await.ok(200);
@@ -32,7 +32,7 @@ fn payloads(list: &Value) -> Vec<&Value> {
 // Fails under: a filter that is ignored; an agent that sees messages between other agents.
 #[tokio::test]
 async fn d3_messages_are_listed_newest_first() {
-    let hub = Hub::new().await;
+    let hub = TestHub::new().await;
     let (alice, bob) = (hub.register("alice").await, hub.register("bob").await);
     let carol = hub.register("carol").await;
     hub.post(&alice, "/v1/sessions", &json!({"id": "s", "title": "S"})).await.ok(201);
@@ -64,8 +64,8 @@ async fn d3_messages_are_listed_newest_first() {
 
 #[tokio::test]
 async fn a_dead_letter_names_its_pool() {
-    let hub = Hub::new().await;
-    let bob = hub.register_able("bob", &["review"]).await;
+    let hub = TestHub::new().await;
+    let bob = hub.register_with_capabilities("bob", &["review"]).await;
     let message = json!({"from": "bob", "to": "can:review", "payload": 1, "maxAttempts": 1});
     hub.post(&hub.admin, "/v1/messages", &message).await.ok(200);
     let claimed = hub.post(&bob, "/v1/agents/bob/inbox/claim", &json!({})).await.ok(200);
@@ -77,7 +77,7 @@ async fn a_dead_letter_names_its_pool() {
 }
 
 /// Reads all pages of a list; returns the items and their number.
-async fn paged(hub: &Hub, token: &str, path: &str, name: &str) -> Vec<String> {
+async fn paged(hub: &TestHub, token: &str, path: &str, name: &str) -> Vec<String> {
     let (mut ids, mut cursor) = (Vec::new(), String::new());
     loop {
         let page = hub.get(token, &format!("{path}?limit=2{cursor}")).await.ok(200);
@@ -94,7 +94,7 @@ async fn paged(hub: &Hub, token: &str, path: &str, name: &str) -> Vec<String> {
 // Fails under: a list that contains budgets or requests of other agents, or ends before its last page.
 #[tokio::test]
 async fn d3_budgets_and_requests_are_listed_and_an_agent_sees_its_own() {
-    let hub = Hub::new().await;
+    let hub = TestHub::new().await;
     let (alice, bob) = (hub.register("alice").await, hub.register("bob").await);
     let mut asked = Vec::new();
     for n in 1..=3 {
@@ -123,7 +123,7 @@ async fn d3_budgets_and_requests_are_listed_and_an_agent_sees_its_own() {
 // Fails under: `dead_letters::show` that returns the next dead letter for an unknown number, or one of another agent.
 #[tokio::test]
 async fn d7_a_dead_letter_is_visible_to_its_agent() {
-    let hub = Hub::new().await;
+    let hub = TestHub::new().await;
     let (alice, bob) = (hub.register("alice").await, hub.register("bob").await);
     for n in 1..=3 {
         hub.post(&alice, "/v1/messages", &json!({"to": "bob", "payload": n, "maxAttempts": 1})).await.ok(200);
@@ -151,7 +151,7 @@ async fn d7_a_dead_letter_is_visible_to_its_agent() {
 
 #[tokio::test]
 async fn invalid_small_values_are_rejected() {
-    let hub = Hub::new().await;
+    let hub = TestHub::new().await;
     let alice = hub.register("alice").await;
     let refused = hub.get(&alice, "/v1/events?kind=message.sent,message.snet").await.refused(400, "INVALID");
     assert!(refused["detail"].as_str().is_some_and(|detail| detail.contains("message.snet")));
@@ -166,7 +166,7 @@ async fn invalid_small_values_are_rejected() {
 }
 
 /// Reads all pages of a list; returns the size of each page, and the items.
-async fn pages(hub: &Hub, token: &str, path: &str, name: &str) -> (Vec<usize>, Vec<Value>) {
+async fn pages(hub: &TestHub, token: &str, path: &str, name: &str) -> (Vec<usize>, Vec<Value>) {
     let (mut counts, mut all, mut cursor) = (Vec::new(), Vec::new(), None::<String>);
     loop {
         let sign = if path.contains('?') { '&' } else { '?' };
@@ -188,7 +188,7 @@ async fn pages(hub: &Hub, token: &str, path: &str, name: &str) -> (Vec<usize>, V
 // Fails under: a page that only ends at a record; a cursor that skips or repeats items of the same record.
 #[tokio::test]
 async fn i21_a_limit_holds_within_a_record() {
-    let hub = Hub::new().await;
+    let hub = TestHub::new().await;
     let (alice, bob) = (hub.register("alice").await, hub.register("bob").await);
     let many = |from: u64| (from..from + 10).map(|n| json!({"to": "bob", "payload": n, "sessionId": "s"}));
     hub.post(&alice, "/v1/messages", &many(0).collect()).await.ok(200);
@@ -217,7 +217,7 @@ async fn i21_a_limit_holds_within_a_record() {
 
 #[tokio::test]
 async fn i21_violations_and_subscriptions_are_paged() {
-    let hub = Hub::new().await;
+    let hub = TestHub::new().await;
     let alice = hub.register("alice").await;
     let bob = hub.register("bob").await;
     for topic in ["a", "b.*", "c.%3E", "d"] {
@@ -244,7 +244,7 @@ async fn i21_violations_and_subscriptions_are_paged() {
 // Fails under: a page without a limit on its size in bytes.
 #[tokio::test]
 async fn i21_a_page_ends_when_it_is_full() {
-    let hub = Hub::new().await;
+    let hub = TestHub::new().await;
     let (alice, _) = (hub.register("alice").await, hub.register("bob").await);
     let large = "x".repeat(500_000);
     hub.post(&alice, "/v1/sessions", &json!({"id": "s", "title": "S"})).await.ok(201);
@@ -275,7 +275,7 @@ async fn i21_a_page_ends_when_it_is_full() {
 // Fails under: a read that reveals what the message itself would not.
 #[tokio::test]
 async fn i16_an_invisible_message_leaks_through_no_read() {
-    let hub = Hub::new().await;
+    let hub = TestHub::new().await;
     let (alice, bob) = (hub.register("alice").await, hub.register("bob").await);
     let (carol, eve) = (hub.register("carol").await, hub.register("eve").await);
     hub.post(&alice, "/v1/sessions", &json!({"id": "s", "title": "S"})).await;
@@ -321,7 +321,7 @@ async fn i16_an_invisible_message_leaks_through_no_read() {
 // Fails under: an unpaired surrogate that is accepted and then breaks every list that contains it.
 #[tokio::test]
 async fn i21_unpaired_surrogates_are_rejected_everywhere() {
-    let hub = Hub::new().await;
+    let hub = TestHub::new().await;
     let (alice, _) = (hub.register("alice").await, hub.register("bob").await);
     let half = r#"{"deep":[1,{"text":"a\ud800b"}]}"#;
     let put = format!(r#"{{"content":{half}}}"#);

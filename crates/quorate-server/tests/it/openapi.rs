@@ -5,8 +5,8 @@ use std::path::Path;
 
 use serde_json::Value;
 
-use crate::support::Hub;
-use crate::support::described::{check_document, description, operations};
+use crate::support::TestHub;
+use crate::support::openapi_check::{check_document, description, operations};
 
 // Fails under: a route, field or limit that changed without `cargo xtask openapi`.
 #[test]
@@ -164,7 +164,7 @@ fn i21_every_list_has_pages_or_is_bounded() {
 
 #[tokio::test]
 async fn the_description_is_public() {
-    let hub = Hub::new().await;
+    let hub = TestHub::new().await;
     let answer = hub.get("", "/v1/openapi.json").await.ok(200);
     assert_eq!(answer["openapi"], "3.1.0");
     assert_eq!(&answer, description());

@@ -2,14 +2,14 @@
 
 use serde_json::json;
 
-use crate::support::Hub;
+use crate::support::TestHub;
 
 // Fails under: a message that is not part of the step's commit; a stale step that is accepted.
 #[tokio::test]
 async fn a_procedure_is_stepped_in_one_commit_with_its_messages() {
-    let hub = Hub::new().await;
+    let hub = TestHub::new().await;
     let (driver, analyst) = (hub.register("driver").await, hub.register("analyst").await);
-    let operator = hub.token("operator", "anna").await;
+    let operator = hub.create_token("operator", "anna").await;
     let new = json!({"kind": "deliberation", "driver": "driver", "spec": {"question": "risky?"}});
     let made = hub.post(&operator, "/v1/procedures", &new).await.ok(201);
     let id = made["id"].as_str().expect("an id");
@@ -54,7 +54,7 @@ async fn a_procedure_is_stepped_in_one_commit_with_its_messages() {
 // Fails under: a list that contains states, or ignores its filter.
 #[tokio::test]
 async fn procedures_are_listed_without_their_states() {
-    let hub = Hub::new().await;
+    let hub = TestHub::new().await;
     let driver = hub.register("driver").await;
     for id in ["a", "b", "c"] {
         hub.post(&driver, "/v1/procedures", &json!({"id": id, "kind": "tournament", "spec": 1}))

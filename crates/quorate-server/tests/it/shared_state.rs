@@ -4,9 +4,9 @@
 use serde_json::{Value, json};
 use tokio::net::TcpStream;
 
-use crate::support::Hub;
-use crate::support::raw::{Reply, bearer, call, plain, request};
-use crate::support::socket::Served;
+use crate::support::TestHub;
+use crate::support::raw_http::{RawResponse, bearer_header, call, connect_plain, format_request};
+use crate::support::socket::TestServer;
 
 const PATH: &str = "/v1/sessions/work/state";
 
@@ -18,34 +18,34 @@ struct Writer {
 
 impl Writer {
     async fn get(&mut self) -> (Value, String) {
-        let reply = call(&mut self.wire, &request("GET", PATH, &bearer(&self.token), "")).await;
+        let reply = call(&mut self.wire, &format_request("GET", PATH, &bearer_header(&self.token), "")).await;
         assert_eq!(reply.status, 200, "{reply:?}");
         (reply.json(), etag(&reply))
     }
 
-    async fn send(&mut self, headers: &str, state: &Value) -> Reply {
-        let headers = format!("{}{headers}", bearer(&self.token));
-        call(&mut self.wire, &request("PUT", PATH, &headers, &state.to_string())).await
+    async fn send(&mut self, headers: &str, state: &Value) -> RawResponse {
+        let headers = format!("{}{headers}", bearer_header(&self.token));
+        call(&mut self.wire, &format_request("PUT", PATH, &headers, &state.to_string())).await
     }
 
-    async fn put(&mut self, etag: &str, state: &Value) -> Reply {
+    async fn put(&mut self, etag: &str, state: &Value) -> RawResponse {
         self.send(&format!("if-match: {etag}\r\n"), state).await
     }
 }
 
 #[track_caller]
-fn etag(reply: &Reply) -> String {
+fn etag(reply: &RawResponse) -> String {
     reply.header("etag").unwrap_or_else(|| panic!("an ETag: {reply:?}")).trim().to_owned()
 }
 
 /// A listening hub with agents that participate in the session `work`.
-async fn begun(agents: &[&str]) -> (Served, Vec<Writer>) {
-    let served = Served::of(Hub::new().await).await;
+async fn begun(agents: &[&str]) -> (TestServer, Vec<Writer>) {
+    let served = TestServer::start(TestHub::new().await).await;
     let hub = &served.hub;
     let mut writers = Vec::new();
     for agent in agents {
         let token = hub.register(agent).await;
-        writers.push(Writer { wire: plain(served.address()).await, token });
+        writers.push(Writer { wire: connect_plain(served.address()).await, token });
     }
     let session = json!({"id": "work", "coordinator": agents[0], "participants": agents, "title": "Work"});
     hub.post(&hub.admin, "/v1/sessions", &session).await.ok(201);
@@ -178,7 +178,7 @@ async fn m2_s12_only_participants_and_coordinators_write() {
     let (served, mut writers) = begun(&["a"]).await;
     let hub = &served.hub;
     let token = hub.register("stranger").await;
-    let mut stranger = Writer { wire: plain(served.address()).await, token };
+    let mut stranger = Writer { wire: connect_plain(served.address()).await, token };
     let some = json!({"sharedContext": {}, "agentStates": {"a": {"status": "idle"}}});
     assert_eq!(writers[0].send("", &some).await.status, 200);
     let (current, tag) = stranger.get().await;
@@ -200,10 +200,10 @@ async fn m2_an_etag_identifies_a_state() {
     let tag = etag(&one.send("", &first).await);
     hub.post(&hub.admin, "/v1/sessions", &json!({"title": "another"})).await.ok(201);
     assert_eq!(two.get().await, (first.clone(), tag.clone()));
-    let known = |tag: &str| format!("{}if-none-match: {tag}\r\n", bearer(&two.token));
+    let known = |tag: &str| format!("{}if-none-match: {tag}\r\n", bearer_header(&two.token));
     let headers = [known(&tag), known(&format!("\"0-1\", W/{tag}")), known("\"0-1\"")];
     for (headers, status) in headers.iter().zip([304, 304, 200]) {
-        let reply = call(&mut two.wire, &request("GET", PATH, headers, "")).await;
+        let reply = call(&mut two.wire, &format_request("GET", PATH, headers, "")).await;
         assert_eq!((reply.status, etag(&reply)), (status, tag.clone()), "{headers}");
     }
     let weak = format!("W/{tag}");
@@ -215,10 +215,10 @@ async fn m2_an_etag_identifies_a_state() {
     // `*` replaces any state.
     let other = state(9, json!({"b": {"status": "done"}}));
     assert_eq!(two.put("*", &other).await.json(), other);
-    let none = request(
+    let none = format_request(
         "PUT",
         "/v1/sessions/none/state",
-        &format!("{}if-match: *\r\n", bearer(&one.token)),
+        &format!("{}if-match: *\r\n", bearer_header(&one.token)),
         "{\"sharedContext\":{}}",
     );
     call(&mut one.wire, &none).await.refused(412, "VERSION_CONFLICT");

@@ -1,7 +1,7 @@
 //! A hub with a new data directory, and its clients.
 
-pub(crate) mod described;
-pub(crate) mod raw;
+pub(crate) mod openapi_check;
+pub(crate) mod raw_http;
 pub(crate) mod socket;
 
 use std::path::Path;
@@ -18,7 +18,7 @@ use quorate_store::{Clock, Entropy, SystemClock};
 use serde_json::{Value, json};
 use tempfile::TempDir;
 
-pub(crate) struct Hub {
+pub(crate) struct TestHub {
     pub(crate) app: App,
     pub(crate) admin: String,
     space: Space,
@@ -26,12 +26,12 @@ pub(crate) struct Hub {
 }
 
 /// A response.
-pub(crate) struct Answer {
+pub(crate) struct TestResponse {
     pub(crate) status: u16,
     pub(crate) text: String,
 }
 
-impl Answer {
+impl TestResponse {
     /// Returns the body of a response with the expected status.
     #[track_caller]
     pub(crate) fn ok(&self, status: u16) -> Value {
@@ -50,31 +50,31 @@ impl Answer {
 }
 
 async fn opened(directory: &Path, clock: Arc<dyn Clock>, chance: Arc<Entropy>) -> Library {
-    let opening = quorate::Settings { clock, chance, ..quorate::Settings::default() };
+    let opening = quorate::HubOptions { clock, entropy: chance, ..quorate::HubOptions::default() };
     Library::open_with(directory, opening).await.expect("a hub")
 }
 
-impl Hub {
+impl TestHub {
     pub(crate) async fn new() -> Self {
         Self::with(Settings::default()).await
     }
 
     pub(crate) async fn with(settings: Settings) -> Self {
-        Self::at(SystemClock::new(), settings).await
+        Self::with_clock(SystemClock::new(), settings).await
     }
 
     /// Opens a hub with a clock.
-    pub(crate) async fn at(clock: Arc<dyn Clock>, settings: Settings) -> Self {
+    pub(crate) async fn with_clock(clock: Arc<dyn Clock>, settings: Settings) -> Self {
         Self::opened([Entropy::system(), Entropy::system()], clock, settings).await
     }
 
     /// Opens a deterministic hub.
-    pub(crate) async fn seeded(clock: Arc<dyn Clock>, seed: u64) -> Self {
+    pub(crate) async fn with_seed(clock: Arc<dyn Clock>, seed: u64) -> Self {
         Self::opened([Entropy::seeded(seed), Entropy::system()], clock, Settings::default()).await
     }
 
     /// Opens a hub with separate random sources for the public and the private store.
-    pub(crate) async fn made(chances: [Arc<Entropy>; 2], clock: Arc<dyn Clock>, settings: Settings) -> Self {
+    pub(crate) async fn open(chances: [Arc<Entropy>; 2], clock: Arc<dyn Clock>, settings: Settings) -> Self {
         Self::opened(chances, clock, settings).await
     }
 
@@ -93,10 +93,10 @@ impl Hub {
     }
 
     pub(crate) async fn register(&self, id: &str) -> String {
-        self.register_able(id, &[]).await
+        self.register_with_capabilities(id, &[]).await
     }
 
-    pub(crate) async fn register_able(&self, id: &str, capabilities: &[&str]) -> String {
+    pub(crate) async fn register_with_capabilities(&self, id: &str, capabilities: &[&str]) -> String {
         let body = json!({"capabilities": capabilities});
         let made = self.put(&self.admin, &format!("/v1/agents/{id}"), &body).await.ok(201);
         made["token"].as_str().expect("a token").to_owned()
@@ -108,28 +108,28 @@ impl Hub {
         made["token"].as_str().expect("a token").to_owned()
     }
 
-    pub(crate) async fn in_space(&self, token: &str, space: &str, path: &str) -> Answer {
+    pub(crate) async fn get_in_space(&self, token: &str, space: &str, path: &str) -> TestResponse {
         self.send(self.request(token, "GET", path).header("quorate-space", space), "").await
     }
 
-    pub(crate) async fn get(&self, token: &str, path: &str) -> Answer {
+    pub(crate) async fn get(&self, token: &str, path: &str) -> TestResponse {
         self.send_text(token, "GET", path, "").await
     }
 
-    pub(crate) async fn delete(&self, token: &str, path: &str) -> Answer {
+    pub(crate) async fn delete(&self, token: &str, path: &str) -> TestResponse {
         self.send_text(token, "DELETE", path, "").await
     }
 
-    pub(crate) async fn post(&self, token: &str, path: &str, body: &Value) -> Answer {
+    pub(crate) async fn post(&self, token: &str, path: &str, body: &Value) -> TestResponse {
         self.send_text(token, "POST", path, &body.to_string()).await
     }
 
-    pub(crate) async fn put(&self, token: &str, path: &str, body: &Value) -> Answer {
+    pub(crate) async fn put(&self, token: &str, path: &str, body: &Value) -> TestResponse {
         self.send_text(token, "PUT", path, &body.to_string()).await
     }
 
     /// Creates a token.
-    pub(crate) async fn token(&self, role: &str, name: &str) -> String {
+    pub(crate) async fn create_token(&self, role: &str, name: &str) -> String {
         let made = self.post(&self.admin, "/v1/tokens", &json!({"role": role, "name": name})).await.ok(201);
         made["token"].as_str().expect("a token").to_owned()
     }
@@ -147,17 +147,29 @@ impl Hub {
         self.delete(&self.admin, &format!("/v1/tokens/{id}")).await.ok(200);
     }
 
-    pub(crate) async fn keyed(&self, token: &str, key: &str, path: &str, body: &Value) -> Answer {
+    pub(crate) async fn post_with_key(
+        &self,
+        token: &str,
+        key: &str,
+        path: &str,
+        body: &Value,
+    ) -> TestResponse {
         let request = self.request(token, "POST", path).header("idempotency-key", key);
         self.send(request, &body.to_string()).await
     }
 
-    pub(crate) async fn keyed_put(&self, token: &str, key: &str, path: &str, body: &Value) -> Answer {
+    pub(crate) async fn put_with_key(
+        &self,
+        token: &str,
+        key: &str,
+        path: &str,
+        body: &Value,
+    ) -> TestResponse {
         let request = self.request(token, "PUT", path).header("idempotency-key", key);
         self.send(request, &body.to_string()).await
     }
 
-    pub(crate) async fn send_text(&self, token: &str, method: &str, path: &str, body: &str) -> Answer {
+    pub(crate) async fn send_text(&self, token: &str, method: &str, path: &str, body: &str) -> TestResponse {
         self.send(self.request(token, method, path), body).await
     }
 
@@ -168,14 +180,14 @@ impl Hub {
         (method, path): (&str, &str),
         headers: &[(&str, &str)],
         body: &str,
-    ) -> Answer {
+    ) -> TestResponse {
         let request = self.request(token, method, path);
         let request = headers.iter().fold(request, |request, (name, value)| request.header(*name, *value));
         self.send(request, body).await
     }
 
     /// Sets the policy of the space.
-    pub(crate) async fn lay_down(&self, policy: Policy) {
+    pub(crate) async fn set_policy(&self, policy: Policy) {
         let commit = Commit::new(Principal::System, vec![Op::SetPolicy(policy)]);
         self.space.commit(commit).await.expect("a policy");
     }
@@ -185,7 +197,7 @@ impl Hub {
         if token.is_empty() { request } else { request.header("authorization", format!("Bearer {token}")) }
     }
 
-    pub(crate) async fn send(&self, request: axum::http::request::Builder, body: &str) -> Answer {
+    pub(crate) async fn send(&self, request: axum::http::request::Builder, body: &str) -> TestResponse {
         let request = request.body(Body::from(body.to_owned())).expect("a request");
         let (method, path) = (request.method().as_str().to_lowercase(), request.uri().path().to_owned());
         let response = self.app.handle(request).await;
@@ -193,11 +205,11 @@ impl Hub {
         let kind = response.headers().get("content-type").map(|kind| kind.to_str().expect("text").to_owned());
         if kind.as_deref() == Some("text/event-stream") {
             // The stream does not end.
-            return Answer { status, text: String::new() };
+            return TestResponse { status, text: String::new() };
         }
         let bytes = response.into_body().collect().await.expect("a body").to_bytes();
         let text = String::from_utf8(bytes.to_vec()).expect("text");
-        described::check(&method, &path, status, kind.as_deref(), &text);
-        Answer { status, text }
+        openapi_check::check_response(&method, &path, status, kind.as_deref(), &text);
+        TestResponse { status, text }
     }
 }

@@ -6,9 +6,9 @@ use quorate_server::{Limits, Rate, Settings, Webhook, Webhooks};
 use serde_json::{Value, json};
 use sha2::Sha256;
 
-use crate::support::raw::{call, plain, request};
-use crate::support::socket::Served;
-use crate::support::{Answer, Hub};
+use crate::support::raw_http::{call, connect_plain, format_request};
+use crate::support::socket::TestServer;
+use crate::support::{TestHub, TestResponse};
 
 const SECRET: &str = "a secret that only GitHub has";
 const PUSH: &str = r#"{"ref": "refs/heads/main",  "size": 1.0, "é": "\u00e9"}"#;
@@ -22,9 +22,9 @@ fn settings(list: Vec<Webhook>) -> Settings {
 }
 
 /// A hub with bob, who receives GitHub events.
-async fn with_bob() -> (Hub, String) {
+async fn with_bob() -> (TestHub, String) {
     let other = "another secret of another one";
-    let hub = Hub::with(settings(vec![
+    let hub = TestHub::with(settings(vec![
         webhook("github", "bob", SECRET),
         webhook("gitlab", "topic:forge", other),
         webhook("lost", "unknown", SECRET),
@@ -42,19 +42,19 @@ fn signed(secret: &str, body: &str) -> String {
 }
 
 /// Sends an unauthenticated event to `/v1/webhooks/NAME` with these headers.
-async fn event(hub: &Hub, name: &str, headers: &[(&str, &str)], body: &str) -> Answer {
+async fn event(hub: &TestHub, name: &str, headers: &[(&str, &str)], body: &str) -> TestResponse {
     hub.with_headers("", ("POST", &format!("/v1/webhooks/{name}")), headers, body).await
 }
 
 /// Sends an event with a GitHub signature.
-async fn pushed(hub: &Hub, headers: &[(&str, &str)], body: &str) -> Answer {
+async fn pushed(hub: &TestHub, headers: &[(&str, &str)], body: &str) -> TestResponse {
     let signature = signed(SECRET, body);
     let mut all = vec![("x-hub-signature-256", signature.as_str())];
     all.extend(headers);
     event(hub, "github", &all, body).await
 }
 
-async fn claimed(hub: &Hub, token: &str, agent: &str) -> (Vec<Value>, String) {
+async fn claimed(hub: &TestHub, token: &str, agent: &str) -> (Vec<Value>, String) {
     let response = hub.post(token, &format!("/v1/agents/{agent}/inbox/claim"), &json!({"max": 100})).await;
     let all = response.ok(200)["deliveries"].as_array().expect("deliveries").clone();
     (all.into_iter().map(|one| one["message"].clone()).collect(), response.text)
@@ -99,7 +99,7 @@ async fn i3_a_redelivered_event_is_one_message() {
     let signature = signed("another secret of another one", "{}");
     let headers = [("x-hub-signature-256", signature.as_str()), ("x-github-delivery", "d-1")];
     event(&hub, "gitlab", &headers, "{}").await.ok(202);
-    hub.keyed(&hub.admin, "d-1", "/v1/messages", &json!({"to": "bob", "payload": 1})).await.ok(200);
+    hub.post_with_key(&hub.admin, "d-1", "/v1/messages", &json!({"to": "bob", "payload": 1})).await.ok(200);
     // Whichever header contains it.
     for header in ["x-quorate-delivery", "idempotency-key"] {
         let response = pushed(&hub, &[(header, header)], "[]").await.ok(202);
@@ -173,7 +173,7 @@ async fn e1_rejections_are_returned_to_the_signer() {
     }
     let signature = signed(SECRET, "{}");
     event(&hub, "lost", &[("x-hub-signature-256", &signature)], "{}").await.refused(404, "UNKNOWN_RECIPIENT");
-    hub.lay_down(Policy { payload_bytes_max: 10, ..Policy::default() }).await;
+    hub.set_policy(Policy { payload_bytes_max: 10, ..Policy::default() }).await;
     let response = pushed(&hub, &[], "[1,2,3,4,5,6]").await.refused(413, "TOO_LARGE");
     assert_eq!(response["rule"], "payloadBytesMax");
     assert!(claimed(&hub, &bob, "bob").await.0.is_empty());
@@ -183,7 +183,7 @@ async fn e1_rejections_are_returned_to_the_signer() {
 // Fails under: a webhook that always uses the default space; a misspelled space that is created.
 #[tokio::test]
 async fn i16_an_event_goes_to_its_own_space() {
-    let hub = Hub::new().await;
+    let hub = TestHub::new().await;
     hub.post(&hub.admin, "/v1/spaces", &json!({"name": "team"})).await.ok(201);
     let [engine, private] = hub.app.engines_for_tests();
     let to_space = |name: &str| {
@@ -210,16 +210,17 @@ async fn i21_wrong_signatures_are_counted_by_address_over_a_real_socket() {
         hosts: vec!["hub.example".into()],
         ..settings(vec![webhook("github", "bob", SECRET)])
     };
-    let served = Served::of(Hub::with(settings).await).await;
+    let served = TestServer::start(TestHub::with(settings).await).await;
     let bob = served.hub.register("bob").await;
-    let mut wire = plain(served.address()).await;
+    let mut wire = connect_plain(served.address()).await;
     let head = |host: &str, signature: &str| {
         format!(
             "host: {host}\r\nuser-agent: GitHub-Hookshot/044aadd\r\ncontent-type: application/json\r\n\
              x-github-event: push\r\nx-github-delivery: d-1\r\nx-hub-signature-256: {signature}\r\n"
         )
     };
-    let bytes = |host, signature: &str| request("POST", "/v1/webhooks/github", &head(host, signature), PUSH);
+    let bytes =
+        |host, signature: &str| format_request("POST", "/v1/webhooks/github", &head(host, signature), PUSH);
     let bad = signed("not the secret", PUSH);
     for _ in 0..3 {
         call(&mut wire, &bytes("localhost", &bad)).await.refused(401, "UNAUTHENTICATED");

@@ -7,18 +7,18 @@ use quorate_server::Timeouts;
 use serde_json::{Value, json};
 use tokio_tungstenite::tungstenite::Message;
 
-use crate::support::socket::{Served, Socket};
+use crate::support::socket::{TestServer, TestSocket};
 
 fn payloads(count: usize) -> Vec<Value> {
     (1..=count).map(Value::from).collect()
 }
 
-async fn listening(served: &Served, agent: &str) -> u64 {
+async fn listening(served: &TestServer, agent: &str) -> u64 {
     let shown = served.hub.get(&served.hub.admin, &format!("/v1/agents/{agent}")).await.ok(200);
     shown["load"]["listening"].as_u64().expect("a count")
 }
 
-async fn until_no_consumer(served: &Served, agent: &str) {
+async fn until_no_consumer(served: &TestServer, agent: &str) {
     while listening(served, agent).await > 0 {
         tokio::task::yield_now().await;
     }
@@ -26,16 +26,16 @@ async fn until_no_consumer(served: &Served, agent: &str) {
 
 #[tokio::test]
 async fn a_payload_round_trips() {
-    let served = Served::new().await;
+    let served = TestServer::new().await;
     let (alice, bob) = (served.hub.register("alice").await, served.hub.register("bob").await);
-    let (mut alice, mut bob) = (served.open(&alice).await, served.open(&bob).await);
+    let (mut alice, mut bob) = (served.connect_agent(&alice).await, served.connect_agent(&bob).await);
     let payload = r#"{"b": 1.0,  "a":[2,1e3],"text":"\u00e9 ü"}"#;
     let frame = format!(
         r#"{{"n":2,"commit":{{"ops":[{{"op":"send","to":"bob","action":"x","payload":{payload}}}],"idempotencyKey":"k"}}}}"#
     );
-    alice.say_text(&frame).await;
-    assert!(alice.hear_text().await.starts_with(r#"{"n":2,"ok":{"#));
-    let came = bob.hear_text().await;
+    alice.send_text(&frame).await;
+    assert!(alice.next_text().await.starts_with(r#"{"n":2,"ok":{"#));
+    let came = bob.next_text().await;
     assert!(came.starts_with(r#"{"first":1,"deliveries":[{"#) && came.contains(payload), "{came}");
     assert!(bob.ok("ack", json!([[1, 1]])).await["seq"].is_u64());
 }
@@ -43,16 +43,16 @@ async fn a_payload_round_trips() {
 // Fails under: a frame whose number is not returned because the rest of it is rejected.
 #[tokio::test]
 async fn i21_a_deeply_nested_frame_is_rejected_by_its_number() {
-    let served = Served::new().await;
+    let served = TestServer::new().await;
     let alice = served.hub.register("alice").await;
-    let mut alice = served.open(&alice).await;
+    let mut alice = served.connect_agent(&alice).await;
     for (n, payload) in [(2, "[".repeat(70) + &"]".repeat(70)), (3, r#""\ud800""#.to_owned())] {
         alice
-            .say_text(&format!(
+            .send_text(&format!(
                 r#"{{"commit":{{"ops":[{{"op":"put","key":"k","content":{payload}}}],"idempotencyKey":"k{n}"}},"n":{n}}}"#
             ))
             .await;
-        let response = alice.hear().await;
+        let response = alice.next_frame().await;
         assert_eq!(
             (&response["n"], &response["problem"]["applied"]),
             (&n.into(), &"no".into()),
@@ -60,15 +60,15 @@ async fn i21_a_deeply_nested_frame_is_rejected_by_its_number() {
         );
     }
     alice
-        .say_text(r#"{"n":4,"commit":{"ops":[{"op":"put","key":"k","content":1}],"idempotencyKey":"k"}}"#)
+        .send_text(r#"{"n":4,"commit":{"ops":[{"op":"put","key":"k","content":1}],"idempotencyKey":"k"}}"#)
         .await;
-    assert_eq!(alice.hear().await["ok"]["results"][0]["version"], 1);
+    assert_eq!(alice.next_frame().await["ok"]["results"][0]["version"], 1);
 }
 
 #[tokio::test]
 async fn i19_an_unauthenticated_client_is_rejected_with_a_reason() {
     let patience = Timeouts { hello: Duration::from_millis(300), ..Timeouts::default() };
-    let served = Served::with(patience).await;
+    let served = TestServer::with(patience).await;
     let bob = served.hub.register("bob").await;
     served.hub.register("alice").await;
     let hub = &served.hub;
@@ -84,19 +84,19 @@ async fn i19_an_unauthenticated_client_is_rejected_with_a_reason() {
         (json!({"token": bob, "more": 1}), "INVALID", 4400),
     ] {
         let mut socket = served.connect().await;
-        socket.say(&json!({"hello": hello})).await;
-        assert_eq!(socket.end().await, (code.to_owned(), status), "{hello}");
+        socket.send_frame(&json!({"hello": hello})).await;
+        assert_eq!(socket.ending_problem().await, (code.to_owned(), status), "{hello}");
     }
     let mut late = served.connect().await;
-    assert_eq!(late.end().await, ("TIMEOUT".to_owned(), 4408));
+    assert_eq!(late.ending_problem().await, ("TIMEOUT".to_owned(), 4408));
     let mut bytes = served.connect().await;
     bytes.stream.send(Message::binary(vec![1, 2])).await.expect("it is sent");
-    assert_eq!(bytes.end().await, ("INVALID".to_owned(), 4400));
+    assert_eq!(bytes.ending_problem().await, ("INVALID".to_owned(), 4400));
 }
 
 #[tokio::test]
 async fn a_token_without_an_agent_commits_but_receives_no_deliveries() {
-    let served = Served::new().await;
+    let served = TestServer::new().await;
     served.hub.register("bob").await;
     let (mut admin, welcome) = served.hello(json!({"token": served.hub.admin})).await;
     assert_eq!((&welcome["agent"], &welcome["epoch"]), (&Value::Null, &Value::Null));
@@ -107,12 +107,12 @@ async fn a_token_without_an_agent_commits_but_receives_no_deliveries() {
 }
 
 /// Connects bob and delivers this many messages to him.
-async fn holding(served: &Served, count: usize) -> (String, Socket, u64, Vec<(u64, Value)>) {
+async fn holding(served: &TestServer, count: usize) -> (String, TestSocket, u64, Vec<(u64, Value)>) {
     let (alice, token) = (served.hub.register("alice").await, served.hub.register("bob").await);
-    let mut alice = served.open(&alice).await;
-    alice.send("bob", &payloads(count)).await;
+    let mut alice = served.connect_agent(&alice).await;
+    alice.send_messages("bob", &payloads(count)).await;
     let (mut bob, welcome) = served.hello(json!({"token": token})).await;
-    bob.give(100, 1_000_000).await;
+    bob.grant_credit(100, 1_000_000).await;
     let came = bob.deliveries(count).await;
     (token, bob, welcome["epoch"].as_u64().expect("an epoch"), came)
 }
@@ -124,39 +124,39 @@ fn names(came: &[(u64, Value)]) -> Vec<(Value, Value, Value)> {
 
 #[tokio::test]
 async fn the_same_epoch_resumes_its_leases() {
-    let served = Served::new().await;
+    let served = TestServer::new().await;
     let (token, mut bob, epoch, came) = holding(&served, 3).await;
     bob.ok("ack", json!([[2, 2]])).await;
     drop(bob);
     let (mut bob, welcome) = served.hello(json!({"token": token, "epoch": epoch})).await;
     assert_eq!((&welcome["resumed"], &welcome["epoch"]), (&2.into(), &epoch.into()));
-    bob.give(9, 1_000_000).await;
+    bob.grant_credit(9, 1_000_000).await;
     let again = bob.deliveries(2).await;
     assert_eq!(names(&again), [names(&came)[0].clone(), names(&came)[2].clone()]);
     assert_eq!([again[0].0, again[1].0], [1, 2], "numbers begin anew");
     bob.ok("ack", json!([[1, 2]])).await;
-    bob.hears_nothing().await;
+    bob.assert_no_deliveries().await;
 }
 
 #[tokio::test]
 async fn a_connection_without_resume_leaves_leases_alone() {
-    let served = Served::new().await;
+    let served = TestServer::new().await;
     let (token, bob, epoch, _) = holding(&served, 2).await;
     drop(bob);
     let (mut bob, welcome) = served.hello(json!({"token": token, "epoch": epoch, "resume": false})).await;
     assert_eq!(welcome["resumed"], 0);
     bob.credit(9, 1_000_000).await;
-    bob.hears_nothing().await;
+    bob.assert_no_deliveries().await;
 }
 
 #[tokio::test]
 async fn a_new_epoch_receives_the_leases_of_the_old_one() {
-    let served = Served::new().await;
+    let served = TestServer::new().await;
     let (token, mut old, epoch, came) = holding(&served, 2).await;
     let (mut bob, welcome) = served.hello(json!({"token": token})).await;
     assert!(welcome["epoch"].as_u64() > Some(epoch));
-    assert_eq!(old.end().await, ("STALE_EPOCH".to_owned(), 4409));
-    bob.give(9, 1_000_000).await;
+    assert_eq!(old.ending_problem().await, ("STALE_EPOCH".to_owned(), 4409));
+    bob.grant_credit(9, 1_000_000).await;
     let again = bob.deliveries(2).await;
     for ((_, before), (_, after)) in came.iter().zip(&again) {
         assert_eq!(before["deliveryId"], after["deliveryId"]);
@@ -167,54 +167,56 @@ async fn a_new_epoch_receives_the_leases_of_the_old_one() {
 
 #[tokio::test]
 async fn the_newer_connection_wins() {
-    let served = Served::new().await;
+    let served = TestServer::new().await;
     let (token, mut old, epoch, came) = holding(&served, 2).await;
     let (mut new, welcome) = served.hello(json!({"token": token, "epoch": epoch})).await;
     assert_eq!(welcome["resumed"], 2);
-    assert_eq!(old.end().await, ("CONFLICT".to_owned(), 4409));
+    assert_eq!(old.ending_problem().await, ("CONFLICT".to_owned(), 4409));
     assert_eq!(listening(&served, "bob").await, 1);
-    new.give(9, 1_000_000).await;
+    new.grant_credit(9, 1_000_000).await;
     assert_eq!(names(&new.deliveries(2).await), names(&came));
     new.ok("ack", json!([[1, 2]])).await;
 }
 
 #[tokio::test]
 async fn i21_credit_bounds_messages() {
-    let served = Served::new().await;
+    let served = TestServer::new().await;
     let (alice, bob) = (served.hub.register("alice").await, served.hub.register("bob").await);
-    let mut alice = served.open(&alice).await;
+    let mut alice = served.connect_agent(&alice).await;
     let (mut bob, _) = served.hello(json!({"token": bob})).await;
-    alice.send("bob", &payloads(5)).await;
-    bob.hears_nothing().await;
-    bob.give(2, 1_000_000).await;
+    alice.send_messages("bob", &payloads(5)).await;
+    bob.assert_no_deliveries().await;
+    bob.grant_credit(2, 1_000_000).await;
     assert_eq!(bob.deliveries(2).await.len(), 2);
-    bob.hears_nothing().await;
+    bob.assert_no_deliveries().await;
     // An ack does not return credit.
     bob.ok("ack", json!([[1, 2]])).await;
-    bob.hears_nothing().await;
-    bob.give(3, 1_000_000).await;
+    bob.assert_no_deliveries().await;
+    bob.grant_credit(3, 1_000_000).await;
     assert_eq!(bob.deliveries(1).await[0].0, 3);
     bob.refused("credit", json!({"messages": 2, "bytes": 1_000_000}), "INVALID").await;
     // Ephemeral messages consume credit as well.
     let whisper = json!({"to": "bob", "payload": 0, "durability": "ephemeral"});
     alice.ok("send", whisper).await;
-    bob.hears_nothing().await;
-    bob.give(4, 1_000_000).await;
+    bob.assert_no_deliveries().await;
+    bob.grant_credit(4, 1_000_000).await;
     let came = bob.deliveries(1).await;
     assert_eq!(came[0].0, 4);
 }
 
 #[tokio::test]
 async fn i21_credit_bounds_bytes_without_using_attempts() {
-    let served = Served::new().await;
+    let served = TestServer::new().await;
     let (alice, bob) = (served.hub.register("alice").await, served.hub.register("bob").await);
-    let mut alice = served.open(&alice).await;
+    let mut alice = served.connect_agent(&alice).await;
     let (mut bob, _) = served.hello(json!({"token": bob, "leaseMs": 1_000})).await;
-    alice.send("bob", &payloads(3).iter().map(|n| json!([n, "x".repeat(1_000)])).collect::<Vec<_>>()).await;
-    bob.give(100, 1).await;
+    alice
+        .send_messages("bob", &payloads(3).iter().map(|n| json!([n, "x".repeat(1_000)])).collect::<Vec<_>>())
+        .await;
+    bob.grant_credit(100, 1).await;
     assert_eq!(bob.deliveries(1).await.len(), 1, "the last one may be larger than what is left");
     bob.ok("ack", json!([[1, 1]])).await;
-    bob.hears_nothing().await;
+    bob.assert_no_deliveries().await;
     bob.credit(100, 100).await;
     // Without byte credit the deliveries are released before their leases expire, without counting an attempt.
     loop {
@@ -226,15 +228,15 @@ async fn i21_credit_bounds_bytes_without_using_attempts() {
         }
         tokio::task::yield_now().await;
     }
-    bob.hears_nothing().await;
-    bob.give(100, 100_000).await;
+    bob.assert_no_deliveries().await;
+    bob.grant_credit(100, 100_000).await;
     let came = bob.deliveries(2).await;
     assert!(came.iter().all(|(_, one)| one["attempt"] == 1), "{came:?}");
 }
 
 #[tokio::test]
 async fn acks_are_ranges() {
-    let served = Served::new().await;
+    let served = TestServer::new().await;
     let (token, mut bob, _, came) = holding(&served, 6).await;
     assert_eq!(came.iter().map(|(n, _)| *n).collect::<Vec<_>>(), [1, 2, 3, 4, 5, 6]);
     bob.ok("ack", json!([[1, 2], [4, 4]])).await;
@@ -263,7 +265,7 @@ async fn acks_are_ranges() {
 }
 
 /// Number of open deliveries of bob.
-async fn open_deliveries(served: &Served) -> usize {
+async fn open_deliveries(served: &TestServer) -> usize {
     let inbox = served.hub.get(&served.hub.admin, "/v1/agents/bob/inbox").await.ok(200);
     inbox["deliveries"].as_array().map_or(0, Vec::len)
 }
@@ -275,9 +277,9 @@ fn ack_of(delivery: &Value) -> Value {
 // Fails under: a stale lease that drops another lease of the same delivery.
 #[tokio::test]
 async fn i4_a_successful_ack_response_means_acked() {
-    let served = Served::new().await;
+    let served = TestServer::new().await;
     let (_, mut bob, _, first) = holding(&served, 1).await;
-    bob.ask("nack", json!({"deliveries": [[1, 1]]})).await;
+    bob.send_numbered("nack", json!({"deliveries": [[1, 1]]})).await;
     let second = bob.deliveries(1).await;
     assert_eq!((second[0].0, &second[0].1["deliveryId"]), (2, &first[0].1["deliveryId"]));
     let commit = json!({"ops": [ack_of(&first[0].1)], "idempotencyKey": "first lease"});
@@ -292,7 +294,7 @@ async fn i4_a_successful_ack_response_means_acked() {
 // Fails under: a nack that counts as an ack.
 #[tokio::test]
 async fn i4_a_returned_delivery_is_not_acked_by_its_old_number() {
-    let served = Served::new().await;
+    let served = TestServer::new().await;
     let (_, mut bob, _, _) = holding(&served, 2).await;
     bob.ok("nack", json!({"deliveries": [[1, 1]], "delayMs": 60_000})).await;
     bob.refused("ack", json!([[1, 1]]), "STALE_LEASE").await;
@@ -306,7 +308,7 @@ async fn i4_a_returned_delivery_is_not_acked_by_its_old_number() {
 // Fails under: a delivery that is sent after the response to its own ack.
 #[tokio::test]
 async fn i4_no_delivery_follows_the_ok_of_its_own_ack() {
-    let served = Served::new().await;
+    let served = TestServer::new().await;
     let (token, bob, epoch, held) = holding(&served, 4).await;
     drop(bob);
     let (mut bob, again) = served.hello(json!({"token": token, "epoch": epoch})).await;
@@ -317,19 +319,19 @@ async fn i4_no_delivery_follows_the_ok_of_its_own_ack() {
     };
     bob.ok("commit", commit(0)).await;
     bob.ok("commit", commit(2)).await;
-    bob.give(100, 1_000_000).await;
+    bob.grant_credit(100, 1_000_000).await;
     let came = bob.deliveries(2).await;
     let ids: Vec<_> = came.iter().map(|(_, one)| &one["deliveryId"]).collect();
     assert_eq!(ids, [&held[1].1["deliveryId"], &held[3].1["deliveryId"]]);
     bob.ok("ack", json!([[1, 2]])).await;
-    bob.hears_nothing().await;
+    bob.assert_no_deliveries().await;
     assert_eq!(open_deliveries(&served).await, 0);
 }
 
 // Fails under: a lease that allows two commits.
 #[tokio::test]
 async fn i4_a_second_step_on_one_lease_names_the_record_of_the_first() {
-    let served = Served::new().await;
+    let served = TestServer::new().await;
     let (token, mut bob, _, held) = holding(&served, 1).await;
     let step = |content: u64, key: &str| {
         let ops = json!([ack_of(&held[0].1), {"op": "put", "key": "result", "content": content}]);
@@ -347,10 +349,10 @@ async fn i4_a_second_step_on_one_lease_names_the_record_of_the_first() {
 
 #[tokio::test]
 async fn nack_redelivers_and_extend_keeps_the_lease() {
-    let served = Served::new().await;
+    let served = TestServer::new().await;
     let (_, mut bob, _, came) = holding(&served, 2).await;
     bob.ok("extend", json!({"deliveries": [[1, 2]], "leaseMs": 60_000})).await;
-    bob.ask("nack", json!({"deliveries": [[1, 1]], "reason": "later"})).await;
+    bob.send_numbered("nack", json!({"deliveries": [[1, 1]], "reason": "later"})).await;
     let again = bob.deliveries(1).await;
     assert_eq!((again[0].0, &again[0].1["attempt"]), (3, &2.into()));
     assert_eq!(again[0].1["deliveryId"], came[0].1["deliveryId"]);
@@ -367,27 +369,31 @@ async fn nack_redelivers_and_extend_keeps_the_lease() {
 
 #[tokio::test]
 async fn the_order_of_submission_is_kept() {
-    let served = Served::new().await;
+    let served = TestServer::new().await;
     let alice = served.hub.register("alice").await;
-    let mut alice = served.open(&alice).await;
+    let mut alice = served.connect_agent(&alice).await;
     let first = 100;
     for n in first..first + 100 {
         let put = json!({"op": "put", "key": "k", "content": n, "expect": n - first});
         // Every tenth commit is rejected, which neither delays nor reorders the following ones.
         let ops = if n % 10 == 9 { json!([put, {"op": "nothing"}]) } else { json!([put]) };
-        alice.say(&json!({"n": 2 * n, "commit": {"ops": ops, "idempotencyKey": format!("k{n}")}})).await;
+        alice
+            .send_frame(&json!({"n": 2 * n, "commit": {"ops": ops, "idempotencyKey": format!("k{n}")}}))
+            .await;
         if n % 10 == 9 {
             let ops = json!([put]);
             alice
-                .say(&json!({"n": 2 * n + 1, "commit": {"ops": ops, "idempotencyKey": format!("k{n}")}}))
+                .send_frame(
+                    &json!({"n": 2 * n + 1, "commit": {"ops": ops, "idempotencyKey": format!("k{n}")}}),
+                )
                 .await;
         }
     }
     for n in first..first + 100 {
-        let response = alice.answer(2 * n).await;
+        let response = alice.response(2 * n).await;
         if n % 10 == 9 {
             assert_eq!(response["problem"]["code"], "INVALID", "{response}");
-            assert_eq!(alice.answer(2 * n + 1).await["ok"]["results"][0]["version"], n - first + 1);
+            assert_eq!(alice.response(2 * n + 1).await["ok"]["results"][0]["version"], n - first + 1);
         } else {
             assert_eq!(response["ok"]["results"][0]["version"], n - first + 1, "{response}");
         }
@@ -397,15 +403,17 @@ async fn the_order_of_submission_is_kept() {
 // Fails under: a request that still loads its cause when the next frame is processed.
 #[tokio::test]
 async fn a_request_with_an_unknown_cause_keeps_its_order() {
-    let served = Served::new().await;
+    let served = TestServer::new().await;
     let (alice, bob) = (served.hub.register("alice").await, served.hub.register("bob").await);
-    let (mut alice, mut bob) = (served.open(&alice).await, served.open(&bob).await);
+    let (mut alice, mut bob) = (served.connect_agent(&alice).await, served.connect_agent(&bob).await);
     for round in 0..20 {
         let (first, then) = (2 * round + 10, 2 * round + 11);
         let asked = json!({"to": "bob", "causationId": format!("nowhere-{round}"), "payload": first});
-        alice.say(&json!({"n": first, "request": asked})).await;
+        alice.send_frame(&json!({"n": first, "request": asked})).await;
         let sent = json!([{"op": "send", "to": "bob", "payload": then}]);
-        alice.say(&json!({"n": then, "commit": {"ops": sent, "idempotencyKey": format!("k{then}")}})).await;
+        alice
+            .send_frame(&json!({"n": then, "commit": {"ops": sent, "idempotencyKey": format!("k{then}")}}))
+            .await;
         let came = bob.deliveries(2).await;
         let payloads: Vec<_> = came.iter().map(|(_, one)| one["message"]["payload"].clone()).collect();
         assert_eq!(payloads, [json!(first), json!(then)]);
@@ -414,51 +422,51 @@ async fn a_request_with_an_unknown_cause_keeps_its_order() {
 
 #[tokio::test]
 async fn i3_commits_have_keys_and_frames_have_numbers() {
-    let served = Served::new().await;
+    let served = TestServer::new().await;
     let (alice, bob) = (served.hub.register("alice").await, served.hub.register("bob").await);
-    let mut alice = served.open(&alice).await;
+    let mut alice = served.connect_agent(&alice).await;
     let ops = json!([{"op": "send", "to": "bob", "payload": 1}]);
     alice.refused("commit", json!({"ops": ops}), "INVALID").await;
     let commit = json!({"ops": ops, "idempotencyKey": "k"});
     let once = alice.ok("commit", commit.clone()).await;
     assert_eq!(alice.ok("commit", commit).await, once, "the same key has one effect and one answer");
     alice.refused("commit", json!({"ops": ops, "idempotencyKey": "k", "x": 1}), "INVALID").await;
-    alice.say(&json!({"n": 1, "ack": []})).await;
-    assert_eq!(alice.answer(1).await["problem"]["code"], "INVALID");
-    alice.say(&json!({"n": 100, "ack": [], "credit": {"messages": 1, "bytes": 1}})).await;
-    assert_eq!(alice.answer(100).await["problem"]["code"], "INVALID");
-    alice.say(&json!({"ack": []})).await;
-    assert_eq!(alice.end().await, ("INVALID".to_owned(), 4400));
-    let mut bob = served.open(&bob).await;
+    alice.send_frame(&json!({"n": 1, "ack": []})).await;
+    assert_eq!(alice.response(1).await["problem"]["code"], "INVALID");
+    alice.send_frame(&json!({"n": 100, "ack": [], "credit": {"messages": 1, "bytes": 1}})).await;
+    assert_eq!(alice.response(100).await["problem"]["code"], "INVALID");
+    alice.send_frame(&json!({"ack": []})).await;
+    assert_eq!(alice.ending_problem().await, ("INVALID".to_owned(), 4400));
+    let mut bob = served.connect_agent(&bob).await;
     bob.deliveries(1).await;
-    bob.hears_nothing().await;
+    bob.assert_no_deliveries().await;
 }
 
 #[tokio::test]
 async fn d6_requests_are_sent_and_answered() {
-    let served = Served::new().await;
+    let served = TestServer::new().await;
     let (alice, bob) = (served.hub.register("alice").await, served.hub.register("bob").await);
-    let (mut alice, mut bob) = (served.open(&alice).await, served.open(&bob).await);
+    let (mut alice, mut bob) = (served.connect_agent(&alice).await, served.connect_agent(&bob).await);
     let question =
         json!({"to": "bob", "type": "query", "action": "sum", "payload": [1, 2], "timeoutMs": 10_000});
-    let asked = alice.ask("request", question.clone()).await;
+    let asked = alice.send_numbered("request", question.clone()).await;
     let came = bob.deliveries(1).await;
     let id = &came[0].1["message"]["correlationId"];
     let reply = json!({"op": "send", "to": "alice", "type": "response", "inReplyTo": id, "payload": 3});
     let ack =
         json!({"op": "ack", "deliveryId": came[0].1["deliveryId"], "leaseToken": came[0].1["leaseToken"]});
     bob.ok("commit", json!({"ops": [ack, reply], "idempotencyKey": "r"})).await;
-    assert_eq!(alice.answer(asked).await["ok"]["message"]["payload"], 3);
+    assert_eq!(alice.response(asked).await["ok"]["message"]["payload"], 3);
     let mut quick = question;
     quick["durability"] = json!("ephemeral");
-    let asked = alice.ask("request", quick.clone()).await;
+    let asked = alice.send_numbered("request", quick.clone()).await;
     let came = bob.deliveries(1).await;
     assert_eq!(came[0].1["deliveryId"], Value::Null);
     let id = &came[0].1["message"]["id"];
     let reply =
         json!({"to": "alice", "type": "response", "inReplyTo": id, "payload": 4, "durability": "ephemeral"});
     bob.ok("send", reply).await;
-    assert_eq!(alice.answer(asked).await["ok"]["message"]["payload"], 4);
+    assert_eq!(alice.response(asked).await["ok"]["message"]["payload"], 4);
     quick["timeoutMs"] = json!(1);
     let response = alice.refused("request", quick, "TIMEOUT").await;
     assert_eq!(response["applied"], "yes", "bob has it: {response}");
@@ -468,16 +476,16 @@ async fn d6_requests_are_sent_and_answered() {
 // Fails under: `Consumer::try_next` that reads a backlog message by message: each would be sent in its own frame.
 #[tokio::test]
 async fn a_backlog_is_sent_in_full_frames() {
-    let served = Served::new().await;
+    let served = TestServer::new().await;
     let (alice, bob) = (served.hub.register("alice").await, served.hub.register("bob").await);
-    let mut alice = served.open(&alice).await;
+    let mut alice = served.connect_agent(&alice).await;
     let payloads: Vec<Value> = (0..100).map(|n| json!(n)).collect();
-    alice.send("bob", &payloads).await;
-    let mut bob = served.open(&bob).await;
-    bob.give(100, 1_000_000).await;
+    alice.send_messages("bob", &payloads).await;
+    let mut bob = served.connect_agent(&bob).await;
+    bob.grant_credit(100, 1_000_000).await;
     let mut frames = Vec::new();
     while frames.iter().sum::<usize>() < 100 {
-        let response = bob.hear().await;
+        let response = bob.next_frame().await;
         frames.extend(response["deliveries"].as_array().map(Vec::len));
     }
     assert_eq!(frames, [64, 36], "in frames of the size announced by the welcome");
@@ -486,22 +494,22 @@ async fn a_backlog_is_sent_in_full_frames() {
 #[tokio::test]
 async fn i21_a_slow_reader_is_disconnected_without_harm_to_others() {
     let patience = Timeouts { write: Duration::from_millis(500), ..Timeouts::default() };
-    let served = Served::with(patience).await;
+    let served = TestServer::with(patience).await;
     let (alice, bob) = (served.hub.register("alice").await, served.hub.register("bob").await);
     let carol = served.hub.register("carol").await;
-    let (mut alice, mut carol) = (served.open(&alice).await, served.open(&carol).await);
+    let (mut alice, mut carol) = (served.connect_agent(&alice).await, served.connect_agent(&carol).await);
     let (mut slow, welcome) = served.hello(json!({"token": bob})).await;
-    slow.give(1_000, 1_000_000_000).await;
+    slow.grant_credit(1_000, 1_000_000_000).await;
     let large = json!("x".repeat(400_000));
     for _ in 0..50 {
-        alice.send("bob", std::slice::from_ref(&large)).await;
-        alice.send("carol", &[json!(1)]).await;
+        alice.send_messages("bob", std::slice::from_ref(&large)).await;
+        alice.send_messages("carol", &[json!(1)]).await;
         assert_eq!(carol.deliveries(1).await.len(), 1, "others are served meanwhile");
     }
     // The client never reads. After it is disconnected the agent has no consumer.
     until_no_consumer(&served, "bob").await;
     let (mut bob, _) = served.hello(json!({"token": bob, "epoch": welcome["epoch"]})).await;
-    bob.give(1_000, 1_000_000_000).await;
+    bob.grant_credit(1_000, 1_000_000_000).await;
     let all = bob.deliveries(50).await;
     assert!(
         all.iter().all(|(_, one)| one["attempt"] == 1),
@@ -512,9 +520,9 @@ async fn i21_a_slow_reader_is_disconnected_without_harm_to_others() {
 
 #[tokio::test]
 async fn i19_a_revoked_token_closes_its_connection_within_5_s() {
-    let served = Served::new().await;
+    let served = TestServer::new().await;
     let bob = served.hub.register("bob").await;
-    let mut open = served.open(&bob).await;
+    let mut open = served.connect_agent(&bob).await;
     let hub = &served.hub;
     hub.register("carol").await;
     let brief = json!({"role": "agent", "agent": "carol", "name": "brief", "expiresAt": in_ms(1_500)});
@@ -524,9 +532,11 @@ async fn i19_a_revoked_token_closes_its_connection_within_5_s() {
     let id =
         tokens["tokens"].as_array().expect("a list").iter().find(|one| one["agent"] == "bob").expect("bob's");
     hub.delete(&hub.admin, &format!("/v1/tokens/{}", id["id"].as_str().expect("an id"))).await.ok(200);
-    let within = tokio::time::timeout(Duration::from_secs(5), open.end()).await.expect("within 5 s");
+    let within =
+        tokio::time::timeout(Duration::from_secs(5), open.ending_problem()).await.expect("within 5 s");
     assert_eq!(within, ("UNAUTHENTICATED".to_owned(), 4401));
-    let within = tokio::time::timeout(Duration::from_secs(6), expiring.end()).await.expect("soon after");
+    let within =
+        tokio::time::timeout(Duration::from_secs(6), expiring.ending_problem()).await.expect("soon after");
     assert_eq!(within, ("UNAUTHENTICATED".to_owned(), 4401));
 }
 
@@ -539,42 +549,42 @@ fn in_ms(ms: i64) -> String {
 #[tokio::test]
 async fn i21_a_silent_client_is_disconnected() {
     let patience = Timeouts { ping: Duration::from_millis(100), ..Timeouts::default() };
-    let served = Served::with(patience).await;
+    let served = TestServer::with(patience).await;
     let (bob, carol) = (served.hub.register("bob").await, served.hub.register("carol").await);
-    let (bob, mut carol) = (served.open(&bob).await, served.open(&carol).await);
+    let (bob, mut carol) = (served.connect_agent(&bob).await, served.connect_agent(&carol).await);
     // A client that does not read answers no ping, and does not receive the close frame.
     while listening(&served, "bob").await > 0 {
-        carol.hears_nothing().await;
+        carol.assert_no_deliveries().await;
     }
-    carol.hears_nothing().await;
+    carol.assert_no_deliveries().await;
     drop(bob);
 }
 
 #[tokio::test]
 async fn a_stale_epoch_is_reported_without_credit() {
-    let served = Served::new().await;
+    let served = TestServer::new().await;
     let token = served.hub.register("bob").await;
     let (mut bob, _) = served.hello(json!({"token": token, "leaseMs": 1_000})).await;
     served.hub.put(&served.hub.admin, "/v1/agents/bob", &json!({})).await.ok(200);
-    assert_eq!(bob.end().await, ("STALE_EPOCH".to_owned(), 4409));
+    assert_eq!(bob.ending_problem().await, ("STALE_EPOCH".to_owned(), 4409));
 }
 
 #[tokio::test]
 async fn the_hub_sends_a_close_frame_on_shutdown() {
-    let served = Served::new().await;
+    let served = TestServer::new().await;
     let bob = served.hub.register("bob").await;
-    let mut bob = served.open(&bob).await;
-    let Served { hub, listening } = served;
-    let (code, ()) = tokio::join!(bob.closed(), listening.drain());
+    let mut bob = served.connect_agent(&bob).await;
+    let TestServer { hub, listening } = served;
+    let (code, ()) = tokio::join!(bob.close_code(), listening.drain());
     assert_eq!(code, 1001);
     drop(hub);
 }
 
 #[tokio::test]
 async fn i21_a_frame_that_is_too_large_ends_the_connection() {
-    let served = Served::new().await;
+    let served = TestServer::new().await;
     let bob = served.hub.register("bob").await;
-    let bob = served.open(&bob).await;
+    let bob = served.connect_agent(&bob).await;
     let large = format!(r#"{{"n":2,"ack":[],"x":"{}"}}"#, "x".repeat(2 * 1024 * 1024));
     // Split, because a client that writes everything before reading would miss the response if the hub closes
     // meanwhile.
@@ -597,13 +607,13 @@ async fn i21_a_frame_that_is_too_large_ends_the_connection() {
 // Fails under: an agent that is registered before the rest of its hello is validated.
 #[tokio::test]
 async fn i4_a_rejected_hello_registers_no_agent() {
-    let served = Served::new().await;
+    let served = TestServer::new().await;
     let bob = served.hub.register("bob").await;
     let before = served.hub.get(&bob, "/v1/agents/bob").await.ok(200)["epoch"].clone();
     for lease_ms in [1_u64, 999_999_999_999] {
         let mut socket = served.connect().await;
-        socket.say(&json!({"hello": {"token": bob, "leaseMs": lease_ms}})).await;
-        assert_eq!(socket.end().await, ("INVALID".to_owned(), 4400));
+        socket.send_frame(&json!({"hello": {"token": bob, "leaseMs": lease_ms}})).await;
+        assert_eq!(socket.ending_problem().await, ("INVALID".to_owned(), 4400));
     }
     assert_eq!(served.hub.get(&bob, "/v1/agents/bob").await.ok(200)["epoch"], before);
 }

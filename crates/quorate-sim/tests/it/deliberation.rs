@@ -8,7 +8,7 @@ pub(crate) mod stage;
 use std::path::Path;
 use std::sync::Arc;
 
-use quorate::{Hub, Settings};
+use quorate::{Hub, HubOptions};
 use quorate_sqlite::{Disk, Options, UnsyncedData};
 use serde_json::Value;
 use stage::{Cast, spec, timeless};
@@ -16,7 +16,7 @@ use stage::{Cast, spec, timeless};
 /// Runs the deliberation on a disk whose power may fail.
 async fn deliberate(data: &Path, disk: Option<Arc<Disk>>) -> Option<(Value, Vec<String>)> {
     let store = Options { disk, ..Options::default() };
-    let hub = Hub::open_with(data, Settings { store, ..Settings::default() }).await.ok()?;
+    let hub = Hub::open_with(data, HubOptions { store, ..HubOptions::default() }).await.ok()?;
     stage::deliberate(hub, Cast::Three, &spec(Cast::Three)).await
 }
 

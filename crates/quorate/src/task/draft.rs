@@ -47,19 +47,19 @@ impl TaskDraft {
     }
 
     /// Adds dependencies by task id.
-    pub fn needs<T: AsRef<str>>(self, ids: impl IntoIterator<Item = T>) -> Self {
+    pub fn depends_on<T: AsRef<str>>(self, ids: impl IntoIterator<Item = T>) -> Self {
         let ids = ids.into_iter().map(TaskId::new).collect::<Result<Vec<_>, _>>();
         self.set(ids, |new, ids| new.depends_on.extend(ids.into_iter().map(Dependency::Task)))
     }
 
     /// Adds dependencies by index into the list of tasks that are created together, starting at 0.
-    pub fn needs_nth(mut self, indices: impl IntoIterator<Item = u32>) -> Self {
+    pub fn depends_on_index(mut self, indices: impl IntoIterator<Item = u32>) -> Self {
         self.new.depends_on.extend(indices.into_iter().map(Dependency::Index));
         self
     }
 
     /// Sets what happens if a dependency does not complete. By default the task fails.
-    pub fn if_a_dependency_fails(mut self, then: OnDependencyFailure) -> Self {
+    pub fn on_dependency_failure(mut self, then: OnDependencyFailure) -> Self {
         self.new.on_dependency_failure = then;
         self
     }
@@ -76,7 +76,7 @@ impl TaskDraft {
     }
 
     /// Sets the maximum number of attempts. Defaults to 4.
-    pub fn attempts(mut self, attempts: u16) -> Self {
+    pub fn max_attempts(mut self, attempts: u16) -> Self {
         self.new.attempts_max = attempts;
         self
     }
@@ -94,7 +94,7 @@ impl TaskDraft {
     }
 
     /// Disables the notification of a permanent failure.
-    pub fn escalate_to_nobody(mut self) -> Self {
+    pub fn no_escalation(mut self) -> Self {
         self.new.escalate_to = EscalateTo::Never;
         self
     }

@@ -9,37 +9,37 @@ use serde::Serialize;
 use serde::de::DeserializeOwned;
 
 use crate::agent::{Agent, from_json, to_json};
-use crate::handler::{Extra, Failure};
-use crate::send::Draft;
+use crate::handler::{Failure, SharedEffects};
+use crate::send::MessageDraft;
 use crate::step::put_op;
-use crate::task::{TakenTask, Task};
+use crate::task::{ClaimedTask, Task};
 
 /// Context of a task handler: the input of the task, and the effects to commit together with its result. The return
 /// value of the handler is the result.
 pub struct TaskWork<P> {
     /// Deserialized input.
     pub input: P,
-    taken: TakenTask,
+    taken: ClaimedTask,
     agent: Agent,
-    extra: Extra,
-    verdict: Said,
+    extra: SharedEffects,
+    verdict: SharedMetadata,
 }
 
 /// Metadata that a handler attaches to its result.
 #[derive(Clone, Debug)]
-pub(crate) struct Verdict {
+pub(crate) struct ResultMetadata {
     pub(crate) status: TaskStatus,
     pub(crate) confidence: Option<f64>,
     pub(crate) rationale: Option<String>,
 }
 
-impl Default for Verdict {
+impl Default for ResultMetadata {
     fn default() -> Self {
         Self { status: TaskStatus::Done, confidence: None, rationale: None }
     }
 }
 
-pub(crate) type Said = Arc<Mutex<Verdict>>;
+pub(crate) type SharedMetadata = Arc<Mutex<ResultMetadata>>;
 
 impl<P> TaskWork<P> {
     /// Returns the task id.
@@ -79,19 +79,19 @@ impl<P> TaskWork<P> {
     }
 
     /// Marks the result as partial: the task ends, but its dependents are not satisfied.
-    pub fn partial(&self) {
+    pub fn mark_partial(&self) {
         self.update_verdict(|verdict| verdict.status = TaskStatus::Partial);
     }
 
-    fn update_verdict(&self, update: impl FnOnce(&mut Verdict)) {
+    fn update_verdict(&self, update: impl FnOnce(&mut ResultMetadata)) {
         update(&mut self.verdict.lock().unwrap_or_else(PoisonError::into_inner));
     }
 
     /// Sends a message in the commit that completes the task. If the handler fails, the message is not sent.
     pub fn send(&self, to: impl Into<String>, action: impl Into<String>, payload: impl Serialize) {
-        let mut draft = Draft::new(vec![to.into()], action.into(), to_json(payload));
+        let mut draft = MessageDraft::new(vec![to.into()], action.into(), to_json(payload));
         draft.correlation = Some(self.id().to_string());
-        self.add(draft.message(&*self.agent.link, &self.agent.id).map(Op::send));
+        self.add(draft.into_message(&*self.agent.backend, &self.agent.id).map(Op::send));
     }
 
     /// Writes a memory entry in the commit that completes the task.
@@ -100,16 +100,22 @@ impl<P> TaskWork<P> {
     }
 
     fn add(&self, op: Result<Op, Error>) {
-        crate::handler::add(&self.extra, op);
+        crate::handler::add_op(&self.extra, op);
     }
 }
 
-pub(crate) type Answer = Pin<Box<dyn Future<Output = Result<Vec<u8>, Failure>> + Send>>;
+pub(crate) type TaskFuture = Pin<Box<dyn Future<Output = Result<Vec<u8>, Failure>> + Send>>;
 
 /// Type-erased task handler.
 pub(crate) trait TaskHandler: Send + Sync {
     /// Handles a task and returns its result as JSON.
-    fn work(&self, agent: Agent, taken: TakenTask, extra: Extra, verdict: Said) -> Answer;
+    fn handle(
+        &self,
+        agent: Agent,
+        taken: ClaimedTask,
+        extra: SharedEffects,
+        verdict: SharedMetadata,
+    ) -> TaskFuture;
 }
 
 struct Typed<F, P>(F, std::marker::PhantomData<fn(P)>);
@@ -121,21 +127,27 @@ where
     F: Fn(TaskWork<P>) -> Fut + Send + Sync + 'static,
     Fut: Future<Output = Result<R, Failure>> + Send + 'static,
 {
-    fn work(&self, agent: Agent, taken: TakenTask, extra: Extra, verdict: Said) -> Answer {
+    fn handle(
+        &self,
+        agent: Agent,
+        taken: ClaimedTask,
+        extra: SharedEffects,
+        verdict: SharedMetadata,
+    ) -> TaskFuture {
         // Retrying cannot fix an input of the wrong type.
         let input: P = match from_json(taken.json()) {
             Ok(input) => input,
-            Err(error) => return Box::pin(async move { Err(Failure::dead(error.to_string())) }),
+            Err(error) => return Box::pin(async move { Err(Failure::permanent(error.to_string())) }),
         };
         let done = (self.0)(TaskWork { input, taken, agent, extra, verdict });
         Box::pin(async move {
             let result = done.await?;
-            to_json(result).map_err(|error| Failure::dead(error.to_string()))
+            to_json(result).map_err(|error| Failure::permanent(error.to_string()))
         })
     }
 }
 
-pub(crate) fn task_handler<P, R, F, Fut>(function: F) -> Arc<dyn TaskHandler>
+pub(crate) fn erase_task_handler<P, R, F, Fut>(function: F) -> Arc<dyn TaskHandler>
 where
     P: DeserializeOwned + Send + 'static,
     R: Serialize + Send + 'static,

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use quorate::{ApprovalDraft, Code, Hub, ManualClock, PageQuery, Settings};
+use quorate::{ApprovalDraft, Code, Hub, HubOptions, ManualClock, PageQuery};
 use serde_json::{Value, json};
 
 const NOON: u64 = 1_800_000_000_000;
@@ -13,12 +13,12 @@ const NOON: u64 = 1_800_000_000_000;
 async fn e3_a_decision_reaches_the_requester_after_a_restart() {
     let directory = tempfile::tempdir().expect("a directory");
     let open = async || {
-        let settings = Settings { clock: ManualClock::at(NOON), ..Settings::default() };
+        let settings = HubOptions { clock: ManualClock::at(NOON), ..HubOptions::default() };
         Hub::open_with(directory.path().join("team"), settings).await.expect("the hub opens")
     };
     let hub = open().await;
     let alice = hub.agent("alice").join().await.expect("joins");
-    let draft = ApprovalDraft::new("letter.send", json!({"to": "b@x"})).because("it is due", 0.9);
+    let draft = ApprovalDraft::new("letter.send", json!({"to": "b@x"})).rationale("it is due", 0.9);
     let id = alice.request_approval(draft).await.expect("asks");
     hub.close().await;
 

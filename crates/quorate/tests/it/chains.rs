@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use quorate::{Code, Failure, Hub, ManualClock, Settings, Work};
+use quorate::{Code, Failure, Hub, HubOptions, ManualClock, Work};
 use quorate_core::{Commit, Op, Principal};
 use tempfile::TempDir;
 
@@ -12,7 +12,7 @@ const SOON: Duration = Duration::from_secs(20);
 async fn hub() -> (TempDir, Hub, Arc<ManualClock>) {
     let directory = tempfile::tempdir().unwrap();
     let clock = ManualClock::at(1_800_000_000_000);
-    let settings = Settings { clock: clock.clone(), ..Settings::default() };
+    let settings = HubOptions { clock: clock.clone(), ..HubOptions::default() };
     let hub = Hub::open_with(directory.path().join("team"), settings).await.unwrap();
     (directory, hub, clock)
 }

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use quorate::deliberation::{Member, Spec};
-use quorate::{Failure, Hub, ProcedureDraft, ProcedureInfo, Running, Work};
+use quorate::{Failure, Hub, ProcedureDraft, ProcedureInfo, RunningAgent, Work};
 use serde_json::{Value, json};
 
 /// Upper bound of every wait in these tests.
@@ -15,7 +15,7 @@ fn spec(agents: &[&str]) -> Spec {
 }
 
 /// Runs an agent that recommends this and never changes its position.
-async fn sure(hub: &Hub, name: &'static str, recommendation: &'static str) -> Running {
+async fn sure(hub: &Hub, name: &'static str, recommendation: &'static str) -> RunningAgent {
     let analyse = move |_: Work<Value>| async move {
         let summary = format!("{name} looked.");
         Ok::<_, Failure>(json!({"summary": summary, "confidence": 0.7, "recommendation": recommendation}))
@@ -26,7 +26,7 @@ async fn sure(hub: &Hub, name: &'static str, recommendation: &'static str) -> Ru
             json!({"revised_position": position, "agrees_with_peer": false, "reasoning": "I am sure."}),
         )
     };
-    hub.agent(name).on("analyse", analyse).on("discuss", discuss).at_once(8).run().await.expect("it runs")
+    hub.agent(name).on("analyse", analyse).on("discuss", discuss).concurrency(8).run().await.expect("it runs")
 }
 
 async fn over(hub: &Hub, id: &str) -> ProcedureInfo {

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
 
-use quorate::{Code, Failure, Hub, ManualClock, Priority, Received, Seq, Settings, Work};
+use quorate::{Code, Failure, Hub, HubOptions, ManualClock, Priority, ReceivedMessage, Seq, Work};
 use tempfile::TempDir;
 use tokio::sync::mpsc;
 
@@ -13,7 +13,7 @@ const NOON: u64 = 1_800_000_000_000;
 const SOON: Duration = Duration::from_secs(20);
 
 async fn hub_at(path: &Path, clock: &Arc<ManualClock>) -> Hub {
-    let settings = Settings { clock: Arc::<ManualClock>::clone(clock), ..Settings::default() };
+    let settings = HubOptions { clock: Arc::<ManualClock>::clone(clock), ..HubOptions::default() };
     Hub::open_with(path, settings).await.expect("the hub opens")
 }
 
@@ -31,7 +31,7 @@ async fn until(hub: &Hub, reached: impl Fn(quorate::DeliveryStateCounts) -> bool
     waited.await.expect("in time").expect("the hub is open");
 }
 
-async fn next(agent: &quorate::Agent) -> Received {
+async fn next(agent: &quorate::Agent) -> ReceivedMessage {
     let received = tokio::time::timeout(SOON, agent.receive(Duration::from_secs(60)));
     received.await.expect("in time").expect("an answer").expect("a delivery")
 }
@@ -44,7 +44,7 @@ async fn a_handler_answers_the_requester() {
     let alice = hub.agent("alice").join().await.expect("she joins");
     alice.send("doubler", "double", 21).await.expect("sent");
     let answer = next(&alice).await;
-    assert_eq!((answer.payload::<u64>().expect("a number"), answer.from()), (42, "doubler"));
+    assert_eq!((answer.payload::<u64>().expect("a number"), answer.sender()), (42, "doubler"));
     assert_eq!(answer.message().in_reply_to.as_deref(), Some("msg_0-4-0"));
     alice.step(&answer).commit().await.expect("done");
     doubler.stop().await.expect("stopped");
@@ -166,7 +166,7 @@ async fn a_running_handler_keeps_its_lease_until_a_new_epoch() {
     let _second = hub.agent("worker").on("work", slow).run().await.expect("it runs");
     assert_eq!(begins.recv().await, Some(2), "the new start gets it at once");
     clock.advance(Duration::from_secs(10));
-    first.finish().await.expect("the old epoch ends");
+    first.wait().await.expect("the old epoch ends");
     assert!(ends.try_recv().is_err(), "no further signal");
     hub.close().await;
 }
@@ -185,14 +185,19 @@ async fn a_step_is_all_or_nothing() {
     assert!(hub.memory().get("out").await.expect("read").is_none());
     assert_eq!((hub.counts().await.expect("read").leased, hub.counts().await.expect("read").acked), (1, 0));
     bob.step(&input)
-        .put_if("out", "t", 1, 0)
+        .put_if_version("out", "t", 1, 0)
         .send("alice", "done", ())
-        .key("step-1")
+        .idempotency_key("step-1")
         .commit()
         .await
         .expect("done");
-    let again =
-        bob.step(&input).put_if("out", "t", 1, 0).send("alice", "done", ()).key("step-1").commit().await;
+    let again = bob
+        .step(&input)
+        .put_if_version("out", "t", 1, 0)
+        .send("alice", "done", ())
+        .idempotency_key("step-1")
+        .commit()
+        .await;
     let entry = hub.memory().get("out").await.expect("read").expect("there");
     assert_eq!(again.expect("the same answer"), Some(entry.seq), "one effect");
     assert_eq!((entry.version.0, hub.counts().await.expect("read").ready), (1, 1));
@@ -211,11 +216,11 @@ async fn an_expired_lease_cannot_ack() {
     assert_eq!((first.attempt(), second.attempt()), (1, 2));
     let stale = bob.step(&first).put("k", "t", 1).commit().await.expect_err("stale");
     assert_eq!(stale.code(), Code::StaleLease);
-    bob.extend(&second, Duration::from_secs(90)).await.expect("extended");
+    bob.extend_lease(&second, Duration::from_secs(90)).await.expect("extended");
     clock.advance(Duration::from_secs(60));
     bob.step(&second).commit().await.expect("done");
     assert_eq!(
-        bob.extend(&second, Duration::from_secs(30)).await.expect_err("over").code(),
+        bob.extend_lease(&second, Duration::from_secs(30)).await.expect_err("over").code(),
         Code::StaleLease
     );
     hub.close().await;
@@ -226,11 +231,11 @@ async fn memory_keeps_every_version_and_detects_lost_updates() {
     let (_directory, hub, _clock) = hub().await;
     let alice = hub.agent("alice").join().await.expect("she joins");
     let memory = alice.memory();
-    assert_eq!(memory.put_if("plan/a", "plan", "one", 0).await.expect("created"), 1);
-    assert_eq!(memory.put_if("plan/a", "plan", "two", 1).await.expect("written"), 2);
-    let conflict = memory.put_if("plan/a", "plan", "lost", 1).await.expect_err("stale");
+    assert_eq!(memory.put_if_version("plan/a", "plan", "one", 0).await.expect("created"), 1);
+    assert_eq!(memory.put_if_version("plan/a", "plan", "two", 1).await.expect("written"), 2);
+    let conflict = memory.put_if_version("plan/a", "plan", "lost", 1).await.expect_err("stale");
     assert_eq!(conflict.refusal().expect("refused").facts.current_version, Some(2));
-    let ahead = memory.put_if("plan/a", "plan", "lost", 7).await.expect_err("not there yet");
+    let ahead = memory.put_if_version("plan/a", "plan", "lost", 7).await.expect_err("not there yet");
     assert_eq!(
         (ahead.code(), ahead.refusal().expect("refused").facts.current_version),
         (Code::VersionConflict, Some(2))
@@ -238,7 +243,7 @@ async fn memory_keeps_every_version_and_detects_lost_updates() {
     memory.write("plan/b", "plan", "b", None, &["plan/a"]).await.expect("written");
     assert_eq!(memory.delete("plan/a", Some(2)).await.expect("deleted"), 3);
     assert_eq!(
-        memory.put_if("plan/a", "plan", "again", 0).await.expect("created again"),
+        memory.put_if_version("plan/a", "plan", "again", 0).await.expect("created again"),
         4,
         "no version twice"
     );
@@ -321,7 +326,7 @@ async fn i21_an_ephemeral_mailbox_is_bounded() {
 async fn a_claim_ended_by_an_ephemeral_message_stops_consuming() {
     let (_directory, hub, _clock) = hub().await;
     let alice = hub.agent("alice").join().await.expect("she joins");
-    let bob = hub.agent("bob").can("cook").join().await.expect("he joins");
+    let bob = hub.agent("bob").capability("cook").join().await.expect("he joins");
     let waiting = bob.clone();
     let waits = tokio::spawn(async move { waiting.receive(Duration::from_secs(60)).await });
     // Ephemeral messages to a capability only reach waiting agents.
@@ -351,7 +356,7 @@ async fn bad_input_gets_a_clear_refusal_and_changes_nothing() {
         (alice.send("alice", "a\nb", ()).await.expect_err("control").code(), Code::Invalid),
         (alice.send("alice", "a", too_large).await.expect_err("too large").code(), Code::TooLarge),
         (alice.send("alice", "a", ()).id("").await.expect_err("empty id").code(), Code::Invalid),
-        (alice.send("alice", "a", ()).attempts(0).await.expect_err("no attempt").code(), Code::Invalid),
+        (alice.send("alice", "a", ()).max_attempts(0).await.expect_err("no attempt").code(), Code::Invalid),
         (alice.memory().put("a\u{7}", "t", ()).await.expect_err("control").code(), Code::Invalid),
         (alice.memory().delete("none", None).await.expect_err("missing").code(), Code::NotFound),
         (alice.commit().commit().await.expect_err("empty").code(), Code::Invalid),

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use quorate::{Agent, Code, Hub, ManualClock, Settings};
+use quorate::{Agent, Code, Hub, HubOptions, ManualClock};
 use quorate_core::{Commit, Lock, LockName, Op, Principal};
 use tempfile::TempDir;
 
@@ -12,7 +12,7 @@ const SECOND: Duration = Duration::from_secs(1);
 async fn hub() -> (TempDir, Hub, Arc<ManualClock>) {
     let directory = tempfile::tempdir().unwrap();
     let clock = ManualClock::at(1_800_000_000_000);
-    let settings = Settings { clock: clock.clone(), ..Settings::default() };
+    let settings = HubOptions { clock: clock.clone(), ..HubOptions::default() };
     let hub = Hub::open_with(directory.path().join("team"), settings).await.unwrap();
     (directory, hub, clock)
 }
@@ -61,9 +61,9 @@ async fn c8_a_lock_not_granted_in_time_is_a_timeout() {
     let (_directory, hub, clock) = hub().await;
     let (alice, bob) = (join(&hub, "alice").await, join(&hub, "bob").await);
     let held = alice.lock(["plan"]).await.unwrap();
-    let refused = bob.lock(["plan"]).within(Duration::ZERO).await.map(drop).unwrap_err();
+    let refused = bob.lock(["plan"]).timeout(Duration::ZERO).await.map(drop).unwrap_err();
     assert_eq!(refused.code(), Code::Timeout);
-    let waiting = tokio::spawn(async move { bob.lock(["plan"]).within(5 * SECOND).await.map(drop) });
+    let waiting = tokio::spawn(async move { bob.lock(["plan"]).timeout(5 * SECOND).await.map(drop) });
     settle(&hub).await;
     clock.advance(5 * SECOND);
     assert_eq!(waiting.await.unwrap().unwrap_err().code(), Code::Timeout);
@@ -86,7 +86,7 @@ async fn c8_a_dropped_wait_leaves_the_queue() {
     held.release().await.unwrap();
     settle(&hub).await;
     let carol = join(&hub, "carol").await;
-    let got = carol.lock(["plan"]).within(Duration::ZERO).await.unwrap();
+    let got = carol.lock(["plan"]).timeout(Duration::ZERO).await.unwrap();
     assert_eq!(got.fences()[0].1.0, 2, "it was not granted in between");
 }
 
@@ -98,7 +98,7 @@ async fn c8_a_dropped_guard_releases_its_locks() {
     let head = hub.space().expect("an embedded hub").published().head.seq.0;
     drop(held);
     until_record(&hub, head + 1).await;
-    assert!(bob.lock(["plan"]).within(Duration::ZERO).await.is_ok());
+    assert!(bob.lock(["plan"]).timeout(Duration::ZERO).await.is_ok());
 }
 
 #[tokio::test]
@@ -111,14 +111,14 @@ async fn i12_a_stale_fencing_token_is_rejected() {
     let head = hub.space().expect("an embedded hub").published().head.seq.0;
     clock.advance(10 * SECOND);
     until_record(&hub, head + 1).await;
-    let next = bob.lock(["plan"]).within(Duration::ZERO).await.unwrap();
-    bob.memory().under(next.fence("plan").unwrap()).put("plan", "plan", 2).await.unwrap();
+    let next = bob.lock(["plan"]).timeout(Duration::ZERO).await.unwrap();
+    bob.memory().with_fence(next.fence("plan").unwrap()).put("plan", "plan", 2).await.unwrap();
     let fence = late.fence("plan").unwrap();
-    let written = alice.memory().under(fence.clone()).put("plan", "plan", 1).await;
+    let written = alice.memory().with_fence(fence.clone()).put("plan", "plan", 1).await;
     assert_eq!(written.unwrap_err().code(), Code::StaleFence);
-    let deleted = alice.memory().under(fence.clone()).delete("plan", None).await;
+    let deleted = alice.memory().with_fence(fence.clone()).delete("plan", None).await;
     assert_eq!(deleted.unwrap_err().code(), Code::StaleFence);
-    let step = alice.commit().under(fence).put("plan", "plan", 1).commit().await;
+    let step = alice.commit().with_fence(fence).put("plan", "plan", 1).commit().await;
     assert_eq!(step.unwrap_err().code(), Code::StaleFence);
     assert_eq!(late.renew().await.unwrap_err().code(), Code::StaleFence);
     assert_eq!(hub.memory().get("plan").await.unwrap().unwrap().content::<u32>().unwrap(), 2);

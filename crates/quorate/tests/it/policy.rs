@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use quorate::{Agent, AgentRole, Code, Hub, IfUnavailable, Policy, Preset, Received, Violation};
+use quorate::{Agent, AgentRole, Code, Hub, IfUnavailable, Policy, Preset, ReceivedMessage, Violation};
 use quorate_core::{AgentId, Commit, DeliveryId, Destination, Message, MessageType, Op, OpResult, Principal};
 use quorate_engine::{Error, MessageRef};
 use tempfile::TempDir;
@@ -32,7 +32,8 @@ impl Team {
         let sender = hub.agent("sender").role(role).join().await.expect("it joins");
         let mut others = Vec::new();
         for (name, role) in OTHERS {
-            let agent = hub.agent(name).role(role).can(name).can("all").join().await.expect("it joins");
+            let agent =
+                hub.agent(name).role(role).capability(name).capability("all").join().await.expect("it joins");
             agent.subscribe("a.*").await.expect("subscribed");
             others.push(agent);
         }
@@ -94,7 +95,7 @@ impl Team {
     }
 }
 
-async fn take(agent: &Agent) -> Option<Received> {
+async fn take(agent: &Agent) -> Option<ReceivedMessage> {
     agent.receive(Duration::ZERO).await.expect("an answer")
 }
 
@@ -184,7 +185,7 @@ async fn cell_of_earlier_messages(preset: Preset, from: AgentRole) {
         });
         dead.push(sent.await.expect("sent"));
         let received = take(other).await.expect("it is there");
-        other.give_back(&received, Duration::ZERO, "no use").await.expect("released");
+        other.nack(&received, Duration::ZERO, "no use").await.expect("released");
         team.commit(Principal::System, |message| message.to = agent(name)).await.expect("sent");
     }
     team.set(preset).await;
@@ -214,8 +215,8 @@ async fn cell_of_redirect(preset: Preset, from: AgentRole) {
     team.set(preset).await;
     for (name, role) in OTHERS {
         let away = format!("away-{name}");
-        team.hub.agent(&away).role(AgentRole::Coordinator).can(name).join().await.expect("it joins");
-        let silence = team.sender.ask(&away, "work", 1).within(Duration::from_millis(1)).await;
+        team.hub.agent(&away).role(AgentRole::Coordinator).capability(name).join().await.expect("it joins");
+        let silence = team.sender.ask(&away, "work", 1).timeout(Duration::from_millis(1)).await;
         assert_eq!(silence.map(drop).map_err(|error| error.code()), Err(Code::Timeout));
         let sent = team.sender.send(&away, "work", 1).if_unavailable(IfUnavailable::Redirect).await;
         let expected = match may(preset, from, role) {

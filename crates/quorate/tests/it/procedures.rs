@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use quorate::{
-    Code, Hub, ManualClock, PageQuery, ProcedureDraft, ProcedureStatus, ProcedureStep, Settings, Version,
+    Code, Hub, HubOptions, ManualClock, PageQuery, ProcedureDraft, ProcedureStatus, ProcedureStep, Version,
 };
 use tempfile::TempDir;
 
@@ -11,7 +11,7 @@ const NOON: u64 = 1_800_000_000_000;
 
 async fn open(directory: &TempDir) -> Hub {
     let clock = ManualClock::at(NOON);
-    let settings = Settings { clock, ..Settings::default() };
+    let settings = HubOptions { clock, ..HubOptions::default() };
     Hub::open_with(directory.path().join("team"), settings).await.expect("the hub opens")
 }
 
@@ -40,18 +40,19 @@ async fn a_driver_acks_steps_and_sends_in_one_commit() {
     );
     let step = ProcedureStep::new(&id, info.version(), "discussion")
         .state(received.payload::<u64>().expect("a number"));
-    let seq = driver.step(&received).procedure(step).send("analyst", "discuss", "why 42?").commit().await;
+    let seq =
+        driver.step(&received).step_procedure(step).send("analyst", "discuss", "why 42?").commit().await;
     let seq = seq.expect("commits").expect("a record");
     assert!(analyst.receive(Duration::ZERO).await.expect("works").is_some());
 
     // The slower step changes nothing, and its message is not sent.
     let late = ProcedureStep::new(&id, Version(1), "vote").state(7);
-    let refused = driver.commit().procedure(late).send("analyst", "vote", ()).commit().await;
+    let refused = driver.commit().step_procedure(late).send("analyst", "vote", ()).commit().await;
     assert_eq!(refused.expect_err("it is refused").code(), Code::VersionConflict);
     assert!(analyst.receive(Duration::ZERO).await.expect("works").is_none());
 
     let last = ProcedureStep::new(&id, Version(2), "synthesis").done("sign");
-    driver.commit().procedure(last).commit().await.expect("commits");
+    driver.commit().step_procedure(last).commit().await.expect("commits");
     let then = hub.procedure_at(&id, seq).await.expect("it was there");
     assert_eq!(
         (then.state::<u64>().expect("a number"), then.procedure().phase.as_str()),
@@ -75,7 +76,7 @@ async fn a_driver_resumes_after_a_restart() {
         driver.start_procedure(draft).await.expect("starts");
     }
     let step = ProcedureStep::new("b", Version(1), "findings").failed("no quorum");
-    driver.commit().procedure(step).commit().await.expect("commits");
+    driver.commit().step_procedure(step).commit().await.expect("commits");
     hub.close().await;
     let hub = open(&directory).await;
     let running = hub.procedures(Some(ProcedureStatus::Running), PageQuery::oldest(10)).await.expect("reads");
@@ -99,7 +100,7 @@ async fn i18_a_secret_in_a_state_or_a_result_is_refused() {
         ProcedureStep::new("p", Version(1), "findings").state(&secret),
         ProcedureStep::new("p", Version(1), "findings").done(&secret),
     ] {
-        let refused = driver.commit().procedure(step).commit().await.expect_err("it is refused");
+        let refused = driver.commit().step_procedure(step).commit().await.expect_err("it is refused");
         assert_eq!(refused.code(), Code::SecretDetected);
     }
     assert_eq!(hub.procedure("p").await.expect("it is there").version(), Version(1));

@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use quorate::{
-    AgentFilter, AgentStatus, Code, Failure, Health, Hub, IfUnavailable, ManualClock, Settings, TaskDraft,
+    AgentFilter, AgentStatus, Code, Failure, Health, Hub, HubOptions, IfUnavailable, ManualClock, TaskDraft,
     WaitsFor, WhyNext, Work,
 };
 use quorate_core::{Destination, Durability, Message, MessageType};
@@ -17,7 +17,7 @@ const SOON: Duration = Duration::from_secs(20);
 async fn hub() -> (TempDir, Hub, Arc<ManualClock>) {
     let directory = tempfile::tempdir().expect("a directory");
     let clock = ManualClock::at(START_MS);
-    let settings = Settings { clock: clock.clone(), ..Settings::default() };
+    let settings = HubOptions { clock: clock.clone(), ..HubOptions::default() };
     let hub = Hub::open_with(directory.path().join("team"), settings).await.expect("the hub opens");
     (directory, hub, clock)
 }
@@ -44,7 +44,7 @@ async fn d4_a_request_is_answered_directly() {
     let _bob = hub.agent("bob").on("double", double).run().await.expect("he runs");
     let alice = hub.agent("alice").join().await.expect("she joins");
     let reply = alice.ask("bob", "double", 21).await.expect("an answer");
-    assert_eq!((reply.payload::<u32>().expect("a number"), reply.from()), (42, "bob"));
+    assert_eq!((reply.payload::<u32>().expect("a number"), reply.sender()), (42, "bob"));
     assert!(alice.receive(Duration::ZERO).await.expect("an answer").is_none());
     let in_memory = alice.ask("bob", "double", 4).ephemeral().await.expect("an answer");
     assert_eq!(in_memory.payload::<u32>().expect("a number"), 8);
@@ -85,7 +85,7 @@ async fn d7_a_request_is_retried_after_1_2_and_4_s() {
     let alice = hub.agent("alice").join().await.expect("she joins");
     hub.agent("bob").join().await.expect("he joins");
     let began = clock_ms(&hub);
-    let question = alice.ask("bob", "work", 1).within(Duration::from_secs(1)).retries(3);
+    let question = alice.ask("bob", "work", 1).timeout(Duration::from_secs(1)).retries(3);
     let error = until(&clock, question.into_future()).await.expect_err("no answer");
     assert_eq!(error.code(), Code::Timeout);
     let took = clock_ms(&hub) - began;
@@ -111,7 +111,7 @@ async fn d5_answers_in_time_are_returned_without_the_missing_ones() {
     let replies = until(&clock, alice.ask_all(["bob", "carol"], "double", 3).all()).await.expect("asked");
     assert_eq!(replies.answers.len(), 1);
     assert_eq!(replies.answers[0].payload::<u32>().expect("a number"), 6);
-    assert_eq!(replies.missing.map(|error| error.code()), Some(Code::Timeout));
+    assert_eq!(replies.incomplete.map(|error| error.code()), Some(Code::Timeout));
     hub.close().await;
 }
 
@@ -159,7 +159,7 @@ async fn d4_an_answer_survives_a_restart_of_the_hub() {
         .await
         .expect("answered");
     hub.close().await;
-    let settings = Settings { clock, ..Settings::default() };
+    let settings = HubOptions { clock, ..HubOptions::default() };
     let hub = Hub::open_with(directory.path().join("team"), settings).await.expect("it opens again");
     let alice = hub.agent("alice").join().await.expect("she joins");
     let reply = alice.wait_for_answer(question).await.expect("it was answered");
@@ -202,20 +202,21 @@ async fn d5_an_ephemeral_request_accepts_only_its_recipient() {
 async fn d6_heartbeats_are_sent_automatically() {
     let (_directory, hub, clock) = hub().await;
     let _bob = hub.agent("bob").on("double", double).run().await.expect("he runs");
-    let carol = hub.agent("carol").heartbeat(Duration::from_secs(10)).join().await.expect("she joins");
-    carol.report(AgentStatus::Waiting, Health::Degraded("slow".into())).await.expect("reported");
+    let carol =
+        hub.agent("carol").heartbeat_interval(Duration::from_secs(10)).join().await.expect("she joins");
+    carol.report_status(AgentStatus::Waiting, Health::Degraded("slow".into())).await.expect("reported");
     until(&clock, hub.space().expect("an embedded hub").sleep(Duration::from_secs(100))).await;
-    let state = hub.agent_state("carol").await.expect("there");
+    let state = hub.agent_info("carol").await.expect("there");
     assert_eq!((state.status, state.note.as_str()), (AgentStatus::Waiting, "slow"));
     drop(carol);
     let gone = async {
-        while hub.agent_state("carol").await.expect("there").status != AgentStatus::Offline {
+        while hub.agent_info("carol").await.expect("there").status != AgentStatus::Offline {
             tokio::task::yield_now().await;
         }
     };
     until(&clock, gone).await;
     assert_eq!(
-        hub.agent_state("bob").await.expect("there").status,
+        hub.agent_info("bob").await.expect("there").status,
         AgentStatus::Idle,
         "a consuming agent is online"
     );
@@ -230,12 +231,12 @@ async fn d6_heartbeats_are_sent_automatically() {
 async fn d2_an_agent_with_its_inbox_outbox_and_current_task() {
     let (_directory, hub, _clock) = hub().await;
     let alice = hub.agent("alice").join().await.expect("she joins");
-    let bob = hub.agent("bob").name("Bob").can("cook").join().await.expect("he joins");
+    let bob = hub.agent("bob").name("Bob").capability("cook").join().await.expect("he joins");
     let first = alice.send("bob", "work", 1).await.expect("sent");
     alice.send("bob", "work", 2).await.expect("sent");
     bob.send("alice", "hello", 3).await.expect("sent");
     let task = alice.create_task(TaskDraft::new("cook", ())).await.expect("made");
-    bob.take_task(&[], Duration::ZERO).await.expect("an answer").expect("a task");
+    bob.claim_task(&[], Duration::ZERO).await.expect("an answer").expect("a task");
     bob.receive(Duration::ZERO).await.expect("an answer").expect("a delivery");
     let cooks = AgentFilter { capability: Some("cook".into()), ..AgentFilter::default() };
     let found = hub.agents(cooks).await.expect("a list");
@@ -258,7 +259,7 @@ async fn d2_an_agent_with_its_inbox_outbox_and_current_task() {
 async fn d4_why_for_messages_and_tasks() {
     let (_directory, hub, clock) = hub().await;
     let alice = hub.agent("alice").join().await.expect("she joins");
-    let bob = hub.agent("bob").can("cook").join().await.expect("he joins");
+    let bob = hub.agent("bob").capability("cook").join().await.expect("he joins");
     alice.send("bob", "work", 1).id("mine").await.expect("sent");
     let why = hub.why("mine").await.expect("it is there");
     assert_eq!((&*why.state, &why.waits_for), ("ready", &WaitsFor::Claim("bob".into())));
@@ -272,11 +273,11 @@ async fn d4_why_for_messages_and_tasks() {
     assert_eq!((&*why.state, why.next), ("waiting", WhyNext::TimesOut));
     assert_eq!(why.waits_for, WaitsFor::Answers(vec!["bob".into()]));
     let first = TaskDraft::new("cook", ()).id("t1");
-    let second = TaskDraft::new("cook", ()).id("t2").needs(["t1"]);
+    let second = TaskDraft::new("cook", ()).id("t2").depends_on(["t1"]);
     alice.create_tasks([first, second]).await.expect("made");
     let why = hub.why("t2").await.expect("it is there");
     assert_eq!((&*why.state, &why.waits_for), ("blocked", &WaitsFor::Tasks(vec!["t1".into()])));
-    bob.take_task(&[], Duration::ZERO).await.expect("an answer").expect("a task");
+    bob.claim_task(&[], Duration::ZERO).await.expect("an answer").expect("a task");
     let why = hub.why("t1").await.expect("it is there");
     assert_eq!((why.assignee.as_deref(), why.next), (Some("bob"), WhyNext::IsRedelivered));
     assert_eq!(hub.why("nothing").await.expect_err("there is none").code(), Code::NotFound);
@@ -289,15 +290,15 @@ async fn d4_why_for_messages_and_tasks() {
 async fn d8_a_deadlock_of_a_request_and_a_task_ends_the_youngest_wait() {
     let (_directory, hub, clock) = hub().await;
     let alice = hub.agent("alice").join().await.expect("she joins");
-    let bob = hub.agent("bob").can("cook").join().await.expect("he joins");
+    let bob = hub.agent("bob").capability("cook").join().await.expect("he joins");
     let task = alice.create_task(TaskDraft::new("cook", ())).await.expect("made");
-    bob.take_task(&[], Duration::ZERO).await.expect("an answer").expect("a task");
+    bob.claim_task(&[], Duration::ZERO).await.expect("an answer").expect("a task");
     let waits = {
         let (alice, task) = (alice.clone(), task.clone());
         async move { alice.wait_for_task(&task, SOON).await }
     };
     let waits = tokio::spawn(waits);
-    while hub.agent_state("alice").await.expect("there").status != AgentStatus::Waiting {
+    while hub.agent_info("alice").await.expect("there").status != AgentStatus::Waiting {
         tokio::task::yield_now().await;
     }
     // Alice waits for the task of bob, and bob sends a request to alice, who only waits.

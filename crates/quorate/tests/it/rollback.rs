@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use quorate::{Code, Hub, Inconsistency, ManualClock, RollbackTarget, Seq, Settings, Version};
+use quorate::{Code, Hub, HubOptions, Inconsistency, ManualClock, RollbackTarget, Seq, Version};
 use tempfile::TempDir;
 
 const NOON: u64 = 1_800_000_000_000;
@@ -12,7 +12,7 @@ const SOON: Duration = Duration::from_secs(20);
 async fn hub() -> (TempDir, Hub, Arc<ManualClock>) {
     let directory = tempfile::tempdir().expect("a directory");
     let clock = ManualClock::at(NOON);
-    let settings = Settings { clock: Arc::<ManualClock>::clone(&clock), ..Settings::default() };
+    let settings = HubOptions { clock: Arc::<ManualClock>::clone(&clock), ..HubOptions::default() };
     let hub = Hub::open_with(directory.path().join("team"), settings).await.expect("the hub opens");
     (directory, hub, clock)
 }
@@ -118,13 +118,13 @@ async fn c11_a_check_finds_dangling_stale_and_cyclic_dependencies() {
 #[tokio::test]
 async fn c11_a_check_finds_tasks_without_results() {
     let (_directory, hub, _clock) = hub().await;
-    let cook = hub.agent("cook").can("cook").join().await.expect("it joins");
+    let cook = hub.agent("cook").capability("cook").join().await.expect("it joins");
     for (id, result) in [("with", Some("soup")), ("without", None), ("open", None)] {
         cook.create_task(quorate::TaskDraft::new("cook", ()).id(id)).await.expect("made");
         if id == "open" {
             continue;
         }
-        let taken = cook.take_task(&["cook"], SOON).await.expect("an answer").expect("a task");
+        let taken = cook.claim_task(&["cook"], SOON).await.expect("an answer").expect("a task");
         let result = result.map(|text| hub.space().expect("an embedded hub").seal(format!("{text:?}")));
         let complete = quorate_core::CompleteTask {
             lease: taken.lease(),

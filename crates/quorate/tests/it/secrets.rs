@@ -4,7 +4,7 @@ use std::path::Path;
 use std::task::Poll;
 use std::time::Duration;
 
-use quorate::{Code, Failure, Hub, Refused, SecretHandling, Settings, Work};
+use quorate::{Code, Failure, Hub, HubOptions, Refused, SecretHandling, Work};
 use quorate_core::{
     AcquireLocks, AgentId, Commit, CompleteTask, CreateTasks, DeleteEntry, Destination, HeartbeatTask,
     IdempotencyKey, Key, LeaseRef, LeaseToken, LockName, MakeSnapshot, Message, Nack, NackAction, NewTask,
@@ -19,7 +19,7 @@ const TOKEN: &str = concat!("gh", "p_", "k3VhQ9xT2mWbR7sYp0Lc", "Zd8NfGj4AeUi1oH
 
 async fn hub(secrets: SecretHandling) -> (TempDir, Hub) {
     let directory = tempfile::tempdir().expect("a directory");
-    let settings = Settings { secrets, ..Settings::default() };
+    let settings = HubOptions { secret_handling: secrets, ..HubOptions::default() };
     let hub = Hub::open_with(directory.path().join("team"), settings).await.expect("the hub opens");
     for name in ["alice", "bob"] {
         let op = Op::RegisterAgent(RegisterAgent::named(agent(name)));
@@ -252,7 +252,7 @@ async fn i18_task_inputs_are_redacted_separately() {
     commit(&hub, vec![Op::CreateTasks(CreateTasks::pack(tasks, [1; 16]))]).await.expect("accepted");
     let bob = hub.agent("bob").join().await.expect("he joins");
     for expected in ["1", "{\"use\":\"[redacted:github-token]\"}", "\"three\""] {
-        let task = bob.take_task(&["review"], Duration::ZERO).await.expect("an answer").expect("a task");
+        let task = bob.claim_task(&["review"], Duration::ZERO).await.expect("an answer").expect("a task");
         assert_eq!(task.bytes(), expected.as_bytes());
     }
     hub.close().await;
@@ -423,7 +423,7 @@ fn i18_large_payloads_are_scanned_on_a_blocking_thread() {
 async fn i18_ephemeral_messages_are_scanned_if_configured() {
     let directory = tempfile::tempdir().expect("a directory");
     for (ephemeral_secrets, refused) in [(SecretHandling::Off, false), (SecretHandling::Refuse, true)] {
-        let settings = Settings { ephemeral_secrets, ..Settings::default() };
+        let settings = HubOptions { ephemeral_secret_handling: ephemeral_secrets, ..HubOptions::default() };
         let hub = Hub::open_with(directory.path().join("team"), settings).await.expect("the hub opens");
         let alice = hub.agent("alice").join().await.expect("she joins");
         let sent = alice.send("alice", "note", TOKEN).ephemeral().await;
@@ -435,7 +435,7 @@ async fn i18_ephemeral_messages_are_scanned_if_configured() {
 #[tokio::test]
 async fn i18_a_handler_error_with_a_secret_is_nacked_without_it() {
     let (directory, hub) = hub(SecretHandling::Refuse).await;
-    let fail = |_: Work<String>| async move { Err::<(), _>(Failure::dead(format!("401 for {TOKEN}"))) };
+    let fail = |_: Work<String>| async move { Err::<(), _>(Failure::permanent(format!("401 for {TOKEN}"))) };
     let bob = hub.agent("bob").on("work", fail).run().await.expect("it runs");
     commit(&hub, vec![Op::send(message(&hub, "\"hello\""))]).await.expect("sent");
     let mut follow = hub.space().expect("an embedded hub").follow();

@@ -27,7 +27,7 @@ async fn d9_decisions_are_recorded_with_their_rationale() {
     session.add_blocker("the build is red", "").await.expect("added");
     bob.commit()
         .put("notes/a", "note", 1)
-        .add_to("release-7", ContributionKind::Artifact, "notes/a", "")
+        .add_to_session("release-7", ContributionKind::Artifact, "notes/a", "")
         .commit()
         .await
         .expect("one step");
@@ -48,7 +48,7 @@ async fn d9_decisions_are_recorded_with_their_rationale() {
         (SessionStatus::Completed, [1, 1, 1, 1, 0])
     );
     assert_eq!(hub.session("nothing").info().await.expect_err("unknown").code(), Code::NotFound);
-    assert_eq!(hub.session("nothing").newest(5).await.expect_err("unknown").code(), Code::NotFound);
+    assert_eq!(hub.session("nothing").newest_entries(5).await.expect_err("unknown").code(), Code::NotFound);
     hub.close().await;
 }
 
@@ -138,9 +138,9 @@ async fn d9_a_long_timeline_is_read_page_by_page() {
     }
     let expected: Vec<_> = (0..300).map(|number: u32| number.to_string().into_bytes()).collect();
     assert_eq!(seen, expected);
-    let notes = session.added(ContributionKind::Note, Seq(0), 10).await.expect("readable");
+    let notes = session.contributions(ContributionKind::Note, Seq(0), 10).await.expect("readable");
     assert_eq!(notes.iter().map(|note| note.body().expect("a number")).collect::<Vec<u32>>(), [0, 100, 200]);
-    let newest = session.newest(2).await.expect("readable");
+    let newest = session.newest_entries(2).await.expect("readable");
     assert!(newest[0].record.seq > newest[1].record.seq && newest[0].record.seq == after);
     hub.close().await;
 }

@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
 
 use quorate::{
-    AgentRole, Code, Failure, Hub, ManualClock, OnDependencyFailure, PageQuery, Settings, TaskDraft,
+    AgentRole, Code, Failure, Hub, HubOptions, ManualClock, OnDependencyFailure, PageQuery, TaskDraft,
     TaskFilter, TaskId, TaskStatus, TaskWork,
 };
 use tempfile::TempDir;
@@ -17,7 +17,7 @@ const SOON: Duration = Duration::from_secs(20);
 async fn hub() -> (TempDir, Hub, Arc<ManualClock>) {
     let directory = tempfile::tempdir().expect("a directory");
     let clock = ManualClock::at(NOON);
-    let settings = Settings { clock: Arc::<ManualClock>::clone(&clock), ..Settings::default() };
+    let settings = HubOptions { clock: Arc::<ManualClock>::clone(&clock), ..HubOptions::default() };
     let hub = Hub::open_with(directory.path().join("team"), settings).await.expect("the hub opens");
     (directory, hub, clock)
 }
@@ -30,7 +30,7 @@ async fn until(hub: &Hub, status: TaskStatus, count: u64) {
 }
 
 async fn over(hub: &Hub, id: &TaskId) -> quorate::TaskWithPayloads {
-    let over = tokio::time::timeout(SOON, hub.task_over(id, Duration::from_secs(3600)));
+    let over = tokio::time::timeout(SOON, hub.wait_for_task(id, Duration::from_secs(3600)));
     over.await.expect("in time").expect("the task is there")
 }
 
@@ -56,10 +56,10 @@ async fn c4_handlers_work_through_a_graph() {
         Ok(sum)
     };
     let _one = hub.agent("one").on_task("double", double).run().await.expect("it runs");
-    let _two = hub.agent("two").on_task("double", double).on_task("total", total).at_once(4).run().await;
+    let _two = hub.agent("two").on_task("double", double).on_task("total", total).concurrency(4).run().await;
     let alice = hub.agent("alice").join().await.expect("she joins");
     let mut graph: Vec<_> = (1..=5u64).map(|n| TaskDraft::new("double", n).priority(5)).collect();
-    graph.push(TaskDraft::new("total", ()).needs_nth(0..5).id("sum"));
+    graph.push(TaskDraft::new("total", ()).depends_on_index(0..5).id("sum"));
     let ids = alice.create_tasks(graph).await.expect("made");
     assert_eq!((ids.len(), ids[5].as_str()), (6, "sum"));
     let sum = over(&hub, &ids[5]).await;
@@ -89,7 +89,7 @@ async fn c9_a_failing_handler_is_retried_and_then_escalated() {
     assert_eq!(tries.recv().await, Some(4));
     assert_eq!(over(&hub, &id).await.task.status, TaskStatus::Escalated);
     let received = lead.receive(SOON).await.expect("an answer").expect("a message");
-    assert_eq!((received.action(), received.from()), ("task.escalated", ""));
+    assert_eq!((received.action(), received.sender()), ("task.escalated", ""));
     let escalation: serde_json::Value = received.payload().expect("JSON");
     assert_eq!(escalation["task"], id.as_str());
     assert_eq!((&escalation["attempts"], &escalation["reason"]), (&4.into(), &"the model is busy".into()));
@@ -99,11 +99,12 @@ async fn c9_a_failing_handler_is_retried_and_then_escalated() {
 #[tokio::test]
 async fn c9_a_permanent_failure_is_not_retried() {
     let (_directory, hub, _clock) = hub().await;
-    let fail = |_: TaskWork<()>| async move { Err::<(), _>(Failure::dead("no such document")) };
+    let fail = |_: TaskWork<()>| async move { Err::<(), _>(Failure::permanent("no such document")) };
     let _worker = hub.agent("worker").on_task("read", fail).run().await.expect("it runs");
     let alice = hub.agent("alice").join().await.expect("she joins");
     let read = TaskDraft::new("read", ()).id("read");
-    let then = TaskDraft::new("read", ()).needs(["read"]).if_a_dependency_fails(OnDependencyFailure::Wait);
+    let then =
+        TaskDraft::new("read", ()).depends_on(["read"]).on_dependency_failure(OnDependencyFailure::Wait);
     let ids = alice.create_tasks([read, then]).await.expect("made");
     let failed = over(&hub, &ids[0]).await.task;
     assert_eq!((failed.status, failed.attempt), (TaskStatus::Failed, 1));
@@ -181,7 +182,7 @@ async fn c10_a_timed_out_attempt_keeps_its_partial_result() {
     let _worker = hub.agent("worker").on_task("wait", endless(began, gone)).run().await.expect("it runs");
     let alice = hub.agent("alice").join().await.expect("she joins");
     let draft =
-        TaskDraft::new("wait", ()).timeout(Duration::from_secs(5)).backoff(Duration::ZERO).attempts(2);
+        TaskDraft::new("wait", ()).timeout(Duration::from_secs(5)).backoff(Duration::ZERO).max_attempts(2);
     let id = alice.create_task(draft).await.expect("made");
     for attempt in [1, 2] {
         assert_eq!(begins.recv().await, Some(attempt));
@@ -214,7 +215,7 @@ async fn i9_a_lease_is_extended_while_its_handler_runs() {
     };
     // Heartbeats of the agent are disabled, so that only the lease can expire.
     let rarely = Duration::from_secs(3600);
-    let worker = hub.agent("worker").heartbeat(rarely).on_task("slow", slow);
+    let worker = hub.agent("worker").heartbeat_interval(rarely).on_task("slow", slow);
     let _worker = worker.run().await.expect("it runs");
     let alice = hub.agent("alice").join().await.expect("she joins");
     let id = alice.create_task(TaskDraft::new("slow", ())).await.expect("made");
@@ -248,22 +249,22 @@ async fn i9_a_lease_is_extended_while_its_handler_runs() {
 async fn c4_tasks_are_claimed_and_completed_explicitly() {
     let (_directory, hub, _clock) = hub().await;
     let alice = hub.agent("alice").join().await.expect("she joins");
-    let bob = hub.agent("bob").can("review").join().await.expect("he joins");
-    assert!(bob.take_task(&[], Duration::ZERO).await.expect("an answer").is_none());
+    let bob = hub.agent("bob").capability("review").join().await.expect("he joins");
+    assert!(bob.claim_task(&[], Duration::ZERO).await.expect("an answer").is_none());
     alice.create_task(TaskDraft::new("review", vec![1, 2]).id("r1")).await.expect("made");
-    let taken = bob.take_task(&[], SOON).await.expect("an answer").expect("a task");
+    let taken = bob.claim_task(&[], SOON).await.expect("an answer").expect("a task");
     assert_eq!((taken.id().as_str(), taken.input::<Vec<u8>>().expect("a list")), ("r1", vec![1, 2]));
-    bob.heartbeat(&taken).await.expect("alive");
-    let seq = bob.commit().complete(&taken, "fine").put("notes/r1", "note", "fine").commit().await;
+    bob.heartbeat_task(&taken).await.expect("alive");
+    let seq = bob.commit().complete_task(&taken, "fine").put("notes/r1", "note", "fine").commit().await;
     let entry = hub.memory().get("notes/r1").await.expect("read").expect("there");
     assert_eq!(seq.expect("done"), Some(entry.seq), "one record holds both");
-    bob.complete(&taken, "fine").await.expect("the same answer");
-    let refused = bob.complete(&taken, "again").await.expect_err("another result");
+    bob.complete_task(&taken, "fine").await.expect("the same answer");
+    let refused = bob.complete_task(&taken, "again").await.expect_err("another result");
     assert_eq!(
         (refused.code(), refused.refusal().and_then(|one| one.facts.ended_by)),
         (Code::StaleLease, Some(entry.seq))
     );
-    let refused = bob.fail(&taken, Failure::retry("late")).await.expect_err("it is done");
+    let refused = bob.fail_task(&taken, Failure::retry("late")).await.expect_err("it is done");
     assert_eq!(refused.code(), Code::StaleLease);
     let done = TaskFilter { status: Some(TaskStatus::Done), ..TaskFilter::default() };
     let page = hub.tasks(&done, PageQuery::newest(10)).await.expect("read");

@@ -4,7 +4,7 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
-use quorate::{Agent, AgentRole, Code, Hub, ManualClock, Received, Seq, Settings, Work};
+use quorate::{Agent, AgentRole, Code, Hub, HubOptions, ManualClock, ReceivedMessage, Seq, Work};
 use quorate_core::{Commit, Destination, History, Message, Op, Pattern, Principal, Subscribe};
 use quorate_engine::MessageRef;
 use tempfile::TempDir;
@@ -13,7 +13,7 @@ const NOON: u64 = 1_800_000_000_000;
 const SOON: Duration = Duration::from_secs(20);
 
 async fn hub_at(path: &Path, clock: &Arc<ManualClock>) -> Hub {
-    let settings = Settings { clock: Arc::<ManualClock>::clone(clock), ..Settings::default() };
+    let settings = HubOptions { clock: Arc::<ManualClock>::clone(clock), ..HubOptions::default() };
     Hub::open_with(path, settings).await.expect("the hub opens")
 }
 
@@ -28,13 +28,13 @@ async fn join(hub: &Hub, name: &str) -> Agent {
     hub.agent(name).join().await.expect("it joins")
 }
 
-async fn next(agent: &Agent) -> Received {
+async fn next(agent: &Agent) -> ReceivedMessage {
     let received = tokio::time::timeout(SOON, agent.receive(Duration::from_secs(60)));
     received.await.expect("in time").expect("an answer").expect("a delivery")
 }
 
 /// Acknowledges a message, unless it is ephemeral.
-async fn done(agent: &Agent, received: &Received) {
+async fn done(agent: &Agent, received: &ReceivedMessage) {
     if let MessageRef::Durable(_) = received.id() {
         agent.step(received).commit().await.expect("acked");
     }
@@ -82,20 +82,20 @@ async fn d4_history_by_number_by_record_and_by_time() {
         alice.publish("other", "note", 100 + number).await.expect("sent");
     }
     let bob = join(&hub, "bob").await;
-    bob.subscribe("a.*").last(2).await.expect("subscribed");
+    bob.subscribe("a.*").last_messages(2).await.expect("subscribed");
     assert_eq!(all(&bob).await, [3, 4]);
     let carol = join(&hub, "carol").await;
-    carol.subscribe("a.>").from(records[2]).await.expect("subscribed");
+    carol.subscribe("a.>").from_seq(records[2]).await.expect("subscribed");
     assert_eq!(all(&carol).await, [2, 3, 4]);
     let dave = join(&hub, "dave").await;
-    dave.subscribe("a.b").within(Duration::from_secs(3)).await.expect("subscribed");
+    dave.subscribe("a.b").from_last(Duration::from_secs(3)).await.expect("subscribed");
     assert_eq!(all(&dave).await, [1, 2, 3, 4], "the one of three seconds ago is among them");
     let erin = join(&hub, "erin").await;
-    erin.subscribe("a.b").from(Seq(0)).await.expect("subscribed");
+    erin.subscribe("a.b").from_seq(Seq(0)).await.expect("subscribed");
     assert_eq!(all(&erin).await, [0, 1, 2, 3, 4]);
-    erin.subscribe("a.b").last(9).await.expect("it subscribes already");
+    erin.subscribe("a.b").last_messages(9).await.expect("it subscribes already");
     assert_eq!(all(&erin).await, [] as [u64; 0], "nothing is brought a second time");
-    let none = bob.subscribe("a.x").last(0).await.expect_err("nothing is no history");
+    let none = bob.subscribe("a.x").last_messages(0).await.expect_err("nothing is no history");
     assert_eq!(none.code(), Code::LimitExceeded);
     hub.close().await;
 }
@@ -109,7 +109,7 @@ async fn d4_a_backfill_skips_messages_the_agent_already_has() {
     bob.publish("a.b", "note", 1).await.expect("sent");
     bob.subscribe("a.b").await.expect("subscribed");
     alice.publish("a.b", "note", 2).await.expect("sent");
-    bob.subscribe("a.>").from(Seq(1)).await.expect("subscribed");
+    bob.subscribe("a.>").from_seq(Seq(1)).await.expect("subscribed");
     assert_eq!(all(&bob).await, [2, 0]);
     hub.close().await;
 }
@@ -135,7 +135,7 @@ async fn d4_a_long_backfill_is_chunked() {
     }
     let bob = join(&hub, "bob").await;
     let before = space.published().head.seq;
-    bob.subscribe("a").from(Seq(1)).await.expect("subscribed");
+    bob.subscribe("a").from_seq(Seq(1)).await.expect("subscribed");
     assert_eq!(hub.counts().await.expect("read").ready, 1500);
     let commits = space.published().head.seq.0 - before.0;
     assert!(commits <= 5, "the subscription, and some parts: {commits}");
@@ -152,7 +152,7 @@ async fn d4_backfill_and_live_messages_join_without_gap_or_overlap() {
             alice.publish("a", "note", number).await.expect("sent");
         }
     });
-    bob.subscribe("a").from(Seq(1)).await.expect("subscribed");
+    bob.subscribe("a").from_seq(Seq(1)).await.expect("subscribed");
     publisher.await.expect("it ends");
     let mut found = all(&bob).await;
     found.sort_unstable();
@@ -188,8 +188,8 @@ async fn d4_an_interrupted_backfill_is_resumed() {
 async fn d3_a_pool_shares_work_between_capable_agents() {
     let (_directory, hub, _clock) = hub().await;
     let double = |work: Work<u64>| async move { Ok(work.payload * 2) };
-    let one = hub.agent("one").can("double").on("double", double).run().await.expect("it runs");
-    let two = hub.agent("two").can("double").on("double", double).run().await.expect("it runs");
+    let one = hub.agent("one").capability("double").on("double", double).run().await.expect("it runs");
+    let two = hub.agent("two").capability("double").on("double", double).run().await.expect("it runs");
     let alice = join(&hub, "alice").await;
     for number in 0..10u64 {
         let sent = alice.send("can:double", "double", number).await.expect("sent");
@@ -199,7 +199,7 @@ async fn d3_a_pool_shares_work_between_capable_agents() {
     let mut by_one = 0;
     for _ in 0..10 {
         let answer = next(&alice).await;
-        by_one += u32::from(answer.from() == "one");
+        by_one += u32::from(answer.sender() == "one");
         answers.push(answer.payload::<u64>().expect("a number"));
         alice.step(&answer).commit().await.expect("acked");
     }
@@ -217,8 +217,9 @@ async fn d3_a_pool_shares_work_between_capable_agents() {
 #[tokio::test]
 async fn d3_ephemeral_messages_support_every_destination() {
     let (_directory, hub, _clock) = hub().await;
-    let alice = hub.agent("alice").role(AgentRole::Coordinator).can("cook").join().await.expect("joined");
-    let bob = hub.agent("bob").can("cook").join().await.expect("joined");
+    let alice =
+        hub.agent("alice").role(AgentRole::Coordinator).capability("cook").join().await.expect("joined");
+    let bob = hub.agent("bob").capability("cook").join().await.expect("joined");
     let carol = join(&hub, "carol").await;
     for agent in [&alice, &bob] {
         agent.subscribe("a.>").await.expect("subscribed");

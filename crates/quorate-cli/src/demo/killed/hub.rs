@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use clap::Args;
-use quorate::{Agent, AgentFilter, Hub, Received, Seq};
+use quorate::{Agent, AgentFilter, Hub, ReceivedMessage, Seq};
 use quorate_store::{Clock as _, SystemClock};
 use serde_json::{Value, json};
 
@@ -74,7 +74,7 @@ async fn work(agent: Agent) -> anyhow::Result<()> {
     Ok(())
 }
 
-async fn process(agent: &Agent, received: &Received) -> anyhow::Result<()> {
+async fn process(agent: &Agent, received: &ReceivedMessage) -> anyhow::Result<()> {
     let document: Value = received.payload()?;
     let number = document["number"].as_u64().unwrap_or(0);
     let words = documents::count_words(document["text"].as_str().unwrap_or_default());

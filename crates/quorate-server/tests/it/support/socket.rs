@@ -10,28 +10,28 @@ use tokio::net::TcpStream;
 use tokio_tungstenite::tungstenite::Message;
 use tokio_tungstenite::{MaybeTlsStream, WebSocketStream, connect_async};
 
-use super::Hub;
+use super::TestHub;
 
 /// Upper bound of every wait in these tests.
 const NEVER: Duration = Duration::from_secs(20);
 
 /// A hub that listens on a socket.
-pub(crate) struct Served {
-    pub(crate) hub: Hub,
+pub(crate) struct TestServer {
+    pub(crate) hub: TestHub,
     pub(crate) listening: Server,
 }
 
-impl Served {
+impl TestServer {
     pub(crate) async fn new() -> Self {
         Self::with(Timeouts::default()).await
     }
 
     pub(crate) async fn with(patience: Timeouts) -> Self {
-        Self::of(Hub::with(Settings { timeouts: patience, ..Settings::default() }).await).await
+        Self::start(TestHub::with(Settings { timeouts: patience, ..Settings::default() }).await).await
     }
 
     /// Starts listening.
-    pub(crate) async fn of(hub: Hub) -> Self {
+    pub(crate) async fn start(hub: TestHub) -> Self {
         let listening = Server::start(hub.app.clone(), ([127, 0, 0, 1], 0).into(), false).await;
         Self { hub, listening: listening.expect("an address") }
     }
@@ -40,23 +40,23 @@ impl Served {
         self.listening.address()
     }
 
-    pub(crate) async fn connect(&self) -> Socket {
+    pub(crate) async fn connect(&self) -> TestSocket {
         let (stream, _) =
             connect_async(format!("ws://{}/v1/ws", self.address())).await.expect("a connection");
-        Socket { stream, n: 0, received: Vec::new() }
+        TestSocket { stream, n: 0, received: Vec::new() }
     }
 
     /// Connects and sends `hello`; returns the connection and the response.
-    pub(crate) async fn hello(&self, hello: Value) -> (Socket, Value) {
+    pub(crate) async fn hello(&self, hello: Value) -> (TestSocket, Value) {
         let mut socket = self.connect().await;
-        socket.say(&json!({"hello": hello})).await;
-        let welcome = socket.hear().await["welcome"].take();
+        socket.send_frame(&json!({"hello": hello})).await;
+        let welcome = socket.next_frame().await["welcome"].take();
         assert!(welcome.is_object(), "{welcome}");
         (socket, welcome)
     }
 
     /// Connects as an agent with ample credit.
-    pub(crate) async fn open(&self, token: &str) -> Socket {
+    pub(crate) async fn connect_agent(&self, token: &str) -> TestSocket {
         let (mut socket, _) = self.hello(json!({"token": token})).await;
         socket.credit(1_000, 100_000_000).await;
         socket
@@ -64,24 +64,24 @@ impl Served {
 }
 
 /// A WebSocket connection.
-pub(crate) struct Socket {
+pub(crate) struct TestSocket {
     pub(crate) stream: WebSocketStream<MaybeTlsStream<TcpStream>>,
     n: u64,
     /// Deliveries received while waiting for a response.
     received: Vec<(u64, Value)>,
 }
 
-impl Socket {
-    pub(crate) async fn say(&mut self, frame: &Value) {
-        self.say_text(&frame.to_string()).await;
+impl TestSocket {
+    pub(crate) async fn send_frame(&mut self, frame: &Value) {
+        self.send_text(&frame.to_string()).await;
     }
 
-    pub(crate) async fn say_text(&mut self, frame: &str) {
+    pub(crate) async fn send_text(&mut self, frame: &str) {
         self.stream.send(Message::text(frame)).await.expect("it is sent");
     }
 
     /// Returns the next frame.
-    pub(crate) async fn hear_text(&mut self) -> String {
+    pub(crate) async fn next_text(&mut self) -> String {
         loop {
             let next = tokio::time::timeout(NEVER, self.stream.next()).await.expect("in time");
             match next.expect("a frame").expect("a frame") {
@@ -92,20 +92,20 @@ impl Socket {
         }
     }
 
-    pub(crate) async fn hear(&mut self) -> Value {
-        serde_json::from_str(&self.hear_text().await).expect("JSON")
+    pub(crate) async fn next_frame(&mut self) -> Value {
+        serde_json::from_str(&self.next_text().await).expect("JSON")
     }
 
     /// Returns the code of the problem that ends the connection, and the close code.
-    pub(crate) async fn end(&mut self) -> (String, u16) {
-        let frame = self.hear().await;
+    pub(crate) async fn ending_problem(&mut self) -> (String, u16) {
+        let frame = self.next_frame().await;
         let code =
             frame["problem"]["code"].as_str().unwrap_or_else(|| panic!("a problem: {frame}")).to_owned();
         assert_eq!(frame.get("n"), None, "{frame}");
-        (code, self.closed().await)
+        (code, self.close_code().await)
     }
 
-    pub(crate) async fn closed(&mut self) -> u16 {
+    pub(crate) async fn close_code(&mut self) -> u16 {
         let next = tokio::time::timeout(NEVER, self.stream.next()).await.expect("in time");
         match next {
             Some(Ok(Message::Close(Some(frame)))) => frame.code.into(),
@@ -114,16 +114,16 @@ impl Socket {
     }
 
     /// Sends a frame with the next number, without waiting.
-    pub(crate) async fn ask(&mut self, kind: &str, body: Value) -> u64 {
+    pub(crate) async fn send_numbered(&mut self, kind: &str, body: Value) -> u64 {
         self.n += 1;
-        self.say(&json!({"n": self.n, kind: body})).await;
+        self.send_frame(&json!({"n": self.n, kind: body})).await;
         self.n
     }
 
     /// Waits for the response to a frame. Deliveries received before it are stored, other responses are skipped.
-    pub(crate) async fn answer(&mut self, n: u64) -> Value {
+    pub(crate) async fn response(&mut self, n: u64) -> Value {
         loop {
-            let frame = self.hear().await;
+            let frame = self.next_frame().await;
             if !self.keep(&frame) && (frame["n"].as_u64() >= Some(n) || frame["ok"].is_null()) {
                 assert_eq!(frame["n"], n, "{frame}");
                 return frame;
@@ -141,15 +141,15 @@ impl Socket {
     }
 
     pub(crate) async fn ok(&mut self, kind: &str, body: Value) -> Value {
-        let n = self.ask(kind, body).await;
-        let mut frame = self.answer(n).await;
+        let n = self.send_numbered(kind, body).await;
+        let mut frame = self.response(n).await;
         assert!(frame["ok"].is_object(), "{frame}");
         frame["ok"].take()
     }
 
     pub(crate) async fn refused(&mut self, kind: &str, body: Value, code: &str) -> Value {
-        let n = self.ask(kind, body).await;
-        let mut frame = self.answer(n).await;
+        let n = self.send_numbered(kind, body).await;
+        let mut frame = self.response(n).await;
         assert_eq!(frame["problem"]["code"], code, "{frame}");
         frame["problem"].take()
     }
@@ -159,21 +159,21 @@ impl Socket {
     }
 
     /// Grants credit without waiting for the response: deliveries may arrive before it.
-    pub(crate) async fn give(&mut self, messages: u64, bytes: u64) {
-        self.ask("credit", json!({"messages": messages, "bytes": bytes})).await;
+    pub(crate) async fn grant_credit(&mut self, messages: u64, bytes: u64) {
+        self.send_numbered("credit", json!({"messages": messages, "bytes": bytes})).await;
     }
 
     /// Receives this many deliveries, each with its number; responses in between are skipped.
     pub(crate) async fn deliveries(&mut self, count: usize) -> Vec<(u64, Value)> {
         while self.received.len() < count {
-            let frame = self.hear().await;
+            let frame = self.next_frame().await;
             assert!(self.keep(&frame) || frame["ok"].is_object(), "{frame}");
         }
         self.received.drain(..count).collect()
     }
 
     /// Sends messages with these payloads, and waits until they are on disk.
-    pub(crate) async fn send(&mut self, to: &str, payloads: &[Value]) {
+    pub(crate) async fn send_messages(&mut self, to: &str, payloads: &[Value]) {
         let ops: Vec<_> =
             payloads.iter().map(|payload| json!({"op": "send", "to": to, "payload": payload})).collect();
         let key = format!("send-{}-{}", to, self.n);
@@ -181,7 +181,7 @@ impl Socket {
     }
 
     /// Asserts that no delivery arrived before the response to a frame.
-    pub(crate) async fn hears_nothing(&mut self) {
+    pub(crate) async fn assert_no_deliveries(&mut self) {
         let problem = self.refused("ack", json!([[999_999, 999_999]]), "INVALID").await;
         assert_eq!((&problem["applied"], self.received.as_slice()), (&"no".into(), [].as_slice()));
     }

@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use quorate::deliberation::{Member, Spec};
-use quorate::{Failure, Hub, Running, Work};
+use quorate::{Failure, Hub, RunningAgent, Work};
 use quorate_core::{Code, Commit, Destination, Op, Principal, Refused, Seq};
 use quorate_sim::data_directory;
 use quorate_sim::gate::{Judge, TurnedAway};
@@ -101,7 +101,7 @@ async fn a1_a_deliberation_resumes_after_temporary_write_failures() {
 }
 
 /// Starts agents that disagree on every fact and never change their position.
-async fn crowd(hub: &Hub, names: &[String]) -> Vec<Running> {
+async fn crowd(hub: &Hub, names: &[String]) -> Vec<RunningAgent> {
     let mut running = Vec::new();
     for (index, name) in names.iter().enumerate() {
         let facts = ["one", "two", "three", "four", "five"].map(|fact| (fact, format!("{fact} by {index}")));
@@ -121,7 +121,7 @@ async fn crowd(hub: &Hub, names: &[String]) -> Vec<Running> {
             )
         };
         let agent = hub.agent(name).on("analyse", analyse).on("discuss", discuss);
-        running.push(agent.at_once(8).run().await.expect("it runs"));
+        running.push(agent.concurrency(8).run().await.expect("it runs"));
     }
     running
 }

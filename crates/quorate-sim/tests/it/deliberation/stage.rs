@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use quorate::deliberation::{Member, Spec};
-use quorate::{Entropy, Failure, Hub, ProcedureDraft, ProcedureStatus, Running, SystemClock, Work};
+use quorate::{Entropy, Failure, Hub, ProcedureDraft, ProcedureStatus, RunningAgent, SystemClock, Work};
 use quorate_core::SpaceName;
 use quorate_engine::Engine;
 use quorate_sim::gate::{Gate, Judge};
@@ -70,7 +70,7 @@ fn answer(cast: Cast, name: &str, action: &str, asked: &Value) -> Value {
     })
 }
 
-async fn agents(hub: &Hub, cast: Cast) -> Result<Vec<Running>, quorate::Error> {
+async fn agents(hub: &Hub, cast: Cast) -> Result<Vec<RunningAgent>, quorate::Error> {
     let mut running = Vec::new();
     let emil = (cast == Cast::TwoMissing).then_some("emil");
     for name in AGENTS.map(|(name, ..)| name).into_iter().chain(emil) {
@@ -78,7 +78,7 @@ async fn agents(hub: &Hub, cast: Cast) -> Result<Vec<Running>, quorate::Error> {
             move |work: Work<Value>| async move { Ok::<_, Failure>(answer(cast, name, action, &work.payload)) }
         };
         let agent = hub.agent(name).on("analyse", handler("analyse")).on("discuss", handler("discuss"));
-        running.push(agent.at_once(8).run().await?);
+        running.push(agent.concurrency(8).run().await?);
     }
     Ok(running)
 }
@@ -137,7 +137,7 @@ pub(crate) async fn gated(data: &Path, judge: Judge) -> Hub {
     });
     let engine = engine.expect("engine starts");
     let space = engine.space(SpaceName::new("default").expect("a name")).await.expect("a space");
-    Hub::over(Arc::new(space))
+    Hub::from_backend(Arc::new(space))
 }
 
 /// Removes the fields that differ between runs: timestamps and durations.

@@ -7,7 +7,7 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use quorate::{Error, Hub as Library};
-use quorate_client::{Settings, connect_with};
+use quorate_client::{ConnectOptions, connect_with};
 use quorate_core::AgentFilter;
 use quorate_sim::data_directory;
 use quorate_sim::fuzz::{Extent, Mutator, seed_of_run};
@@ -58,7 +58,7 @@ fn serve(mut stream: TcpStream, next: &NextResponse) -> std::io::Result<()> {
 
 async fn call(hub: &Library, which: usize, message: &str) -> Result<(), Error> {
     match which {
-        0 => drop(hub.agent_state("bob").await?),
+        0 => drop(hub.agent_info("bob").await?),
         1 => drop(hub.agents(AgentFilter::default()).await?),
         2 => drop(hub.inbox("bob", 10).await?),
         4 => drop(hub.memory().get("k").await?),
@@ -103,7 +103,7 @@ fn i21_client_survives_malformed_responses() {
                 std::thread::spawn(move || drop(serve(stream, &served)));
             }
         });
-        let settings = Settings { keep_trying: Duration::ZERO, ..Settings::default() };
+        let settings = ConnectOptions { retry_timeout: Duration::ZERO, ..ConnectOptions::default() };
         let client = connect_with(&url, &hub.admin, settings).await.unwrap();
         // The unmodified responses parse, so the mutations below are close to valid input.
         for (which, (status, text)) in corpus.iter().enumerate() {

@@ -5,20 +5,20 @@ use std::time::Duration;
 use quorate::{ApprovalDraft, ApprovalStatus, Code, PageQuery};
 use serde_json::{Value, json};
 
-use super::{SOON, Stage};
+use super::{SOON, TestHub};
 
 // Fails under: a wait that ends before the decision, or not after it; bytes that differ from the proposed or approved
 // ones; a list of pending approvals that contains decided ones.
-pub(crate) async fn e3_a_decision_is_read_and_awaited(stage: &Stage) {
-    let Stage { hub, inside } = stage;
+pub(crate) async fn e3_a_decision_is_read_and_awaited(stage: &TestHub) {
+    let TestHub { hub, embedded: inside } = stage;
     let alice = hub.agent("alice").join().await.expect("she joins");
     hub.agent("mailer").join().await.expect("it joins");
     let draft = |to: &str| {
-        let draft = ApprovalDraft::new("letter.send", json!({"to": to})).because("it is due", 0.9);
-        draft.then("mailer", "mail")
+        let draft = ApprovalDraft::new("letter.send", json!({"to": to})).rationale("it is due", 0.9);
+        draft.on_approval("mailer", "mail")
     };
     let id = alice.request_approval(draft("b@x")).await.expect("asks");
-    let other = alice.request_approval(draft("c@x").within(SOON * 3, "wait")).await.expect("asks");
+    let other = alice.request_approval(draft("c@x").timeout(SOON * 3, "wait")).await.expect("asks");
 
     let pending = hub.pending_approvals(PageQuery::newest(10)).await.expect("reads");
     assert_eq!(pending, inside.pending_approvals(PageQuery::newest(10)).await.expect("reads"));
@@ -34,7 +34,7 @@ pub(crate) async fn e3_a_decision_is_read_and_awaited(stage: &Stage) {
     assert_eq!(approval.payload::<Value>().expect("JSON"), json!({"to": "b@x"}));
     assert_eq!(approval.approved_payload::<Value>().expect("JSON"), None);
 
-    let mut waits = Box::pin(hub.decided(id.as_str()));
+    let mut waits = Box::pin(hub.wait_for_decision(id.as_str()));
     // Long enough to detect a wait that returns immediately.
     let early = tokio::time::timeout(Duration::from_millis(100), &mut waits).await;
     assert!(early.is_err(), "not decided yet: {early:?}");
@@ -55,15 +55,16 @@ pub(crate) async fn e3_a_decision_is_read_and_awaited(stage: &Stage) {
     let refused = anna.approve(&other, decided.approval().digest, "").await.expect_err("other bytes");
     assert_eq!(refused.code(), Code::Conflict);
     hub.approver("berta").expect("a name").reject(&other, digest, "not now").await.expect("decides");
-    let decided = hub.decided(other.as_str()).await.expect("it is decided");
+    let decided = hub.wait_for_decision(other.as_str()).await.expect("it is decided");
     assert_eq!(decided.status(), ApprovalStatus::Rejected);
     assert_eq!(decided.approved_document(), None);
     assert_eq!(hub.pending_approvals(PageQuery::newest(10)).await.expect("reads").items, []);
 
-    let short = draft("d@x").within(Duration::from_secs(1), "leave it");
+    let short = draft("d@x").timeout(Duration::from_secs(1), "leave it");
     let id = alice.request_approval(short).await.expect("asks");
-    let over = tokio::time::timeout(SOON, hub.decided(id.as_str())).await.expect("in time").expect("over");
+    let over =
+        tokio::time::timeout(SOON, hub.wait_for_decision(id.as_str())).await.expect("in time").expect("over");
     assert_eq!((over.status(), over.approval().default.as_str()), (ApprovalStatus::Expired, "leave it"));
-    let error = hub.decided("apr_0-9999-0").await.expect_err("no such approval");
+    let error = hub.wait_for_decision("apr_0-9999-0").await.expect_err("no such approval");
     assert_eq!(error.code(), Code::NotFound);
 }

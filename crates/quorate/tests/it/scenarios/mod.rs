@@ -1,34 +1,36 @@
 //! Scenarios that hold for embedded and remote hubs. The tests of `quorate` and `quorate-client` run all of them.
 
 mod approvals;
-mod asking;
 mod flags;
-mod going_back;
-mod looking;
 mod procedures;
+mod reads;
+mod requests;
+mod rollback;
 mod sessions;
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
 
-use quorate::{Agent, Code, ContributionKind, Failure, Hub, Received, TaskDraft, TaskStatus, TaskWork, Work};
+use quorate::{
+    Agent, Code, ContributionKind, Failure, Hub, ReceivedMessage, TaskDraft, TaskStatus, TaskWork, Work,
+};
 
 pub(crate) use approvals::*;
-pub(crate) use asking::*;
 pub(crate) use flags::*;
-pub(crate) use going_back::*;
-pub(crate) use looking::*;
 pub(crate) use procedures::*;
+pub(crate) use reads::*;
+pub(crate) use requests::*;
+pub(crate) use rollback::*;
 pub(crate) use sessions::*;
 
 /// Upper bound of every wait in the scenarios.
 pub(crate) const SOON: Duration = Duration::from_secs(20);
 
 /// A hub under test, and the same hub accessed in process, to inspect its state.
-pub(crate) struct Stage {
+pub(crate) struct TestHub {
     pub(crate) hub: Hub,
-    pub(crate) inside: Hub,
+    pub(crate) embedded: Hub,
 }
 
 /// Generates a test for each scenario: `scenarios!(stage)`, where `stage()` returns a [`Stage`] and its resources.
@@ -73,7 +75,7 @@ macro_rules! scenarios {
     };
 }
 
-async fn next(agent: &Agent) -> Received {
+async fn next(agent: &Agent) -> ReceivedMessage {
     let received = tokio::time::timeout(SOON, agent.receive(SOON));
     received.await.expect("in time").expect("an answer").expect("a delivery")
 }
@@ -93,7 +95,7 @@ async fn until_dead(inside: &Hub, count: u64) {
 }
 
 // Fails under: an answer that is lost, or sent in another commit than the ack.
-pub(crate) async fn a_handler_answers_the_requester(stage: &Stage) {
+pub(crate) async fn a_handler_answers_the_requester(stage: &TestHub) {
     let double = |work: Work<u64>| async move {
         work.put("doubled/last", "number", work.payload);
         Ok(work.payload * 2)
@@ -103,50 +105,51 @@ pub(crate) async fn a_handler_answers_the_requester(stage: &Stage) {
     let sent = alice.send("doubler", "double", 21).await.expect("sent");
     assert_eq!(sent.deliveries, Some(1));
     let answer = next(&alice).await;
-    assert_eq!((answer.payload::<u64>().expect("a number"), answer.from()), (42, "doubler"));
+    assert_eq!((answer.payload::<u64>().expect("a number"), answer.sender()), (42, "doubler"));
     assert_eq!(answer.message().in_reply_to, Some(sent.id.to_string()));
     assert_eq!(answer.attempt(), 1);
     alice.step(&answer).commit().await.expect("done");
     let entry = stage.hub.memory().get("doubled/last").await.expect("read").expect("there");
     assert_eq!((entry.author.as_str(), entry.content::<u64>().expect("a number")), ("agent:doubler", 21));
     doubler.stop().await.expect("stopped");
-    assert_eq!(stage.inside.counts().await.expect("read").acked, 2);
+    assert_eq!(stage.embedded.counts().await.expect("read").acked, 2);
 }
 
 // Fails under: answers that reach another agent; an error that loses its code on the way.
-pub(crate) async fn a_request_is_answered_or_refused(stage: &Stage) {
+pub(crate) async fn a_request_is_answered_or_refused(stage: &TestHub) {
     let double = |work: Work<u64>| async move { Ok(work.payload * 2) };
-    let doubler = stage.hub.agent("doubler").on("double", double).at_once(4).run().await.expect("it runs");
+    let doubler =
+        stage.hub.agent("doubler").on("double", double).concurrency(4).run().await.expect("it runs");
     let alice = stage.hub.agent("alice").join().await.expect("she joins");
     let asked = (0..8u64).map(|number| {
         let alice = alice.clone();
-        tokio::spawn(async move { (number, alice.ask("doubler", "double", number).within(SOON).await) })
+        tokio::spawn(async move { (number, alice.ask("doubler", "double", number).timeout(SOON).await) })
     });
     for asked in asked.collect::<Vec<_>>() {
         let (number, reply) = asked.await.expect("a task");
         let reply = reply.expect("an answer");
-        assert_eq!((reply.payload::<u64>().expect("a number"), reply.from()), (number * 2, "doubler"));
+        assert_eq!((reply.payload::<u64>().expect("a number"), reply.sender()), (number * 2, "doubler"));
     }
     let reply = alice.ask("doubler", "double", 4).ephemeral().await.expect("an answer");
     assert_eq!(reply.payload::<u64>().expect("a number"), 8);
     let error = alice.ask("unknown", "double", 1).await.expect_err("unknown recipient");
     assert_eq!(error.code(), Code::UnknownRecipient, "{error}");
     let silent = stage.hub.agent("silent").join().await.expect("it joins");
-    let error = alice.ask("silent", "double", 1).within(Duration::from_millis(50)).await;
+    let error = alice.ask("silent", "double", 1).timeout(Duration::from_millis(50)).await;
     assert_eq!(error.expect_err("no answer").code(), Code::Timeout);
     drop(silent);
     doubler.stop().await.expect("stopped");
 }
 
 // Fails under: a failed handler that is not retried, or a permanent failure that is.
-pub(crate) async fn a_failure_is_retried_or_dead_lettered(stage: &Stage) {
+pub(crate) async fn a_failure_is_retried_or_dead_lettered(stage: &TestHub) {
     let tries = Arc::new(AtomicU32::new(0));
     let seen = Arc::clone(&tries);
     let work = move |work: Work<String>| {
         let tried = seen.fetch_add(1, Ordering::SeqCst);
         async move {
             match (work.payload.as_str(), tried) {
-                ("hopeless", _) => Err(Failure::dead("never")),
+                ("hopeless", _) => Err(Failure::permanent("never")),
                 (_, 0) => Err(Failure::retry("not yet")),
                 _ => Ok("done"),
             }
@@ -159,24 +162,24 @@ pub(crate) async fn a_failure_is_retried_or_dead_lettered(stage: &Stage) {
     assert_eq!(answer.payload::<String>().expect("a text"), "done");
     assert_eq!(tries.load(Ordering::SeqCst), 2);
     alice.send("worker", "work", "hopeless").await.expect("sent");
-    until_dead(&stage.inside, 1).await;
+    until_dead(&stage.embedded, 1).await;
     worker.stop().await.expect("stopped");
 }
 
 // Fails under: a step that takes effect partially; a version conflict without the current version.
-pub(crate) async fn a_step_is_atomic(stage: &Stage) {
+pub(crate) async fn a_step_is_atomic(stage: &TestHub) {
     let alice = stage.hub.agent("alice").join().await.expect("she joins");
     let bob = stage.hub.agent("bob").join().await.expect("he joins");
     alice.memory().put("plan", "plan", "first").await.expect("written");
     alice.send("bob", "go", 1).await.expect("sent");
     let received = next(&bob).await;
-    let step = bob.step(&received).put_if("plan", "plan", "second", 0).send("alice", "done", 2);
+    let step = bob.step(&received).put_if_version("plan", "plan", "second", 0).send("alice", "done", 2);
     let error = step.commit().await.expect_err("the plan is at version 1");
     let facts = &error.refusal().expect("a refusal").facts;
     assert_eq!((error.code(), facts.current_version), (Code::VersionConflict, Some(1)));
     assert!(alice.receive(Duration::ZERO).await.expect("read").is_none(), "nothing was sent");
-    let step = bob.step(&received).put_if("plan", "plan", "second", 1).send("alice", "done", 2);
-    let seq = step.key("the-step").commit().await.expect("done");
+    let step = bob.step(&received).put_if_version("plan", "plan", "second", 1).send("alice", "done", 2);
+    let seq = step.idempotency_key("the-step").commit().await.expect("done");
     assert!(seq.is_some());
     assert_eq!(next(&alice).await.payload::<u32>().expect("a number"), 2);
     let entry = alice.memory().get("plan").await.expect("read").expect("there");
@@ -186,13 +189,13 @@ pub(crate) async fn a_step_is_atomic(stage: &Stage) {
 }
 
 // Fails under: a nacked delivery that is not redelivered, or has the same attempt number.
-pub(crate) async fn a_nacked_delivery_is_redelivered(stage: &Stage) {
+pub(crate) async fn a_nacked_delivery_is_redelivered(stage: &TestHub) {
     let alice = stage.hub.agent("alice").join().await.expect("she joins");
     let bob = stage.hub.agent("bob").join().await.expect("he joins");
     alice.send("bob", "go", "x").await.expect("sent");
     let first = next(&bob).await;
-    bob.extend(&first, Duration::from_secs(60)).await.expect("kept");
-    bob.give_back(&first, Duration::ZERO, "not now").await.expect("released");
+    bob.extend_lease(&first, Duration::from_secs(60)).await.expect("kept");
+    bob.nack(&first, Duration::ZERO, "not now").await.expect("released");
     let second = next(&bob).await;
     assert_eq!((first.id(), first.attempt(), second.attempt()), (second.id(), 1, 2));
     let error = bob.step(&first).commit().await.expect_err("it is another lease now");
@@ -201,25 +204,25 @@ pub(crate) async fn a_nacked_delivery_is_redelivered(stage: &Stage) {
 }
 
 // Fails under: an epoch that can still act after the next registration.
-pub(crate) async fn a_newer_epoch_of_an_agent_ends_the_older(stage: &Stage) {
+pub(crate) async fn a_newer_epoch_of_an_agent_ends_the_older(stage: &TestHub) {
     let alice = stage.hub.agent("alice").join().await.expect("she joins");
     stage.hub.agent("bob").join().await.expect("he joins");
     let again = stage.hub.agent("alice").join().await.expect("she joins again");
     again.send("bob", "go", 1).await.expect("sent");
     let error = alice.send("bob", "go", 2).await.expect_err("that epoch is stale");
     assert_eq!(error.code(), Code::StaleEpoch);
-    assert_eq!(stage.inside.counts().await.expect("read").ready, 1);
+    assert_eq!(stage.embedded.counts().await.expect("read").ready, 1);
 }
 
 // Fails under: versions, tombstones or authors that differ between embedded and remote hubs.
-pub(crate) async fn memory_has_versions_and_a_history(stage: &Stage) {
+pub(crate) async fn memory_has_versions_and_a_history(stage: &TestHub) {
     let alice = stage.hub.agent("alice").join().await.expect("she joins");
     let memory = alice.memory();
     assert!(memory.get("notes/a b").await.expect("read").is_none());
-    assert_eq!(memory.put_if("notes/a b", "note", ["one"], 0).await.expect("made"), 1);
+    assert_eq!(memory.put_if_version("notes/a b", "note", ["one"], 0).await.expect("made"), 1);
     assert_eq!(memory.write("notes/c", "note", 3, None, &["notes/a b"]).await.expect("made"), 1);
     assert_eq!(memory.put("notes/a b", "note", ["two"]).await.expect("written"), 2);
-    let error = memory.put_if("notes/a b", "note", ["three"], 1).await.expect_err("it is at 2");
+    let error = memory.put_if_version("notes/a b", "note", ["three"], 1).await.expect_err("it is at 2");
     assert_eq!(error.code(), Code::VersionConflict);
     let entry = memory.get("notes/c").await.expect("read").expect("there");
     let on = &entry.depends_on[0];
@@ -236,33 +239,33 @@ pub(crate) async fn memory_has_versions_and_a_history(stage: &Stage) {
 }
 
 // Fails under: a task that is done twice, or before its dependencies.
-pub(crate) async fn tasks_are_done_in_dependency_order(stage: &Stage) {
+pub(crate) async fn tasks_are_done_in_dependency_order(stage: &TestHub) {
     let add = |work: TaskWork<u64>| async move {
         work.confidence(0.5);
         work.put(&format!("sums/{}", work.id()), "sum", work.input + 1);
         Ok(work.input + 1)
     };
     let adder = stage.hub.agent("adder").on_task("add", add).run().await.expect("it runs");
-    let alice = stage.hub.agent("alice").can("check").join().await.expect("she joins");
+    let alice = stage.hub.agent("alice").capability("check").join().await.expect("she joins");
     let tasks = [
         TaskDraft::new("add", 1).id("one").priority(7),
-        TaskDraft::new("check", "by hand").id("two").needs(["one"]),
+        TaskDraft::new("check", "by hand").id("two").depends_on(["one"]),
     ];
     let ids = alice.create_tasks(tasks).await.expect("made");
     assert_eq!(ids.iter().map(ToString::to_string).collect::<Vec<_>>(), ["one", "two"]);
-    let taken = alice.take_task(&["check"], SOON).await.expect("read").expect("a task");
+    let taken = alice.claim_task(&["check"], SOON).await.expect("read").expect("a task");
     assert_eq!((taken.input::<String>().expect("a text").as_str(), taken.attempt()), ("by hand", 1));
-    alice.heartbeat(&taken).await.expect("kept");
+    alice.heartbeat_task(&taken).await.expect("kept");
     alice.progress(&taken, "half").await.expect("kept");
-    alice.complete(&taken, "good").await.expect("done");
-    let error = alice.complete(&taken, "better").await.err();
+    alice.complete_task(&taken, "good").await.expect("done");
+    let error = alice.complete_task(&taken, "better").await.err();
     assert!(error.is_none_or(|error| error.code() == Code::StaleLease), "one result");
-    let one = stage.inside.task(&ids[0]).await.expect("there");
+    let one = stage.embedded.task(&ids[0]).await.expect("there");
     assert_eq!(
         (one.task.status, one.result().expect("bytes").as_deref()),
         (TaskStatus::Done, Some(&b"2"[..]))
     );
-    let two = stage.inside.task(&ids[1]).await.expect("there");
+    let two = stage.embedded.task(&ids[1]).await.expect("there");
     assert_eq!(
         (two.task.status, two.result().expect("bytes").as_deref()),
         (TaskStatus::Done, Some(&br#""good""#[..]))
@@ -271,7 +274,7 @@ pub(crate) async fn tasks_are_done_in_dependency_order(stage: &Stage) {
 }
 
 // Fails under: a subscription without deliveries, or a fencing token that is not checked.
-pub(crate) async fn topics_and_locks_work(stage: &Stage) {
+pub(crate) async fn topics_and_locks_work(stage: &TestHub) {
     let alice = stage.hub.agent("alice").join().await.expect("she joins");
     let bob = stage.hub.agent("bob").join().await.expect("he joins");
     bob.subscribe("findings.*").await.expect("subscribed");
@@ -286,24 +289,24 @@ pub(crate) async fn topics_and_locks_work(stage: &Stage) {
     assert_eq!(sent.deliveries, Some(0));
 
     let locks = alice.lock(["deploy"]).await.expect("held");
-    let error = bob.lock(["deploy"]).within(Duration::from_millis(20)).await.err().expect("taken");
+    let error = bob.lock(["deploy"]).timeout(Duration::from_millis(20)).await.err().expect("taken");
     assert_eq!(error.code(), Code::Timeout);
     let fence = locks.fence("deploy").expect("a fence");
-    alice.memory().under(fence.clone()).put("release", "number", 1).await.expect("written");
+    alice.memory().with_fence(fence.clone()).put("release", "number", 1).await.expect("written");
     locks.renew().await.expect("kept");
     locks.renew_for(Duration::from_secs(60)).await.expect("kept for longer");
     let error = locks.renew_for(Duration::from_millis(1)).await.expect_err("too short");
     assert_eq!(error.code(), Code::Invalid);
     locks.release().await.expect("released");
     let other = bob.lock(["deploy"]).await.expect("held");
-    let error = alice.memory().under(fence).put("release", "number", 2).await.expect_err("bob has it");
+    let error = alice.memory().with_fence(fence).put("release", "number", 2).await.expect_err("bob has it");
     assert_eq!(error.code(), Code::StaleFence);
     drop(other);
 }
 
 // Fails under: a contribution that is stored although its step was rejected; a session whose coordinator is not the
 // agent that opened it.
-pub(crate) async fn a_step_adds_to_a_session(stage: &Stage) {
+pub(crate) async fn a_step_adds_to_a_session(stage: &TestHub) {
     let alice = stage.hub.agent("alice").join().await.expect("she joins");
     stage.hub.agent("bob").join().await.expect("he joins");
     let led = alice.session("release-7");
@@ -311,16 +314,18 @@ pub(crate) async fn a_step_adds_to_a_session(stage: &Stage) {
     led.pause("lunch").await.expect("paused");
     led.resume("").await.expect("resumed");
     assert_eq!(led.add_finding("a bug", "seen").await.expect("added"), 1);
-    let session = stage.inside.session("release-7");
+    let session = stage.embedded.session("release-7");
     let info = session.info().await.expect("there");
     assert_eq!(info.coordinator.map(|agent| agent.to_string()).as_deref(), Some("alice"));
     assert_eq!(session.task::<Vec<String>>().await.expect("read"), ["ship it"]);
     alice.set_budget("tight", 1).await.expect("set");
     alice.memory().snapshot("before", "").await.expect("named");
-    let step = alice.commit().add_to("release-7", ContributionKind::Decision, "on Monday", "no one is away");
-    let error = step.put_if("plan", "plan", 1, 5).commit().await.expect_err("there is no plan yet");
+    let step =
+        alice.commit().add_to_session("release-7", ContributionKind::Decision, "on Monday", "no one is away");
+    let error = step.put_if_version("plan", "plan", 1, 5).commit().await.expect_err("there is no plan yet");
     assert_eq!(error.code(), Code::VersionConflict);
-    let step = alice.commit().add_to("release-7", ContributionKind::Decision, "on Monday", "no one is away");
+    let step =
+        alice.commit().add_to_session("release-7", ContributionKind::Decision, "on Monday", "no one is away");
     step.put("plan", "plan", 1).commit().await.expect("done");
     let decisions = session.decisions(10).await.expect("read");
     assert_eq!(decisions.len(), 1);
@@ -332,7 +337,7 @@ pub(crate) async fn a_step_adds_to_a_session(stage: &Stage) {
 }
 
 // Fails under: an agent that claims deliveries after it was stopped.
-pub(crate) async fn a_stopped_agent_releases_its_deliveries(stage: &Stage) {
+pub(crate) async fn a_stopped_agent_releases_its_deliveries(stage: &TestHub) {
     let (begun, mut begins) = tokio::sync::mpsc::unbounded_channel();
     let go = Arc::new(tokio::sync::Semaphore::new(0));
     let may = Arc::clone(&go);
@@ -354,12 +359,12 @@ pub(crate) async fn a_stopped_agent_releases_its_deliveries(stage: &Stage) {
     go.add_permits(1);
     tokio::time::timeout(SOON, stopping).await.expect("in time").expect("a task").expect("stopped");
     assert_eq!((first, begins.try_recv().is_err()), (0, true), "one at a time, and none after the end");
-    until_acked(&stage.inside, 1).await;
+    until_acked(&stage.embedded, 1).await;
     let worker = stage.hub.agent("worker").join().await.expect("it joins again");
     for number in 1..4 {
         let received = next(&worker).await;
         assert_eq!(received.payload::<u32>().expect("a number"), number);
         worker.step(&received).commit().await.expect("done");
     }
-    assert_eq!(stage.inside.counts().await.expect("read").acked, 4);
+    assert_eq!(stage.embedded.counts().await.expect("read").acked, 4);
 }

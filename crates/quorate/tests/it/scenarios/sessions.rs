@@ -5,7 +5,7 @@ use quorate::{
     TimelineEvent,
 };
 
-use super::Stage;
+use super::TestHub;
 
 fn summaries(lines: &[TimelineEntry]) -> Vec<String> {
     let word = |line: &TimelineEntry| match &line.event {
@@ -23,8 +23,8 @@ fn summaries(lines: &[TimelineEntry]) -> Vec<String> {
 }
 
 // Fails under: a timeline that is incomplete, out of order, or different for embedded and remote hubs.
-pub(crate) async fn a_session_records_its_timeline(stage: &Stage) {
-    let (hub, inside) = (&stage.hub, &stage.inside);
+pub(crate) async fn a_session_records_its_timeline(stage: &TestHub) {
+    let (hub, inside) = (&stage.hub, &stage.embedded);
     let alice = hub.agent("alice").join().await.expect("she joins");
     let bob = hub.agent("bob").join().await.expect("he joins");
     let led = alice.session("s1");
@@ -70,12 +70,12 @@ pub(crate) async fn a_session_records_its_timeline(stage: &Stage) {
     assert_eq!(summaries(&inside.session("s1").timeline(Seq(0), 100).await.expect("read")), expected);
     let rest = seen.timeline(lines[6].record.seq, 100).await.expect("read");
     assert_eq!(summaries(&rest), expected[7..]);
-    let newest = seen.newest(2).await.expect("read");
+    let newest = seen.newest_entries(2).await.expect("read");
     assert_eq!(summaries(&newest), [expected[8], expected[7]]);
-    let blockers = seen.added(ContributionKind::Blocker, Seq(0), 10).await.expect("read");
+    let blockers = seen.contributions(ContributionKind::Blocker, Seq(0), 10).await.expect("read");
     assert_eq!((blockers.len(), blockers[0].n, blockers[0].by.as_str()), (1, 1, "agent:bob"));
     assert_eq!(blockers[0].body::<String>().expect("a text"), "no salt");
-    assert!(seen.added(ContributionKind::Finding, Seq(0), 10).await.expect("read").is_empty());
+    assert!(seen.contributions(ContributionKind::Finding, Seq(0), 10).await.expect("read").is_empty());
     assert_eq!(led.add_note("late").await.expect_err("it is over").code(), Code::SessionClosed);
 
     let other = hub.session("s2");

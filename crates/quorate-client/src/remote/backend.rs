@@ -1,0 +1,325 @@
+//! Backend operations over the network.
+
+use std::pin::Pin;
+use std::sync::{Arc, PoisonError};
+use std::time::Duration;
+
+use bytes::Bytes;
+use quorate::backend::{
+    AgentIdentity, Answer, Backend, BackendFuture, ChangeStream, Delivery, DeliveryStream, HeldTask,
+    MessageRef, ReplyStream, TaskClaimQuery, TaskStream,
+};
+use quorate::{Clock, Code, Refused, RollbackResult, TaskWithPayloads};
+use quorate_api::agent::{AgentRegistration, Heartbeat as HeartbeatJson, RegisteredAgent};
+use quorate_api::claim::CreatedTasks;
+use quorate_api::lock::{AcquiredLocks, LockRequest};
+use quorate_api::message::NewMessage;
+use quorate_api::result::SendReceipts;
+use quorate_api::rollback::Rollback as RollbackJson;
+use quorate_api::subscription::{AgentSubscription, SubscriptionHistory};
+use quorate_core::{
+    AcquireLocks, AgentStatus, Commit, Epoch, GrantedLocks, Health, Heartbeat, History, Message, MessageId,
+    Op, Pattern, Payload, Principal, Receipt, RegisterAgent, Rollback, SendRequest, Seq, TaskId,
+};
+
+use super::commit_and_claim::{RESPONSE_GRACE, to_millis, with_epoch};
+use super::task_poll::TaskPoll;
+use super::watch::EntryWatch;
+use super::{PrincipalClient, RemoteHub};
+use crate::http::percent_encode;
+use crate::socket::{Hello, Socket, SocketInbox, unsupported_remotely};
+use crate::wire;
+use crate::wire::message::sent_ref;
+use crate::wire::task::task_graph;
+
+/// Maximum duration of one call that waits for a lock. Longer waits are split into several calls.
+const LOCK_WAIT_MAX: Duration = Duration::from_secs(60);
+
+impl Backend for RemoteHub {
+    fn clock(&self) -> Arc<dyn Clock> {
+        Arc::clone(Self::clock(self))
+    }
+
+    fn salt(&self) -> [u8; 16] {
+        self.retrier.entropy.bytes_16()
+    }
+
+    fn seal(&self, bytes: Bytes) -> Payload {
+        // The hub seals payloads when it stores them.
+        Payload::unsealed(bytes)
+    }
+
+    fn register(&self, _: Principal, agent: RegisterAgent) -> BackendFuture<'_, Epoch> {
+        Box::pin(async move {
+            let path = format!("/v1/agents/{}", percent_encode(agent.id.as_str()));
+            let body = wire::to_json(&AgentRegistration::from(&agent))?;
+            // A repeated registration only increments the epoch once more, which is harmless.
+            let response =
+                self.retrier.retry(|| self.caller.http.put(&path).json(body.clone()).send()).await?;
+            let registered: RegisteredAgent = response.json()?;
+            let epoch = registered
+                .epoch
+                .ok_or_else(|| wire::unexpected_response(&"a registration without an epoch"))?;
+            let token = self.token_for(&agent.id, registered.token).await?;
+            let http = self.caller.http.with_token(&token)?;
+            let seat = Arc::new(PrincipalClient { http, token, socket: std::sync::Mutex::default() });
+            let previous = self.lock_agents().insert(agent.id, seat);
+            // Ends an earlier registration agent_path the same agent over this connection.
+            drop(previous);
+            Ok(epoch)
+        })
+    }
+
+    fn commit(&self, commit: Commit) -> BackendFuture<'_, Receipt> {
+        Box::pin(self.commit_with_retry(commit))
+    }
+
+    fn submit(&self, commits: Vec<Commit>) {
+        for commit in commits {
+            // Best effort: one call for each commit, not retried.
+            let (seat, key) = (self.client_for(&commit.principal), self.new_key());
+            if let Ok(body) = wire::op::commit_json(&commit.ops, &key, commit.epoch) {
+                tokio::spawn(async move {
+                    if let Err(error) = seat.http.post("/v1/commit").json(body).send().await {
+                        tracing::warn!(code = error.code().as_str(), "submitted commit failed");
+                    }
+                });
+            }
+        }
+    }
+
+    fn claim(
+        &self,
+        who: AgentIdentity,
+        max: u32,
+        lease_ms: u64,
+        wait: Duration,
+    ) -> BackendFuture<'_, Vec<Delivery>> {
+        Box::pin(self.claim_deliveries(who, max, lease_ms, wait))
+    }
+
+    fn consume(
+        &self,
+        who: AgentIdentity,
+        credit: u32,
+        lease_ms: u64,
+    ) -> BackendFuture<'_, Box<dyn DeliveryStream>> {
+        Box::pin(async move {
+            let seat = self.client_of(&who.agent);
+            let hello = Hello {
+                token: seat.token.clone(),
+                agent: who.agent.to_string(),
+                epoch: who.epoch.0,
+                lease_ms,
+                space: self.space.clone(),
+            };
+            let socket = Socket::open(seat.http.connector(), hello, self.retrier.clone(), credit).await?;
+            *seat.socket_slot() = Some(socket.clone());
+            Ok(Box::new(SocketInbox::new(socket)) as Box<dyn DeliveryStream>)
+        })
+    }
+
+    fn send_ephemeral(&self, who: AgentIdentity, message: Message) -> BackendFuture<'_, MessageRef> {
+        Box::pin(async move {
+            let seat = self.client_of(&who.agent);
+            let body = wire::to_json(&NewMessage::new(&message)?)?;
+            if let Some(socket) = seat.socket() {
+                let response = socket.call("send", &body, false).await?;
+                return sent_ref(&wire::parse_json(&response)?);
+            }
+            let response = with_epoch(seat.http.post("/v1/messages"), who.epoch).json(body).send().await?;
+            let sent: SendReceipts = response.json()?;
+            let first = sent.receipts.first().ok_or_else(|| wire::unexpected_response(&"a sent message without a receipt"))?;
+            sent_ref(first)
+        })
+    }
+
+    fn request(&self, who: AgentIdentity, ask: SendRequest) -> BackendFuture<'_, Box<dyn ReplyStream>> {
+        Box::pin(async move { Ok(Box::new(self.send_request(who, &ask).await?) as Box<dyn ReplyStream>) })
+    }
+
+    fn ask(&self, who: AgentIdentity, ask: SendRequest) -> BackendFuture<'_, Answer> {
+        Box::pin(async move { self.ask_one(who, &ask).await })
+    }
+
+    fn await_request(
+        &self,
+        who: AgentIdentity,
+        question: MessageId,
+    ) -> BackendFuture<'_, Box<dyn ReplyStream>> {
+        Box::pin(
+            async move { Ok(Box::new(self.resume_request(who, question).await?) as Box<dyn ReplyStream>) },
+        )
+    }
+
+    fn request_ephemeral(
+        &self,
+        who: AgentIdentity,
+        message: Message,
+        within: Option<Duration>,
+    ) -> BackendFuture<'_, Answer> {
+        Box::pin(async move { self.ask_ephemeral(who, &message, within).await })
+    }
+
+    fn heartbeat(&self, who: AgentIdentity, status: AgentStatus, health: Health) -> BackendFuture<'_, ()> {
+        Box::pin(async move {
+            let seat = self.client_of(&who.agent);
+            let heartbeat = Heartbeat { agent: who.agent.clone(), status, health };
+            let body = wire::to_json(&HeartbeatJson::from(&heartbeat))?;
+            let call = with_epoch(seat.http.post(&Self::agent_path(&who, "/heartbeat")), who.epoch);
+            call.json(body).send().await.map(drop)
+        })
+    }
+
+    fn create_tasks(&self, commit: Commit) -> BackendFuture<'_, Vec<TaskId>> {
+        Box::pin(async move {
+            let [Op::CreateTasks(create)] = commit.ops.as_slice() else {
+                return Err(unsupported_remotely(
+                    "creating tasks together with other operations in this call",
+                ));
+            };
+            let (seat, key) = (self.client_for(&commit.principal), self.new_key());
+            let body = wire::to_json(&task_graph(create, &key)?)?;
+            let call = || {
+                let call = seat.http.post("/v1/tasks").idempotency_key(&key).json(body.clone());
+                with_epoch(call, commit.epoch).send()
+            };
+            let created: CreatedTasks = self.retrier.retry(call).await?.json()?;
+            Ok(created.tasks.into_iter().map(|task| task.id).collect())
+        })
+    }
+
+    fn claim_tasks(
+        &self,
+        claim: TaskClaimQuery,
+        max: u32,
+        wait: Duration,
+    ) -> BackendFuture<'_, Vec<HeldTask>> {
+        Box::pin(self.claim_tasks_before(claim, max, wait))
+    }
+
+    fn consume_tasks(&self, claim: TaskClaimQuery, credit: u32) -> BackendFuture<'_, Box<dyn TaskStream>> {
+        let seat = self.client_of(&claim.agent);
+        let poll = TaskPoll::start(seat, self.retrier.clone(), claim, credit);
+        Box::pin(std::future::ready(Ok(Box::new(poll) as Box<dyn TaskStream>)))
+    }
+
+    fn await_task(
+        &self,
+        who: AgentIdentity,
+        task: TaskId,
+        wait: Duration,
+    ) -> BackendFuture<'_, TaskWithPayloads> {
+        Box::pin(async move {
+            let seat = self.client_of(&who.agent);
+            let view = self.task_until(&seat.http, Some(who.epoch), &task, wait).await?;
+            if view.task.status.has_ended() {
+                return Ok(view);
+            }
+            Err(Refused::new(Code::Timeout, format!("task {task} did not end in time"))
+                .hint("the task continues; wait longer, or call `why` to see what it waits for")
+                .into())
+        })
+    }
+
+    fn rollback(
+        &self,
+        principal: Principal,
+        epoch: Option<Epoch>,
+        rollback: Rollback,
+    ) -> BackendFuture<'_, RollbackResult> {
+        Box::pin(async move {
+            let (seat, key) = (self.client_for(&principal), self.new_key());
+            let body = wire::to_json(&RollbackJson::from(&rollback))?;
+            let call = || {
+                let call = seat.http.post("/v1/context:rollback").idempotency_key(&key).json(body.clone());
+                with_epoch(call, epoch).send()
+            };
+            self.retrier.retry(call).await?.json()
+        })
+    }
+
+    fn watch(&self, prefix: String, from: Seq) -> Box<dyn ChangeStream> {
+        Box::new(EntryWatch::new(self.caller.http.clone(), self.retrier.clone(), prefix, from))
+    }
+
+    fn lock(&self, who: AgentIdentity, ask: AcquireLocks, wait: Duration) -> BackendFuture<'_, GrantedLocks> {
+        Box::pin(async move {
+            let Some(first) = ask.names.first() else {
+                return Err(unsupported_remotely("acquiring an empty list of locks"));
+            };
+            let (seat, until) = (self.client_of(&who.agent), self.clock().now().plus(wait).mono);
+            let path = format!("/v1/locks/{}/acquire", percent_encode(first.as_str()));
+            let held: AcquiredLocks = loop {
+                let wait = self.time_left(until).min(LOCK_WAIT_MAX);
+                let mut request = LockRequest::from(&ask);
+                // The first name is part of the path.
+                request.names.remove(0);
+                request.agent = Some(who.agent.clone());
+                request.wait_ms = Some(to_millis(wait));
+                // Retried with the same key, the call keeps its position in the queue and returns the same locks.
+                let (body, key) = (wire::to_json(&request)?, self.new_key());
+                let call = || {
+                    let call = seat
+                        .http
+                        .post(&path)
+                        .idempotency_key(&key)
+                        .json(body.clone())
+                        .timeout(wait + RESPONSE_GRACE);
+                    with_epoch(call, who.epoch).send()
+                };
+                match self.retrier.retry(call).await {
+                    Err(error) if error.code() == Code::Timeout && !self.time_left(until).is_zero() => {}
+                    response => break response?.json()?,
+                }
+            };
+            Ok(GrantedLocks { locks: held.locks.into_iter().map(Into::into).collect(), ttl_ms: ask.ttl_ms })
+        })
+    }
+
+    fn subscribe(
+        &self,
+        who: AgentIdentity,
+        pattern: Pattern,
+        history: Option<History>,
+    ) -> BackendFuture<'_, Seq> {
+        Box::pin(async move {
+            let seat = self.client_of(&who.agent);
+            let path =
+                Self::agent_path(&who, &format!("/subscriptions/{}", percent_encode(&pattern.to_string())));
+            let body = wire::to_json(&SubscriptionHistory::from(history.as_ref()))?;
+            let call = || with_epoch(seat.http.put(&path), who.epoch).json(body.clone()).send();
+            let subscribed: AgentSubscription = self.retrier.retry(call).await?.json()?;
+            Ok(subscribed.since)
+        })
+    }
+
+    fn unsubscribe(&self, who: AgentIdentity, pattern: Pattern) -> BackendFuture<'_, ()> {
+        Box::pin(async move {
+            let seat = self.client_of(&who.agent);
+            let path =
+                Self::agent_path(&who, &format!("/subscriptions/{}", percent_encode(&pattern.to_string())));
+            with_epoch(seat.http.delete(&path), who.epoch).send().await.map(drop)
+        })
+    }
+
+    fn close(&self) -> Pin<Box<dyn Future<Output = ()> + Send + '_>> {
+        Box::pin(async move {
+            let seats: Vec<_> = self.lock_agents().drain().map(|(_, seat)| seat).collect();
+            for seat in seats {
+                let socket = seat.socket_slot().take();
+                if let Some(socket) = socket {
+                    socket.close().await;
+                }
+            }
+            let minted =
+                std::mem::take(&mut *self.created_tokens.lock().unwrap_or_else(PoisonError::into_inner));
+            for id in minted {
+                if let Err(error) = self.caller.http.delete(&format!("/v1/tokens/{id}")).send().await {
+                    // An admin can find the token by its name, `connection`, and revoke it.
+                    tracing::warn!(token = %id, code = error.code().as_str(), "revoking a token failed");
+                }
+            }
+        })
+    }
+}

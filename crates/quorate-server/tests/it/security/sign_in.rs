@@ -1,0 +1,151 @@
+//! Sign-in codes: valid once and for a minute, with at most the permissions of the principal that created them.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use quorate_server::Settings;
+use quorate_store::ManualClock;
+use serde_json::{Value, json};
+
+use crate::support::{TestHub, TestResponse};
+
+const START_MS: u64 = 1_800_000_000_000;
+
+async fn hub() -> (Arc<ManualClock>, TestHub) {
+    let clock = ManualClock::at(START_MS);
+    let hub = TestHub::with_clock(Arc::clone(&clock) as _, Settings::default()).await;
+    (clock, hub)
+}
+
+async fn code(hub: &TestHub, token: &str) -> Value {
+    hub.post(token, "/v1/sign-in-codes", &json!({})).await.ok(201)
+}
+
+async fn sign_in(hub: &TestHub, code: &Value) -> TestResponse {
+    hub.post("", "/v1/sign-in", &json!({"code": code})).await
+}
+
+/// Signs in and returns the token of the web session.
+async fn page(hub: &TestHub, token: &str) -> String {
+    let made = sign_in(hub, &code(hub, token).await["code"]).await.ok(201);
+    made["token"].as_str().expect("a token").to_owned()
+}
+
+#[tokio::test]
+async fn d13_a_code_becomes_a_token_of_the_same_person_once() {
+    let (_, hub) = hub().await;
+    let olga = hub.create_token("operator", "olga").await;
+    let made = code(&hub, &olga).await;
+    assert_eq!(made["expiresAt"], "2027-01-15T08:01:00.000Z");
+    let shown = made["code"].as_str().expect("a code");
+    assert_eq!((shown.len(), shown.matches('-').count()), (19, 3), "{shown}");
+    // As typed by a person.
+    let typed = json!(shown.to_lowercase().replace('-', " "));
+    let response = sign_in(&hub, &typed).await.ok(201);
+    assert_eq!((&response["role"], &response["name"]), (&json!("operator"), &json!("olga")));
+    assert_eq!(response["expiresAt"], "2027-01-15T16:00:00.000Z");
+    let page = response["token"].as_str().expect("a token");
+    assert_ne!(page, olga);
+    let you = hub.get(page, "/v1/info").await.ok(200);
+    assert_eq!(you["you"]["principal"], "operator:olga");
+    hub.post(page, "/v1/tokens", &json!({"role": "admin", "name": "x"})).await.refused(403, "FORBIDDEN");
+    sign_in(&hub, &made["code"]).await.refused(401, "UNAUTHENTICATED");
+    // The sign-in is recorded.
+    let tokens = hub.get(&hub.admin, "/v1/tokens?order=oldest").await.ok(200);
+    let own: Vec<_> = { tokens["tokens"].as_array().expect("a list").iter() }
+        .filter(|one| one["name"] == "olga")
+        .map(|one| one["createdBy"].clone())
+        .collect();
+    assert_eq!(own, ["admin:test", "system"]);
+}
+
+#[tokio::test]
+async fn i3_the_same_key_returns_the_same_pending_code() {
+    let (_, hub) = hub().await;
+    let asked = async |key| hub.post_with_key(&hub.admin, key, "/v1/sign-in-codes", &json!({})).await.ok(201);
+    let (first, again, other) = (asked("a").await, asked("a").await, asked("b").await);
+    assert_eq!(first, again);
+    assert_ne!(first["code"], other["code"]);
+}
+
+#[tokio::test]
+async fn d13_a_code_is_valid_for_a_minute() {
+    let (clock, hub) = hub().await;
+    let (early, late) = (code(&hub, &hub.admin).await, code(&hub, &hub.admin).await);
+    clock.advance(Duration::from_millis(59_999));
+    sign_in(&hub, &early["code"]).await.ok(201);
+    clock.advance(Duration::from_millis(1));
+    let response = sign_in(&hub, &late["code"]).await.refused(401, "UNAUTHENTICATED");
+    assert!(response["hint"].as_str().is_some_and(|hint| hint.contains("within a minute")), "{response}");
+    sign_in(&hub, &json!("0000-0000-0000-0000")).await.refused(401, "UNAUTHENTICATED");
+    sign_in(&hub, &json!("")).await.refused(401, "UNAUTHENTICATED");
+    hub.post("", "/v1/sign-in", &json!({})).await.refused(400, "INVALID");
+}
+
+#[tokio::test]
+async fn i19_agents_and_unauthenticated_callers_get_no_codes() {
+    let (_, hub) = hub().await;
+    let bob = hub.register("bob").await;
+    hub.post(&bob, "/v1/sign-in-codes", &json!({})).await.refused(403, "FORBIDDEN");
+    hub.post("", "/v1/sign-in-codes", &json!({})).await.refused(401, "UNAUTHENTICATED");
+}
+
+#[tokio::test]
+async fn i19_a_web_session_ends_with_its_parent_token() {
+    let (clock, hub) = hub().await;
+    let vera = hub.create_token("viewer", "vera").await;
+    let (page_of_vera, unused) = (page(&hub, &vera).await, code(&hub, &vera).await);
+    let page_of_admin = page(&hub, &hub.admin).await;
+    hub.get(&page_of_vera, "/v1/info").await.ok(200);
+    hub.revoke("name", "vera").await;
+    for token in [&vera, &page_of_vera] {
+        hub.get(token, "/v1/info").await.refused(401, "UNAUTHENTICATED");
+    }
+    sign_in(&hub, &unused["code"]).await.refused(401, "UNAUTHENTICATED");
+    hub.get(&page_of_admin, "/v1/info").await.ok(200);
+    // A token that expires does not outlive its expiry through a web session.
+    let brief = json!({"role": "viewer", "name": "brief", "expiresAt": "2027-01-15T08:00:30.000Z"});
+    let brief = hub.post(&hub.admin, "/v1/tokens", &brief).await.ok(201);
+    let short = page(&hub, brief["token"].as_str().expect("a token")).await;
+    hub.get(&short, "/v1/info").await.ok(200);
+    clock.advance(Duration::from_secs(30));
+    hub.get(&short, "/v1/info").await.refused(401, "UNAUTHENTICATED");
+}
+
+#[tokio::test]
+async fn i19_a_web_session_can_be_signed_out_separately() {
+    let (_, hub) = hub().await;
+    let vera = hub.create_token("viewer", "vera").await;
+    let (first, second) = (page(&hub, &vera).await, page(&hub, &vera).await);
+    let tokens = hub.get(&hub.admin, "/v1/tokens?order=oldest").await.ok(200);
+    let made = tokens["tokens"]
+        .as_array()
+        .expect("a list")
+        .iter()
+        .find(|one| one["createdBy"] == "system" && one["name"] == "vera");
+    let id = made.expect("a page")["id"].as_str().expect("an id").to_owned();
+    hub.delete(&hub.admin, &format!("/v1/tokens/{id}")).await.ok(200);
+    hub.get(&first, "/v1/info").await.refused(401, "UNAUTHENTICATED");
+    for token in [&vera, &second] {
+        hub.get(token, "/v1/info").await.ok(200);
+    }
+}
+
+#[tokio::test]
+async fn i21_codes_and_web_sessions_are_limited_and_the_oldest_is_dropped() {
+    let (_, hub) = hub().await;
+    let mut codes = Vec::new();
+    for _ in 0..9 {
+        codes.push(code(&hub, &hub.admin).await["code"].clone());
+    }
+    sign_in(&hub, &codes[0]).await.refused(401, "UNAUTHENTICATED");
+    sign_in(&hub, &codes[1]).await.ok(201);
+    let vera = hub.create_token("viewer", "vera").await;
+    let mut pages = Vec::new();
+    for _ in 0..33 {
+        pages.push(page(&hub, &vera).await);
+    }
+    hub.get(&pages[0], "/v1/info").await.refused(401, "UNAUTHENTICATED");
+    hub.get(&pages[1], "/v1/info").await.ok(200);
+    hub.get(&vera, "/v1/info").await.ok(200);
+}

@@ -1,0 +1,277 @@
+//! Backend of an embedded hub.
+
+mod convert;
+mod reads;
+
+use std::pin::Pin;
+use std::sync::Arc;
+use std::time::Duration;
+
+use bytes::Bytes;
+use quorate_api::rollback::RollbackResult;
+use quorate_core::{
+    AcquireLocks, AgentRegistry, AgentStatus, Code, Commit, Epoch, GrantedLocks, Health, History, Message,
+    MessageId, Op, OpResult, Pattern, Payload, Principal, Receipt, Refused, RegisterAgent, Rollback,
+    SendRequest, Seq, TaskId, TaskLeaseRef,
+};
+use quorate_engine::{
+    ClaimedTask, Consumer, MemoryEntryChange, Space, TaskConsumer, TaskEvent as Event, Watch,
+};
+use quorate_store::Clock;
+
+use crate::backend::{
+    AgentIdentity, Answer, Backend, BackendFuture, ChangeStream, CreditReturn, Delivery, DeliveryStream,
+    HeldTask, MessageRef, ReplyStream, TaskClaimQuery, TaskEvent, TaskStream,
+};
+use crate::task::{Task, TaskWithPayloads};
+
+impl Backend for Space {
+    fn space(&self) -> Option<&Space> {
+        Some(self)
+    }
+
+    fn clock(&self) -> Arc<dyn Clock> {
+        Arc::clone(self.engine().clock())
+    }
+
+    fn salt(&self) -> [u8; 16] {
+        Self::salt(self)
+    }
+
+    fn seal(&self, bytes: Bytes) -> Payload {
+        Self::seal(self, bytes)
+    }
+
+    fn register(&self, principal: Principal, agent: RegisterAgent) -> BackendFuture<'_, Epoch> {
+        Box::pin(async move {
+            let receipt = Self::commit(self, Commit::new(principal, vec![Op::RegisterAgent(agent)])).await?;
+            match receipt.results.first() {
+                Some(OpResult::Registered { epoch }) => Ok(*epoch),
+                _ => Err(Refused::new(Code::Conflict, "the registration returned no epoch").into()),
+            }
+        })
+    }
+
+    fn commit(&self, commit: Commit) -> BackendFuture<'_, Receipt> {
+        Box::pin(Self::commit(self, commit))
+    }
+
+    fn submit(&self, commits: Vec<Commit>) {
+        Self::submit(self, commits);
+    }
+
+    fn claim(
+        &self,
+        who: AgentIdentity,
+        max: u32,
+        lease_ms: u64,
+        wait: Duration,
+    ) -> BackendFuture<'_, Vec<Delivery>> {
+        Box::pin(async move {
+            Self::claim(self, &who.principal(), Some(who.epoch), &who.agent, max, lease_ms, wait).await
+        })
+    }
+
+    fn consume(
+        &self,
+        who: AgentIdentity,
+        credit: u32,
+        lease_ms: u64,
+    ) -> BackendFuture<'_, Box<dyn DeliveryStream>> {
+        Box::pin(async move {
+            let principal = who.principal();
+            let opened = Self::consume(self, &principal, Some(who.epoch), &who.agent, credit, lease_ms);
+            Ok(Box::new(opened.await?) as Box<dyn DeliveryStream>)
+        })
+    }
+
+    fn send_ephemeral(&self, who: AgentIdentity, message: Message) -> BackendFuture<'_, MessageRef> {
+        Box::pin(async move { Self::send_ephemeral(self, &who.principal(), Some(who.epoch), message).await })
+    }
+
+    fn request(&self, who: AgentIdentity, ask: SendRequest) -> BackendFuture<'_, Box<dyn ReplyStream>> {
+        Box::pin(async move {
+            let asking = Self::request(self, &who.principal(), Some(who.epoch), ask).await?;
+            Ok(Box::new(asking) as Box<dyn ReplyStream>)
+        })
+    }
+
+    fn ask(&self, who: AgentIdentity, ask: SendRequest) -> BackendFuture<'_, Answer> {
+        Box::pin(async move {
+            let mut asking = Self::request(self, &who.principal(), Some(who.epoch), ask).await?;
+            asking.answer().await
+        })
+    }
+
+    fn await_request(
+        &self,
+        who: AgentIdentity,
+        question: MessageId,
+    ) -> BackendFuture<'_, Box<dyn ReplyStream>> {
+        Box::pin(async move {
+            let asking = Self::await_request(self, &who.principal(), Some(who.epoch), question).await?;
+            Ok(Box::new(asking) as Box<dyn ReplyStream>)
+        })
+    }
+
+    fn request_ephemeral(
+        &self,
+        who: AgentIdentity,
+        message: Message,
+        within: Option<Duration>,
+    ) -> BackendFuture<'_, Answer> {
+        Box::pin(async move {
+            Self::request_ephemeral(self, &who.principal(), Some(who.epoch), message, within).await
+        })
+    }
+
+    fn heartbeat(&self, who: AgentIdentity, status: AgentStatus, health: Health) -> BackendFuture<'_, ()> {
+        Box::pin(async move { Self::heartbeat(self, &who.agent, Some(who.epoch), status, health).await })
+    }
+
+    fn create_tasks(&self, commit: Commit) -> BackendFuture<'_, Vec<TaskId>> {
+        Box::pin(Self::create_tasks(self, commit))
+    }
+
+    fn claim_tasks(
+        &self,
+        claim: TaskClaimQuery,
+        max: u32,
+        wait: Duration,
+    ) -> BackendFuture<'_, Vec<HeldTask>> {
+        Box::pin(async move {
+            let held = Self::claim_tasks(self, &claim, max, wait).await?;
+            let agents = &self.published().agents;
+            Ok(held.into_iter().map(|one| held_task(agents, one)).collect())
+        })
+    }
+
+    fn consume_tasks(&self, claim: TaskClaimQuery, credit: u32) -> BackendFuture<'_, Box<dyn TaskStream>> {
+        Box::pin(async move {
+            let consumer = Self::consume_tasks(self, &claim, credit).await?;
+            Ok(Box::new(SpaceTasks { space: self.clone(), consumer }) as Box<dyn TaskStream>)
+        })
+    }
+
+    fn await_task(
+        &self,
+        who: AgentIdentity,
+        task: TaskId,
+        wait: Duration,
+    ) -> BackendFuture<'_, TaskWithPayloads> {
+        Box::pin(async move {
+            let view = Self::await_task(self, &who.agent, Some(who.epoch), &task, None, wait).await?;
+            Ok(convert::task(self, &view))
+        })
+    }
+
+    fn rollback(
+        &self,
+        principal: Principal,
+        epoch: Option<Epoch>,
+        rollback: Rollback,
+    ) -> BackendFuture<'_, RollbackResult> {
+        Box::pin(async move {
+            Ok(quorate_engine::views::rollback_result(
+                Self::rollback(self, &principal, epoch, None, rollback).await?,
+            ))
+        })
+    }
+
+    fn watch(&self, prefix: String, from: Seq) -> Box<dyn ChangeStream> {
+        Box::new(Self::watch(self, &prefix, from))
+    }
+
+    fn lock(&self, who: AgentIdentity, ask: AcquireLocks, wait: Duration) -> BackendFuture<'_, GrantedLocks> {
+        Box::pin(async move { Self::lock(self, &who.principal(), Some(who.epoch), ask, wait).await })
+    }
+
+    fn subscribe(
+        &self,
+        who: AgentIdentity,
+        pattern: Pattern,
+        history: Option<History>,
+    ) -> BackendFuture<'_, Seq> {
+        Box::pin(async move {
+            Self::subscribe(self, &who.principal(), Some(who.epoch), &who.agent, &pattern, history).await
+        })
+    }
+
+    fn unsubscribe(&self, who: AgentIdentity, pattern: Pattern) -> BackendFuture<'_, ()> {
+        Box::pin(async move {
+            Self::unsubscribe(self, &who.principal(), Some(who.epoch), &who.agent, &pattern).await
+        })
+    }
+
+    fn close(&self) -> Pin<Box<dyn Future<Output = ()> + Send + '_>> {
+        Box::pin(self.engine().close())
+    }
+}
+
+impl DeliveryStream for Consumer {
+    fn next(&mut self) -> BackendFuture<'_, Option<Delivery>> {
+        Box::pin(Self::next(self))
+    }
+
+    fn credit_return(&self) -> CreditReturn {
+        CreditReturn::InCommit(self.grant_credit_op(1))
+    }
+
+    fn close(self: Box<Self>) -> BackendFuture<'static, ()> {
+        Box::pin(Self::close(*self))
+    }
+}
+
+impl ChangeStream for Watch {
+    fn next(&mut self) -> BackendFuture<'_, MemoryEntryChange> {
+        Box::pin(Self::next(self))
+    }
+}
+
+/// Stream of the tasks claimed by an agent.
+struct SpaceTasks {
+    space: Space,
+    consumer: TaskConsumer,
+}
+
+fn held_task(agents: &AgentRegistry, held: ClaimedTask) -> HeldTask {
+    let lease_ms = held.task.lease().map_or(0, |lease| lease.length_ms.get());
+    let task = Task::new(agents, &held.task);
+    HeldTask { lease: held.lease, lease_ms, task, input: held.input }
+}
+
+impl TaskStream for SpaceTasks {
+    fn next(&mut self) -> BackendFuture<'_, Option<TaskEvent>> {
+        Box::pin(async move {
+            let event = self.consumer.next().await?;
+            Ok(event.map(|event| match event {
+                Event::Task(held) => {
+                    TaskEvent::Task(Box::new(held_task(&self.space.published().agents, *held)))
+                }
+                Event::Lost { task, token, .. } => TaskEvent::Lost(TaskLeaseRef { task, token }),
+            }))
+        })
+    }
+
+    fn credit_return(&self) -> CreditReturn {
+        CreditReturn::InCommit(self.consumer.grant_credit_op(1))
+    }
+
+    fn close(self: Box<Self>) -> BackendFuture<'static, ()> {
+        Box::pin(self.consumer.close())
+    }
+}
+
+impl ReplyStream for quorate_engine::RequestHandle {
+    fn id(&self) -> MessageId {
+        Self::id(self)
+    }
+
+    fn next(&mut self) -> BackendFuture<'_, Option<Answer>> {
+        Box::pin(Self::next(self))
+    }
+
+    fn cancel(self: Box<Self>) -> BackendFuture<'static, ()> {
+        Box::pin(Self::cancel(*self))
+    }
+}

@@ -1,0 +1,155 @@
+//! The task loop of a running agent: claims tasks, runs handlers, ends each task with one commit.
+
+use std::collections::HashMap;
+use std::sync::{Arc, PoisonError};
+use std::time::Duration;
+
+use quorate_api::Error;
+use quorate_core::{Code, CompleteTask, Op, TaskLeaseRef};
+use tokio::sync::{Semaphore, watch};
+use tokio::task::{AbortHandle, JoinSet};
+
+use crate::agent::Agent;
+use crate::backend::{CreditReturn, TaskEvent, TaskStream};
+use crate::handler::{self, Failure, SharedEffects};
+use crate::running::AbortOnDrop;
+use crate::task::work::{ResultMetadata, SharedMetadata};
+use crate::task::{ClaimedTask, TaskHandler, fail_op};
+
+/// Handles tasks until stopped, or until the stream ends.
+pub(crate) async fn run_task_loop(
+    agent: Agent,
+    handlers: HashMap<String, Arc<dyn TaskHandler>>,
+    mut inbox: Box<dyn TaskStream>,
+    permits: Arc<Semaphore>,
+    mut stopped: watch::Receiver<bool>,
+) -> Result<(), Error> {
+    let worker = Arc::new(TaskWorker { agent, handlers, permits });
+    let mut running = JoinSet::new();
+    let mut in_progress: HashMap<TaskLeaseRef, AbortHandle> = HashMap::new();
+    loop {
+        let next = tokio::select! {
+            biased;
+            _ = stopped.wait_for(|stop| *stop) => break,
+            next = inbox.next() => next?,
+        };
+        match next {
+            Some(TaskEvent::Task(task)) => {
+                let taken = ClaimedTask(*task);
+                let (lease, credit) = (taken.lease(), inbox.credit_return());
+                let worker = Arc::clone(&worker);
+                let work = running.spawn(async move { worker.handle_task(taken, credit).await });
+                in_progress.insert(lease, work);
+            }
+            Some(TaskEvent::Lost(lease)) => {
+                let lost = in_progress.remove(&lease);
+                if let Some(work) = lost.filter(|work| !work.is_finished()) {
+                    // The lease is lost: abort this attempt. Aborting drops the task that would have returned the
+                    // credit, so the credit is returned here.
+                    work.abort();
+                    worker.agent.return_credit(&inbox.credit_return()).await;
+                }
+            }
+            None => break,
+        }
+        while running.try_join_next().is_some() {}
+        in_progress.retain(|_, work| !work.is_finished());
+    }
+    while running.join_next().await.is_some() {}
+    inbox.close().await
+}
+
+/// Handles the tasks of one agent.
+struct TaskWorker {
+    agent: Agent,
+    handlers: HashMap<String, Arc<dyn TaskHandler>>,
+    permits: Arc<Semaphore>,
+}
+
+impl TaskWorker {
+    /// Handles one task and ends it with one commit, which also returns its credit.
+    async fn handle_task(&self, taken: ClaimedTask, credit: CreditReturn) {
+        let extra = handler::no_effects();
+        let verdict = SharedMetadata::default();
+        let done = tokio::select! {
+            done = self.run_handler(&taken, Arc::clone(&extra), Arc::clone(&verdict)) => done,
+            () = self.keep_lease(&taken) => return self.agent.return_credit(&credit).await,
+        };
+        let ops = done.and_then(|result| self.completion(&taken, result, &extra, &verdict));
+        let refusal = match ops {
+            Ok(ops) => self.agent.commit_end(ops, &credit).await.err(),
+            Err(failure) => return self.fail(&taken, &failure, &credit).await,
+        };
+        match refusal {
+            None => {}
+            Some(error) if is_lost(&error) => self.agent.return_credit(&credit).await,
+            // The commit was rejected atomically, so the task can be retried.
+            Some(error) => self.fail(&taken, &Failure::retry(error.to_string()), &credit).await,
+        }
+    }
+
+    /// Runs the handler once a permit is available. A panic counts as a retryable failure.
+    async fn run_handler(
+        &self,
+        taken: &ClaimedTask,
+        extra: SharedEffects,
+        verdict: SharedMetadata,
+    ) -> Result<Vec<u8>, Failure> {
+        let Ok(_permit) = Arc::clone(&self.permits).acquire_owned().await else {
+            return Err(Failure::retry("the agent is stopped"));
+        };
+        let task_type = &taken.task().task_type;
+        let Some(handler) = self.handlers.get(task_type) else {
+            let reason = format!("agent {} has no handler for tasks of type {task_type:?}", self.agent.id());
+            return Err(Failure::permanent(reason));
+        };
+        let work = tokio::spawn(handler.handle(self.agent.clone(), taken.clone(), extra, verdict));
+        // Dropping this future aborts the handler, which happens when the lease is lost.
+        AbortOnDrop(work).await
+    }
+
+    /// Extends the lease while the handler runs. Returns when the lease is lost.
+    async fn keep_lease(&self, taken: &ClaimedTask) {
+        loop {
+            self.agent.backend.sleep(Duration::from_millis(taken.lease_ms() / 3)).await;
+            if self.agent.heartbeat_task(taken).await.is_err_and(|error| is_lost(&error)) {
+                return;
+            }
+        }
+    }
+
+    /// Returns the operations that complete a task: its result, and the operations added by the handler.
+    fn completion(
+        &self,
+        taken: &ClaimedTask,
+        result: Vec<u8>,
+        extra: &SharedEffects,
+        verdict: &SharedMetadata,
+    ) -> Result<Vec<Op>, Failure> {
+        let ResultMetadata { status, confidence, rationale } =
+            verdict.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        let result = Some(self.agent.backend.seal(result.into()));
+        let done =
+            CompleteTask { status, confidence, rationale, ..CompleteTask::done(taken.lease(), result) };
+        let mut ops = vec![Op::CompleteTask(done)];
+        let added =
+            handler::collected_effects(extra).map_err(|error| Failure::permanent(error.to_string()))?;
+        ops.extend(added.ops);
+        Ok(ops)
+    }
+
+    async fn fail(&self, taken: &ClaimedTask, failure: &Failure, credit: &CreditReturn) {
+        // The reason is not logged because it can contain payload data. It is stored with the task.
+        let (agent, task) = (self.agent.id(), taken.lease().task);
+        tracing::warn!(%agent, %task, retried = failure.retryable, "task attempt failed");
+        // If this commit fails, the lease expires and the task is retried.
+        if self.agent.commit_end(vec![fail_op(taken.lease(), failure)], credit).await.is_err() {
+            self.agent.return_credit(credit).await;
+        }
+    }
+}
+
+/// Whether the lease of a task is lost. All other errors are treated as transient.
+fn is_lost(error: &Error) -> bool {
+    matches!(error.code(), Code::StaleLease | Code::StaleEpoch | Code::NotFound | Code::Cancelled)
+}
