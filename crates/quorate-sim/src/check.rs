@@ -4,9 +4,9 @@
 
 mod chain;
 mod locks;
+mod log_trace;
 mod memory;
 mod messages;
-mod trail;
 
 use std::collections::{BTreeMap, HashMap};
 use std::fmt;
@@ -15,27 +15,27 @@ use std::sync::Arc;
 use quorate_core::{Record, SpaceId};
 use quorate_store::{DeadLetter, DeliveryState, PublishedState};
 
-use crate::history::{Answer, Call, Event};
-pub use trail::{Trail, Trails, Writing};
+use crate::history::{Call, Event, ResponseSummary};
+pub use log_trace::{DeliveryTrace, EntryWrite, LogTrace};
 
 /// A violated invariant.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub struct Violation {
+pub struct InvariantViolation {
     /// Name of the invariant.
-    pub promise: &'static str,
+    pub invariant: &'static str,
     /// Observed violation.
-    pub what: String,
+    pub detail: String,
 }
 
-impl fmt::Display for Violation {
+impl fmt::Display for InvariantViolation {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}: {}", self.promise, self.what)
+        write!(f, "{}: {}", self.invariant, self.detail)
     }
 }
 
 /// Amount of data that was checked. A run with too little data proves nothing.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
-pub struct Tally {
+pub struct CheckStats {
     /// Calls that were acknowledged.
     pub acknowledged: usize,
     /// Calls that were definitely refused.
@@ -45,7 +45,7 @@ pub struct Tally {
     /// Deliveries received.
     pub received: usize,
     /// Redeliveries received.
-    pub again: usize,
+    pub redelivered: usize,
     /// Records in the log.
     pub records: usize,
     /// Dead letters.
@@ -53,12 +53,12 @@ pub struct Tally {
     /// Fences granted.
     pub fences: usize,
     /// Writes refused because their fence was stale.
-    pub stale: usize,
+    pub stale_fences: usize,
 }
 
 /// Contents of the store after recovery.
 #[derive(Debug)]
-pub struct Found {
+pub struct StoreContents {
     /// Id of the space.
     pub id: SpaceId,
     /// Published state.
@@ -74,18 +74,22 @@ pub struct Found {
 }
 
 /// Index of the client history.
-pub(crate) struct Told<'a> {
+pub(crate) struct ClientIndex<'a> {
     pub(crate) history: &'a [Event],
     pub(crate) calls: HashMap<&'a str, &'a Call>,
-    pub(crate) done: HashMap<&'a str, &'a Answer>,
+    pub(crate) done: HashMap<&'a str, &'a ResponseSummary>,
     pub(crate) refused: HashMap<&'a str, &'a str>,
 }
 
 /// Checks every invariant.
-pub fn all(history: &[Event], found: &Found, violations: &mut Vec<Violation>) -> Tally {
-    let clients = Told::of(history, violations);
-    let mut report = Report { violations };
-    let trails = Trails::of(found, &mut report);
+pub fn check_all(
+    history: &[Event],
+    found: &StoreContents,
+    violations: &mut Vec<InvariantViolation>,
+) -> CheckStats {
+    let clients = ClientIndex::of(history, violations);
+    let mut report = ViolationReport { violations };
+    let trails = LogTrace::from_log(found, &mut report);
     chain::check(&clients, found, &mut report);
     messages::check(&clients, found, &trails, &mut report);
     memory::check(&clients, found, &trails, &mut report);
@@ -93,8 +97,8 @@ pub fn all(history: &[Event], found: &Found, violations: &mut Vec<Violation>) ->
     tally(&clients, found)
 }
 
-impl<'a> Told<'a> {
-    fn of(history: &'a [Event], violations: &mut Vec<Violation>) -> Self {
+impl<'a> ClientIndex<'a> {
+    fn of(history: &'a [Event], violations: &mut Vec<InvariantViolation>) -> Self {
         let mut clients =
             Self { history, calls: HashMap::new(), done: HashMap::new(), refused: HashMap::new() };
         for event in history {
@@ -104,24 +108,27 @@ impl<'a> Told<'a> {
                 Event::Done { call, answer } => {
                     let keyed = clients.calls.get(call.as_str()).is_some_and(|call| call.is_keyed());
                     if let Some(before) = clients.done.insert(call, answer)
-                        && !before.same_as(answer, keyed)
+                        && !before.matches(answer, keyed)
                     {
                         let what = format!("{call} got response {before:?}, and then {answer:?}");
-                        violations.push(Violation { promise: "I3 one response", what });
+                        violations.push(InvariantViolation { invariant: "I3 one response", detail: what });
                     }
                 }
-                Event::Late { what } => {
+                Event::NotVisible { what } => {
                     let promise = "an acknowledged change is visible";
-                    violations.push(Violation { promise, what: what.clone() });
+                    violations.push(InvariantViolation { invariant: promise, detail: what.clone() });
                 }
-                Event::Opened { .. } | Event::Unknown { .. } | Event::Received(_) | Event::Saw { .. } => {}
+                Event::Opened { .. }
+                | Event::Unknown { .. }
+                | Event::Received(_)
+                | Event::EntryRead { .. } => {}
             }
         }
         clients
     }
 }
 
-fn tally(clients: &Told<'_>, found: &Found) -> Tally {
+fn tally(clients: &ClientIndex<'_>, found: &StoreContents) -> CheckStats {
     let received = clients.history.iter().filter_map(|event| match event {
         Event::Received(received) => Some(received.lease.delivery),
         _ => None,
@@ -130,27 +137,27 @@ fn tally(clients: &Told<'_>, found: &Found) -> Tally {
     let mut distinct = received.clone();
     distinct.sort_unstable();
     distinct.dedup();
-    Tally {
+    CheckStats {
         acknowledged: clients.done.len(),
         refused: clients.refused.len(),
         unknown: clients.history.iter().filter(|event| matches!(event, Event::Unknown { .. })).count(),
-        again: received.len() - distinct.len(),
+        redelivered: received.len() - distinct.len(),
         received: received.len(),
         records: found.records.len(),
         dead: found.dead.len(),
         fences: clients.done.values().map(|answer| answer.fences.len()).sum(),
-        stale: clients.refused.values().filter(|code| **code == "STALE_FENCE").count(),
+        stale_fences: clients.refused.values().filter(|code| **code == "STALE_FENCE").count(),
     }
 }
 
 /// Collects violations.
-pub(crate) struct Report<'a> {
-    violations: &'a mut Vec<Violation>,
+pub(crate) struct ViolationReport<'a> {
+    violations: &'a mut Vec<InvariantViolation>,
 }
 
-impl Report<'_> {
+impl ViolationReport<'_> {
     pub(crate) fn add(&mut self, promise: &'static str, what: impl Into<String>) {
-        self.violations.push(Violation { promise, what: what.into() });
+        self.violations.push(InvariantViolation { invariant: promise, detail: what.into() });
     }
 
     /// Adds a violation unless the condition holds.

@@ -5,7 +5,7 @@
 
 use std::time::{Duration, Instant};
 
-use crate::seed::{self, Dice};
+use crate::seed::{self, Rng};
 
 /// Dictionary of fragments that are likely to break parsers.
 const DICTIONARY: &[&[u8]] = &[
@@ -56,26 +56,26 @@ const DICTIONARY: &[&[u8]] = &[
 /// Returns the seed of this run. The test suite uses a fixed seed, so that a new failure is caused by a change; timed
 /// runs use a new seed each time.
 #[must_use]
-pub fn seed_of_run() -> u64 {
-    match (seed::number("QUORATE_SEED"), seed::number("QUORATE_FUZZ_SECONDS")) {
+pub fn fuzz_seed() -> u64 {
+    match (seed::env_number("QUORATE_SEED"), seed::env_number("QUORATE_FUZZ_SECONDS")) {
         (Some(seed), _) => seed,
-        (None, Some(_)) => seed::of_run(),
+        (None, Some(_)) => seed::run_seed(),
         (None, None) => 1,
     }
 }
 
 /// Limit of one run: a number of cases or a duration.
 #[derive(Clone, Copy, Debug)]
-pub struct Extent {
+pub struct FuzzLimit {
     cases: u64,
     until: Option<Instant>,
 }
 
-impl Extent {
+impl FuzzLimit {
     /// Returns a limit of `cases`, or of `QUORATE_FUZZ_SECONDS` if that variable is set.
     #[must_use]
-    pub fn of_run(cases: u64) -> Self {
-        let seconds = seed::number("QUORATE_FUZZ_SECONDS").map(Duration::from_secs);
+    pub fn from_env(cases: u64) -> Self {
+        let seconds = seed::env_number("QUORATE_FUZZ_SECONDS").map(Duration::from_secs);
         Self { cases, until: seconds.map(|seconds| Instant::now() + seconds) }
     }
 
@@ -87,10 +87,10 @@ impl Extent {
 /// Generator of mutated input.
 #[derive(Clone, Debug)]
 pub struct Mutator {
-    rng: Dice,
+    rng: Rng,
     corpus: Vec<Vec<u8>>,
     done: u64,
-    extent: Extent,
+    extent: FuzzLimit,
 }
 
 impl Mutator {
@@ -99,9 +99,9 @@ impl Mutator {
     /// # Panics
     /// If the corpus is empty.
     #[must_use]
-    pub fn new(target: &str, seed: u64, extent: Extent, corpus: Vec<Vec<u8>>) -> Self {
+    pub fn new(target: &str, seed: u64, extent: FuzzLimit, corpus: Vec<Vec<u8>>) -> Self {
         assert!(!corpus.is_empty(), "the corpus is empty");
-        Self { rng: Dice::seeded(seed, target), corpus, done: 0, extent }
+        Self { rng: Rng::seeded(seed, target), corpus, done: 0, extent }
     }
 
     /// Returns the next case with the index of its corpus entry; `None` when the limit is reached.
@@ -121,7 +121,7 @@ impl Mutator {
 
     /// Returns the number of cases generated so far.
     #[must_use]
-    pub fn done(&self) -> u64 {
+    pub fn cases_generated(&self) -> u64 {
         self.done
     }
 

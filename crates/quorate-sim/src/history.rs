@@ -11,7 +11,7 @@ use quorate_core::{
 use quorate_engine::{Delivery, Space};
 use serde::{Deserialize, Serialize};
 
-pub use locks::LockAct;
+pub use locks::LockOp;
 
 /// One event of a history, in the order in which the client observed them.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
@@ -30,7 +30,7 @@ pub enum Event {
         /// Id of the call.
         call: String,
         /// Response of the hub.
-        answer: Answer,
+        answer: ResponseSummary,
     },
     /// The call was definitely refused: nothing was changed.
     Refused {
@@ -45,14 +45,14 @@ pub enum Event {
         call: String,
     },
     /// A delivery was received.
-    Received(Received),
+    Received(ReceivedDelivery),
     /// An acknowledged change was not visible immediately.
-    Late {
+    NotVisible {
         /// Description of the change.
         what: String,
     },
     /// An entry was read.
-    Saw {
+    EntryRead {
         /// Key of the entry.
         key: String,
         /// Version found; 0 if there is none.
@@ -72,12 +72,12 @@ pub struct Call {
     /// Calling agent.
     pub by: String,
     /// Operation requested.
-    pub act: Act,
+    pub act: CallOp,
 }
 
 /// Operation of a call.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
-pub enum Act {
+pub enum CallOp {
     /// Send a message.
     Send {
         /// Recipients.
@@ -89,7 +89,7 @@ pub enum Act {
         /// Bytes of padding.
         size: usize,
         /// Mechanism that makes a repeat idempotent.
-        once: Once,
+        once: DedupBy,
     },
     /// Ack a delivery. Idempotent by its lease token, without a key.
     Ack {
@@ -128,12 +128,12 @@ pub enum Act {
         size: usize,
     },
     /// Lock operation.
-    Lock(LockAct),
+    Lock(LockOp),
 }
 
 /// Mechanism that makes a repeated send idempotent.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
-pub enum Once {
+pub enum DedupBy {
     /// Client id of the message.
     ClientId,
     /// An idempotency key.
@@ -160,7 +160,7 @@ impl Lease {
 
 /// Parts of a response that must be the same when the call is repeated.
 #[derive(Clone, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
-pub struct Answer {
+pub struct ResponseSummary {
     /// Sequence number of the record; absent in the response to a repeat without a key.
     pub seq: Option<u64>,
     /// Messages sent: id, first delivery, number of deliveries.
@@ -173,10 +173,10 @@ pub struct Answer {
     pub fences: Vec<(String, u64)>,
 }
 
-impl Answer {
+impl ResponseSummary {
     /// Extracts the response from a receipt.
     #[must_use]
-    pub fn of(receipt: &Receipt) -> Self {
+    pub fn from_receipt(receipt: &Receipt) -> Self {
         let mut answer = Self { seq: receipt.seq.map(|seq| seq.0), ..Self::default() };
         for result in &receipt.results {
             match result {
@@ -217,7 +217,7 @@ impl Answer {
 
     /// Whether a repeat of the call got the same response. Only a keyed repeat returns the same sequence number.
     #[must_use]
-    pub fn same_as(&self, other: &Self, keyed: bool) -> bool {
+    pub fn matches(&self, other: &Self, keyed: bool) -> bool {
         let seq = !keyed || self.seq == other.seq;
         let same = self.sent == other.sent && self.acked == other.acked && self.versions == other.versions;
         seq && same && self.fences == other.fences
@@ -226,7 +226,7 @@ impl Answer {
 
 /// A delivery as received by its recipient.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
-pub struct Received {
+pub struct ReceivedDelivery {
     /// Recipient.
     pub agent: String,
     /// Delivery and lease token.
@@ -243,10 +243,10 @@ pub struct Received {
     pub digest: String,
 }
 
-impl Received {
+impl ReceivedDelivery {
     /// Creates the record of a delivery; `None` if it has no lease.
     #[must_use]
-    pub fn of(agent: &str, delivery: &Delivery) -> Option<Self> {
+    pub fn from_delivery(agent: &str, delivery: &Delivery) -> Option<Self> {
         let lease = delivery.lease?;
         let bytes = &delivery.message.payload.bytes;
         Some(Self {
@@ -255,7 +255,7 @@ impl Received {
             attempt: delivery.attempt,
             message: delivery.id.to_string(),
             from: delivery.message.from.as_ref().map_or(String::new(), AgentId::to_string),
-            origin: origin(bytes),
+            origin: parse_origin(bytes),
             digest: digest(bytes),
         })
     }
@@ -264,7 +264,7 @@ impl Received {
 /// Builds a payload of a call. It contains the id of the call and padding unique to the payload, so that bytes of
 /// another payload are detected.
 #[must_use]
-pub fn body(call: &str, n: u32, size: usize) -> Vec<u8> {
+pub fn build_payload(call: &str, n: u32, size: usize) -> Vec<u8> {
     let mut text = format!("{{\"call\":\"{call}\",\"n\":{n},\"pad\":\"").into_bytes();
     let mut state =
         call.bytes().fold(u64::from(n), |sum, byte| sum.wrapping_mul(31).wrapping_add(byte.into()));
@@ -282,7 +282,7 @@ pub fn body(call: &str, n: u32, size: usize) -> Vec<u8> {
 
 /// Parses the call id and index from a payload; empty if it contains none.
 #[must_use]
-pub fn origin(payload: &[u8]) -> (String, u32) {
+pub fn parse_origin(payload: &[u8]) -> (String, u32) {
     #[derive(Deserialize)]
     struct Body {
         call: String,
@@ -304,7 +304,7 @@ impl Call {
     /// If the call contains an invalid name.
     #[must_use]
     pub fn commit(&self, space: &Space) -> Commit {
-        let by = agent(&self.by);
+        let by = agent_id(&self.by);
         let ops = self.ops(space, &by);
         let commit = Commit::new(Principal::Agent(by), ops);
         if self.is_keyed() { commit.keyed(IdempotencyKey::new(&self.id).expect("valid key")) } else { commit }
@@ -313,58 +313,58 @@ impl Call {
     /// Whether the call has an idempotency key.
     #[must_use]
     pub fn is_keyed(&self) -> bool {
-        !matches!(self.act, Act::Ack { .. } | Act::Send { once: Once::ClientId, .. })
+        !matches!(self.act, CallOp::Ack { .. } | CallOp::Send { once: DedupBy::ClientId, .. })
     }
 
     /// Returns the payloads of the call, for messages and entries.
     #[must_use]
-    pub fn bodies(&self) -> Vec<Vec<u8>> {
+    pub fn payloads(&self) -> Vec<Vec<u8>> {
         let (count, size) = match &self.act {
-            Act::Send { size, .. } | Act::Put { size, .. } | Act::Lock(LockAct::Write { size, .. }) => {
-                (1, *size)
-            }
-            Act::Step { size, .. } => (3, *size),
-            Act::Ack { .. } | Act::Nack { .. } | Act::Lock(_) => (0, 0),
+            CallOp::Send { size, .. }
+            | CallOp::Put { size, .. }
+            | CallOp::Lock(LockOp::Write { size, .. }) => (1, *size),
+            CallOp::Step { size, .. } => (3, *size),
+            CallOp::Ack { .. } | CallOp::Nack { .. } | CallOp::Lock(_) => (0, 0),
         };
-        (0..count).map(|n| body(&self.id, n, size)).collect()
+        (0..count).map(|n| build_payload(&self.id, n, size)).collect()
     }
 
     /// Returns the recipients of the `n`-th payload, if that is a message.
     #[must_use]
     pub fn recipients(&self, n: u32) -> Vec<String> {
         match &self.act {
-            Act::Send { to, .. } if n == 0 => to.clone(),
-            Act::Step { to, .. } if n == 1 || n == 2 => vec![to[n as usize - 1].clone()],
+            CallOp::Send { to, .. } if n == 0 => to.clone(),
+            CallOp::Step { to, .. } if n == 1 || n == 2 => vec![to[n as usize - 1].clone()],
             _ => Vec::new(),
         }
     }
 
     fn ops(&self, space: &Space, by: &AgentId) -> Vec<Op> {
-        let mut payloads = self.bodies().into_iter().map(|body| space.seal(body));
+        let mut payloads = self.payloads().into_iter().map(|body| space.seal(body));
         let mut next = || payloads.next().expect("one payload per operation");
         match &self.act {
-            Act::Send { to, level, tries, once, .. } => {
-                let to = Destination::Agents(to.iter().map(|id| agent(id)).collect());
+            CallOp::Send { to, level, tries, once, .. } => {
+                let to = Destination::Agents(to.iter().map(|id| agent_id(id)).collect());
                 let mut message = Message::new(to, "work", next());
                 message.from = Some(by.clone());
                 message.priority = Priority { level: *level, rank: 0 };
                 message.attempts_max = *tries;
-                if *once == Once::ClientId {
+                if *once == DedupBy::ClientId {
                     message.client_id = Some(ClientId::new(&self.id).expect("valid client id"));
                 }
                 vec![Op::send(message)]
             }
-            Act::Ack { lease, .. } => vec![Op::Ack(lease.to_ref())],
-            Act::Nack { lease, retry_ms } => {
+            CallOp::Ack { lease, .. } => vec![Op::Ack(lease.to_ref())],
+            CallOp::Nack { lease, retry_ms } => {
                 let then = retry_ms.map_or(NackAction::DeadLetter, |delay_ms| NackAction::Retry { delay_ms });
                 vec![Op::Nack(Nack { lease: lease.to_ref(), action: then, reason: self.id.clone() })]
             }
-            Act::Put { key, expect, .. } => vec![Op::Put(put(key, *expect, next()))],
-            Act::Lock(act) => vec![act.op(by, payloads.next())],
-            Act::Step { lease, key, expect, to, .. } => {
+            CallOp::Put { key, expect, .. } => vec![Op::Put(put(key, *expect, next()))],
+            CallOp::Lock(act) => vec![act.op(by, payloads.next())],
+            CallOp::Step { lease, key, expect, to, .. } => {
                 let mut ops = vec![Op::Ack(lease.to_ref()), Op::Put(put(key, *expect, next()))];
                 for id in to {
-                    let mut message = Message::new(Destination::Agent(agent(id)), "more", next());
+                    let mut message = Message::new(Destination::Agent(agent_id(id)), "more", next());
                     message.from = Some(by.clone());
                     message.attempts_max = 100;
                     ops.push(Op::send(message));
@@ -392,15 +392,15 @@ fn put(key: &str, expect: u64, content: quorate_core::Payload) -> PutEntry {
 /// # Panics
 /// If the id is not valid for an agent.
 #[must_use]
-pub fn agent(id: &str) -> AgentId {
+pub fn agent_id(id: &str) -> AgentId {
     AgentId::for_registration(id).expect("valid agent id")
 }
 
 /// Sends a call and returns its outcome.
-pub async fn perform(space: &Space, call: &Call) -> Event {
+pub async fn send_call(space: &Space, call: &Call) -> Event {
     let id = call.id.clone();
     match space.commit(call.commit(space)).await {
-        Ok(receipt) => Event::Done { call: id, answer: Answer::of(&receipt) },
+        Ok(receipt) => Event::Done { call: id, answer: ResponseSummary::from_receipt(&receipt) },
         Err(error) if error.nothing_applied() => Event::Refused { call: id, code: error.code().to_string() },
         Err(_) => Event::Unknown { call: id },
     }
@@ -408,7 +408,7 @@ pub async fn perform(space: &Space, call: &Call) -> Event {
 
 /// Returns the calls of a history with an unknown outcome, in the order in which they were started.
 #[must_use]
-pub fn unknown(history: &[Event]) -> Vec<Call> {
+pub fn unresolved_calls(history: &[Event]) -> Vec<Call> {
     let mut open: Vec<Call> = Vec::new();
     for event in history {
         match event {

@@ -5,14 +5,14 @@
 //! tests the clients record a [`history`] of calls and responses; after recovery, [`check`] compares it with the
 //! store's contents, one invariant at a time.
 
-pub mod aftermath;
 pub mod check;
+pub mod fault_store;
 pub mod fuzz;
-pub mod gate;
 pub mod history;
 pub mod load;
 pub mod model;
 pub mod power;
+pub mod recovery;
 pub mod script;
 pub mod seed;
 

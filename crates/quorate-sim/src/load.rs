@@ -12,11 +12,11 @@ use quorate_store::AsOf;
 use tokio::sync::{Mutex, watch};
 use tokio::task::JoinSet;
 
-use crate::history::{Act, Call, Event, Lease, Once, Received, agent, digest, perform};
-use crate::seed::Dice;
+use crate::history::{Call, CallOp, DedupBy, Event, Lease, ReceivedDelivery, agent_id, digest, send_call};
+use crate::seed::Rng;
 
 /// Recorder of events, called in the order in which they happen.
-pub type Note = Arc<dyn Fn(Event) + Send + Sync>;
+pub type Recorder = Arc<dyn Fn(Event) + Send + Sync>;
 
 /// Lease duration: longer than a run, so that no lease expires while its holder still works.
 const LEASE_MS: u64 = 120_000;
@@ -58,7 +58,7 @@ impl Load {
 
 struct Shared {
     space: Space,
-    note: Note,
+    note: Recorder,
     load: Load,
     names: Vec<String>,
     left: AtomicU64,
@@ -68,15 +68,15 @@ struct Shared {
 }
 
 /// Repeats calls with an unknown outcome. Must run first after a start, before anything changes their leases.
-pub async fn repeat(space: &Space, calls: Vec<Call>, note: &Note) {
+pub async fn repeat_calls(space: &Space, calls: Vec<Call>, note: &Recorder) {
     for call in calls {
-        let end = perform(space, &call).await;
+        let end = send_call(space, &call).await;
         note(end);
     }
 }
 
 /// Runs a workload until all calls are done or the storage fails.
-pub async fn run(space: &Space, load: Load, note: &Note) {
+pub async fn run(space: &Space, load: Load, note: &Recorder) {
     let names = load.agent_names();
     let shared = Arc::new(Shared {
         space: space.clone(),
@@ -102,7 +102,7 @@ pub async fn run(space: &Space, load: Load, note: &Note) {
             }
         }
         for index in 0..load.lockers {
-            callers.spawn(Arc::clone(&shared).lock(index));
+            callers.spawn(Arc::clone(&shared).run_locker(index));
         }
         for index in 0..load.writers {
             callers.spawn(Arc::clone(&shared).write(index));
@@ -115,16 +115,16 @@ pub async fn run(space: &Space, load: Load, note: &Note) {
 }
 
 impl Shared {
-    fn dice(&self, task: &str) -> Dice {
-        Dice::seeded(self.load.seed, &format!("{}-{task}", self.load.run))
+    fn rng(&self, task: &str) -> Rng {
+        Rng::seeded(self.load.seed, &format!("{}-{task}", self.load.run))
     }
 
     /// Registers an agent. A repeated registration releases the leases of the previous epoch. In 25 % of the restarts
     /// it is skipped: the leases stay open without a consumer, as after a crash of the hub alone.
     async fn register(&self, name: &str) -> Result<(), Error> {
-        let id = agent(name);
+        let id = agent_id(name);
         let is_registered = self.space.published().agents.number(&id).is_some();
-        if is_registered && self.dice(name).percent(25) {
+        if is_registered && self.rng(name).percent(25) {
             return Ok(());
         }
         let op = Op::RegisterAgent(RegisterAgent::named(id.clone()));
@@ -137,7 +137,7 @@ impl Shared {
             if !self.is_visible(name).await {
                 return None;
             }
-            let (id, credit) = (agent(name), 2 * self.load.workers as u32);
+            let (id, credit) = (agent_id(name), 2 * self.load.workers as u32);
             let principal = Principal::Agent(id.clone());
             let consumer = self.space.consume(&principal, None, &id, credit, LEASE_MS).await.ok()?;
             let consumer = Arc::new(Mutex::new(consumer));
@@ -151,12 +151,12 @@ impl Shared {
     /// Waits until a registered agent is visible. It must be visible immediately; otherwise the delay is recorded as a
     /// violation, and the workload continues afterwards to find further ones.
     async fn is_visible(&self, name: &str) -> bool {
-        let id = agent(name);
+        let id = agent_id(name);
         let mut follow = self.space.follow();
         if follow.borrow_and_update().agents.number(&id).is_some() {
             return true;
         }
-        (self.note)(Event::Late { what: format!("agent {name} was registered and is not visible") });
+        (self.note)(Event::NotVisible { what: format!("agent {name} was registered and is not visible") });
         let failure = self.space.engine().failure();
         tokio::select! {
             seen = follow.wait_for(|published| published.agents.number(&id).is_some()) => seen.is_ok(),
@@ -167,8 +167,9 @@ impl Shared {
     /// Sends a call and records it. `None` if its outcome is unknown because the storage failed: the caller stops.
     async fn call(&self, call: Call) -> Option<Event> {
         (self.note)(Event::Started(call.clone()));
-        let end = perform(&self.space, &call).await;
-        if let (Event::Done { answer, .. }, Act::Put { key, .. } | Act::Step { key, .. }) = (&end, &call.act)
+        let end = send_call(&self.space, &call).await;
+        if let (Event::Done { answer, .. }, CallOp::Put { key, .. } | CallOp::Step { key, .. }) =
+            (&end, &call.act)
         {
             let versions = answer.versions.first().copied().unwrap_or_default();
             self.newest[index_of(key)].fetch_max(versions, Ordering::SeqCst);
@@ -178,15 +179,15 @@ impl Shared {
     }
 
     /// Takes one call from the remaining number of calls.
-    fn take(&self) -> bool {
+    fn take_call(&self) -> bool {
         self.left.fetch_update(Ordering::SeqCst, Ordering::SeqCst, |left| left.checked_sub(1)).is_ok()
     }
 
     async fn send(self: Arc<Self>, by: String, index: usize) {
         let task = format!("{by}s{index}");
-        let rng = self.dice(&task);
+        let rng = self.rng(&task);
         let mut count = 0;
-        while self.take() {
+        while self.take_call() {
             count += 1;
             let mut to = vec![rng.pick(&self.names).clone()];
             if rng.percent(15) {
@@ -195,12 +196,12 @@ impl Shared {
             if rng.percent(3) {
                 to.push("nobody".into());
             }
-            let act = Act::Send {
+            let act = CallOp::Send {
                 to,
                 level: 1 + rng.below(2) as u8,
                 tries: if rng.percent(15) { 2 } else { 100 },
                 size: self.size(&rng),
-                once: if rng.percent(50) { Once::ClientId } else { Once::Key },
+                once: if rng.percent(50) { DedupBy::ClientId } else { DedupBy::Key },
             };
             let id = format!("{}-{task}-{count}", self.load.run);
             if self.call(Call { id, by: by.clone(), act }).await.is_none() {
@@ -209,7 +210,7 @@ impl Shared {
         }
     }
 
-    fn size(&self, rng: &Dice) -> usize {
+    fn size(&self, rng: &Rng) -> usize {
         // Mostly small, sometimes larger than a database page.
         let bound = if rng.percent(self.load.large_percent) {
             self.load.size_max
@@ -221,13 +222,13 @@ impl Shared {
 
     async fn write(self: Arc<Self>, index: usize) {
         let task = format!("w{index}");
-        let rng = self.dice(&task);
+        let rng = self.rng(&task);
         let mut count = 0;
-        while self.take() {
+        while self.take_call() {
             count += 1;
             let key = format!("k{}", rng.below(KEYS as u64));
             let Some(expect) = self.look(&key).await else { return };
-            let act = Act::Put { key, expect, size: self.size(&rng) };
+            let act = CallOp::Put { key, expect, size: self.size(&rng) };
             let id = format!("{}-{task}-{count}", self.load.run);
             let by = rng.pick(&self.names).clone();
             if self.call(Call { id, by, act }).await.is_none() {
@@ -244,13 +245,13 @@ impl Shared {
         let version = found.as_ref().map_or(0, |entry| entry.version.head.version.0);
         let content = found.and_then(|entry| entry.content);
         let digest = content.map_or(String::new(), |content| digest(&content.bytes));
-        (self.note)(Event::Saw { key: name.to_owned(), version, digest, at_least });
+        (self.note)(Event::EntryRead { key: name.to_owned(), version, digest, at_least });
         Some(version)
     }
 
     async fn work(self: Arc<Self>, by: String, index: usize, consumer: Arc<Mutex<Consumer>>) {
         let task = format!("{by}r{index}");
-        let rng = self.dice(&task);
+        let rng = self.rng(&task);
         let mut stop = self.stop.subscribe();
         let mut count = 0;
         loop {
@@ -261,7 +262,7 @@ impl Shared {
                     _ = stop.wait_for(|stop| *stop) => return,
                 };
                 let Ok(Some(delivery)) = next else { return };
-                let Some(received) = Received::of(&by, &delivery) else { continue };
+                let Some(received) = ReceivedDelivery::from_delivery(&by, &delivery) else { continue };
                 // Recorded before the next delivery is received, so that the history has the order of delivery.
                 (self.note)(Event::Received(received.clone()));
                 (received, consumer.grant_credit_op(1))
@@ -271,7 +272,7 @@ impl Shared {
             if self.handle(&rng, &by, id, received.lease).await.is_none() {
                 return;
             }
-            let more = Commit::new(Principal::Agent(agent(&by)), vec![grant]);
+            let more = Commit::new(Principal::Agent(agent_id(&by)), vec![grant]);
             if self.space.commit(more).await.is_err() {
                 return;
             }
@@ -279,29 +280,29 @@ impl Shared {
     }
 
     /// Handles a delivery with a random operation. `None` if the storage failed.
-    async fn handle(&self, rng: &Dice, by: &str, id: String, lease: Lease) -> Option<()> {
+    async fn handle(&self, rng: &Rng, by: &str, id: String, lease: Lease) -> Option<()> {
         let by = by.to_owned();
         if rng.percent(5) {
             let lease = Lease { token: lease.token - 1, ..lease };
-            let act = Act::Ack { lease, stale: true };
+            let act = CallOp::Ack { lease, stale: true };
             self.call(Call { id: format!("{id}x"), by: by.clone(), act }).await?;
         }
         let act = match rng.below(100) {
             0..3 => return Some(()),
-            3..12 => Act::Nack { lease, retry_ms: Some(rng.below(2) * 20) },
-            12..14 => Act::Nack { lease, retry_ms: None },
+            3..12 => CallOp::Nack { lease, retry_ms: Some(rng.below(2) * 20) },
+            12..14 => CallOp::Nack { lease, retry_ms: None },
             14..34 => {
                 let key = format!("k{}", rng.below(KEYS as u64));
                 let expect = self.look(&key).await?;
                 let to = [rng.pick(&self.names).clone(), rng.pick(&self.names).clone()];
-                Act::Step { lease, key, expect, to, size: self.size(rng) }
+                CallOp::Step { lease, key, expect, to, size: self.size(rng) }
             }
-            _ => Act::Ack { lease, stale: false },
+            _ => CallOp::Ack { lease, stale: false },
         };
         let end = self.call(Call { id: id.clone(), by: by.clone(), act }).await?;
         if let Event::Refused { .. } = end {
             // Another caller wrote the entry first. The delivery is still leased; a plain ack ends it.
-            let act = Act::Ack { lease, stale: false };
+            let act = CallOp::Ack { lease, stale: false };
             self.call(Call { id: format!("{id}y"), by, act }).await?;
         }
         Some(())

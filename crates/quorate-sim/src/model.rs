@@ -7,22 +7,22 @@
 //! the log of SQLite and compares the result as well.
 
 mod approvals;
-mod asking;
-mod chains;
-pub mod chance;
+mod comparable;
+pub mod generate;
 mod lease_reuse;
 mod locks;
-mod pair;
+mod lockstep;
+mod message_chains;
 mod plan;
 mod procedures;
 mod replay;
+mod requests;
 mod resolve;
 mod rollback;
 mod sessions;
 mod tasks;
 mod tokens;
 mod topics;
-mod views;
 
-pub use pair::run;
+pub use lockstep::run;
 pub use plan::Plan;

@@ -6,18 +6,18 @@ use std::sync::Arc;
 
 use quorate_sqlite::{Disk, Options, Sabotage, UnsyncedData};
 
-use crate::aftermath::{self, notebook, noted, opened};
-use crate::check::{Tally, Violation};
-use crate::history::{Event, unknown};
+use crate::check::{CheckStats, InvariantViolation};
+use crate::history::{Event, unresolved_calls};
 use crate::load::{self, Load};
+use crate::recovery::{self, opened_event, recorder, take_events};
 
 /// Parameters of one power cut.
 #[derive(Clone, Copy, Debug)]
-pub struct Cut {
+pub struct PowerCut {
     /// Disk operation during which the power fails.
-    pub op: u64,
+    pub at_op: u64,
     /// Fate of the unsynced data.
-    pub how: UnsyncedData,
+    pub unsynced: UnsyncedData,
     /// Seed that selects which unsynced data survives.
     pub seed: u64,
     /// Number of times the hub is started, loaded and closed cleanly.
@@ -27,44 +27,49 @@ pub struct Cut {
     /// Deliberate bug that the checks must find.
     pub sabotage: Option<Sabotage>,
     /// Size of the write-ahead log that triggers a checkpoint.
-    pub carry_over_bytes: u64,
+    pub checkpoint_bytes: u64,
 }
 
 /// Larger than any write-ahead log in these tests: the only checkpoint is the one at close.
-pub const NOT_CARRIED_OVER: u64 = 1 << 30;
+pub const NO_CHECKPOINT: u64 = 1 << 30;
 
 /// Outcome of a power cut.
 #[derive(Debug)]
-pub struct Cutting {
+pub struct PowerCutOutcome {
     /// Whether the power failed before the workload finished.
-    pub happened: bool,
+    pub interrupted: bool,
     /// Total number of disk operations.
     pub ops: u64,
     /// Bytes written to the database file; a large number means that a checkpoint ran.
-    pub carried_bytes: u64,
+    pub checkpointed_bytes: u64,
     /// Result of the checks.
-    pub verdict: Result<Tally, Vec<Violation>>,
+    pub result: Result<CheckStats, Vec<InvariantViolation>>,
 }
 
-impl Cut {
+impl PowerCut {
     /// Runs the workload, cuts the power, and checks the remaining data.
     ///
     /// # Panics
     /// If the disk image cannot be written.
-    pub async fn run(&self, directory: &Path) -> Cutting {
+    pub async fn run(&self, directory: &Path) -> PowerCutOutcome {
         let disk = Disk::new();
         disk.faults().track();
-        disk.faults().cut_power_at(self.op);
+        disk.faults().cut_power_at(self.at_op);
         let history = self.work(&disk, &directory.join("data")).await;
         let happened = disk.faults().is_power_cut();
         // If the workload finished first, the power fails while the disk is idle.
         disk.faults().cut_power();
         let image: PathBuf = directory.join("image");
-        disk.faults().image(self.seed, &image, self.how).expect("image is written");
+        disk.faults().image(self.seed, &image, self.unsynced).expect("image is written");
         let ops = disk.faults().ops();
         let carried_bytes = disk.counters().database.written_bytes;
         drop(disk);
-        Cutting { happened, ops, carried_bytes, verdict: aftermath::check(&image, history).await }
+        PowerCutOutcome {
+            interrupted: happened,
+            ops,
+            checkpointed_bytes: carried_bytes,
+            result: recovery::check(&image, history).await,
+        }
     }
 
     /// Runs the workload until the power fails or all starts are done.
@@ -72,7 +77,7 @@ impl Cut {
         let mut history = Vec::new();
         if self.sabotage.is_some()
             && let Ok(space) =
-                aftermath::open(directory, Options { disk: Some(Arc::clone(disk)), ..Options::default() })
+                recovery::open(directory, Options { disk: Some(Arc::clone(disk)), ..Options::default() })
                     .await
         {
             // Create the space without the bug, which could already break this step; the test is about the workload.
@@ -82,19 +87,19 @@ impl Cut {
             let options = Options {
                 disk: Some(Arc::clone(disk)),
                 sabotage: self.sabotage,
-                checkpoint_bytes: self.carry_over_bytes,
+                checkpoint_bytes: self.checkpoint_bytes,
                 // Small, so that the power also fails during a flush of the memtable, but large enough to leave rows
                 // in it.
                 flush_rows: 50,
             };
             // Without power the hub does not open, and that start has acknowledged nothing.
-            let Ok(space) = aftermath::open(directory, options).await else { break };
-            let (note, events) = notebook();
-            note(opened(&space));
-            load::repeat(&space, unknown(&history), &note).await;
+            let Ok(space) = recovery::open(directory, options).await else { break };
+            let (note, events) = recorder();
+            note(opened_event(&space));
+            load::repeat_calls(&space, unresolved_calls(&history), &note).await;
             load::run(&space, Load { run: start, ..self.load }, &note).await;
             space.engine().close().await;
-            history.extend(noted(&events));
+            history.extend(take_events(&events));
         }
         history
     }

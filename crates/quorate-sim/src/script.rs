@@ -51,34 +51,34 @@
 //! reopens the store. `silently` before a statement suppresses its output.
 
 mod approvals;
-mod asked;
-mod cast;
 mod locks;
+mod names;
+mod parse;
+mod render;
 mod requests;
 mod rollback;
+mod runner;
 mod sessions;
-mod stage;
 mod tasks;
 mod tokens;
-mod told;
 
-use stage::Stage;
+use runner::ScriptRunner;
 
 /// Runs a script on a new store and returns the rendered output, one line per effect or result.
 ///
 /// # Panics
 /// If the script does not parse, or the storage fails.
 #[must_use]
-pub fn play(script: &str) -> String {
+pub fn run(script: &str) -> String {
     let runtime = tokio::runtime::Builder::new_current_thread().build().expect("runtime builds");
     runtime.block_on(async {
-        let mut stage = Stage::new().await;
+        let mut stage = ScriptRunner::new().await;
         for statement in script.split(';').map(str::trim).filter(|statement| !statement.is_empty()) {
             match statement.strip_prefix("silently ") {
-                Some(statement) => stage.play_silently(statement).await,
-                None => stage.play(statement).await,
+                Some(statement) => stage.run_silently(statement).await,
+                None => stage.run(statement).await,
             }
         }
-        stage.told()
+        stage.into_output()
     })
 }

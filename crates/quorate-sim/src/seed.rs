@@ -9,9 +9,9 @@ use quorate_store::Entropy;
 /// # Panics
 /// If the variable is set but not a number.
 #[must_use]
-pub fn of_run() -> u64 {
+pub fn run_seed() -> u64 {
     // Small enough to type.
-    number("QUORATE_SEED").unwrap_or_else(|| Dice::new(Entropy::system()).below(1_000_000_000))
+    env_number("QUORATE_SEED").unwrap_or_else(|| Rng::new(Entropy::system()).below(1_000_000_000))
 }
 
 /// Returns a number from an environment variable, if it is set.
@@ -19,16 +19,16 @@ pub fn of_run() -> u64 {
 /// # Panics
 /// If the variable is set but not a number.
 #[must_use]
-pub fn number(variable: &str) -> Option<u64> {
+pub fn env_number(variable: &str) -> Option<u64> {
     let text = std::env::var(variable).ok()?;
     Some(text.parse().unwrap_or_else(|_| panic!("invalid {variable}: `{text}` is not a number")))
 }
 
 /// Random number generator.
 #[derive(Clone, Debug)]
-pub struct Dice(Arc<Entropy>);
+pub struct Rng(Arc<Entropy>);
 
-impl Dice {
+impl Rng {
     /// Creates a generator over a source of entropy.
     #[must_use]
     pub fn new(entropy: Arc<Entropy>) -> Self {

@@ -10,9 +10,9 @@ use std::io::{BufRead as _, Write as _};
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use quorate_sim::aftermath;
 use quorate_sim::history::{Call, Event};
-use quorate_sim::load::{self, Load, Note};
+use quorate_sim::load::{self, Load, Recorder};
+use quorate_sim::recovery;
 
 /// Effectively unlimited: the parent kills this process long before.
 const CALLS_MAX: u64 = 1_000_000;
@@ -34,13 +34,13 @@ fn main() {
 
 async fn work(directory: PathBuf, seed: u64, run: u64, unknown: Vec<Call>) {
     // One event per line, written under a lock and flushed before the next step.
-    let note: Note = Arc::new(|event: Event| {
+    let note: Recorder = Arc::new(|event: Event| {
         let mut line = serde_json::to_vec(&event).expect("event serializes");
         line.push(b'\n');
         let mut out = std::io::stdout().lock();
         out.write_all(&line).and_then(|()| out.flush()).expect("parent reads stdout");
     });
-    let space = match aftermath::open(
+    let space = match recovery::open(
         &directory,
         quorate_sqlite::Options { flush_rows: 100, ..quorate_sqlite::Options::default() },
     )
@@ -49,8 +49,8 @@ async fn work(directory: PathBuf, seed: u64, run: u64, unknown: Vec<Call>) {
         Ok(space) => space,
         Err(why) => return eprintln!("crash-child: {why}"),
     };
-    note(aftermath::opened(&space));
-    load::repeat(&space, unknown, &note).await;
+    note(recovery::opened_event(&space));
+    load::repeat_calls(&space, unknown, &note).await;
     let load = Load {
         seed,
         run,

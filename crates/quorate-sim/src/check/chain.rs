@@ -3,18 +3,18 @@
 
 use quorate_core::{ReplayedSpace, hash_chain};
 
-use crate::check::{Found, Report, Told};
+use crate::check::{ClientIndex, StoreContents, ViolationReport};
 use crate::history::Event;
 use quorate_core::hex;
 
-pub(super) fn check(clients: &Told<'_>, found: &Found, report: &mut Report<'_>) {
+pub(super) fn check(clients: &ClientIndex<'_>, found: &StoreContents, report: &mut ViolationReport<'_>) {
     links(found, report);
     heads(clients, found, report);
     answers(clients, found, report);
     replay(found, report);
 }
 
-fn links(found: &Found, report: &mut Report<'_>) {
+fn links(found: &StoreContents, report: &mut ViolationReport<'_>) {
     let mut previous = hash_chain::genesis_hash(found.id);
     let mut at = 0;
     for (index, record) in found.records.iter().enumerate() {
@@ -46,7 +46,7 @@ fn links(found: &Found, report: &mut Report<'_>) {
 }
 
 /// Acknowledged records are present after the next start, and a record that was present never disappears.
-fn heads(clients: &Told<'_>, found: &Found, report: &mut Report<'_>) {
+fn heads(clients: &ClientIndex<'_>, found: &StoreContents, report: &mut ViolationReport<'_>) {
     let mut acknowledged = 0;
     for event in clients.history {
         match event {
@@ -67,7 +67,7 @@ fn heads(clients: &Told<'_>, found: &Found, report: &mut Report<'_>) {
 }
 
 /// Every acknowledged change is exactly one record, with the caller as its principal.
-fn answers(clients: &Told<'_>, found: &Found, report: &mut Report<'_>) {
+fn answers(clients: &ClientIndex<'_>, found: &StoreContents, report: &mut ViolationReport<'_>) {
     let mut of_record = std::collections::HashMap::new();
     for (id, answer) in &clients.done {
         let Some(seq) = answer.seq else { continue };
@@ -85,7 +85,7 @@ fn answers(clients: &Told<'_>, found: &Found, report: &mut Report<'_>) {
 }
 
 /// Replaying the log gives the contents of the tables.
-fn replay(found: &Found, report: &mut Report<'_>) {
+fn replay(found: &StoreContents, report: &mut ViolationReport<'_>) {
     let mut world = ReplayedSpace::new(found.id);
     for record in &found.records {
         if let Err(error) = world.apply(record) {

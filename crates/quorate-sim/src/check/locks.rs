@@ -5,16 +5,16 @@ use std::collections::{BTreeMap, HashMap};
 
 use quorate_core::{Effect, Item, Lock, Verb, codec};
 
-use crate::check::{Found, Report, Told};
-use crate::history::{Act, Event, LockAct, origin};
+use crate::check::{ClientIndex, StoreContents, ViolationReport};
+use crate::history::{CallOp, Event, LockOp, parse_origin};
 
-pub(super) fn check(clients: &Told<'_>, found: &Found, report: &mut Report<'_>) {
+pub(super) fn check(clients: &ClientIndex<'_>, found: &StoreContents, report: &mut ViolationReport<'_>) {
     check_log(clients, found, report);
     check_history(clients, report);
 }
 
 /// Checks the grants and the fenced writes in the log.
-fn check_log(clients: &Told<'_>, found: &Found, report: &mut Report<'_>) {
+fn check_log(clients: &ClientIndex<'_>, found: &StoreContents, report: &mut ViolationReport<'_>) {
     let mut locks: BTreeMap<String, Lock> = BTreeMap::new();
     let mut granted: HashMap<(String, u64), String> = HashMap::new();
     for record in &found.records {
@@ -45,9 +45,9 @@ fn check_log(clients: &Told<'_>, found: &Found, report: &mut Report<'_>) {
                 }
                 Effect::Written { part, .. } => {
                     let content = codec::payload_part(record, *part).ok().flatten();
-                    let call = content.map_or(String::new(), |content| origin(&content.bytes).0);
+                    let call = content.map_or(String::new(), |content| parse_origin(&content.bytes).0);
                     let act = clients.calls.get(call.as_str()).map(|call| &call.act);
-                    if let Some(Act::Lock(LockAct::Write { lock, fence, .. })) = act {
+                    if let Some(CallOp::Lock(LockOp::Write { lock, fence, .. })) = act {
                         let is_current = locks.get(lock).is_some_and(|lock| {
                             lock.last_fence.0 == *fence || lock.grants.iter().any(|one| one.fence.0 == *fence)
                         });
@@ -77,13 +77,13 @@ fn check_log(clients: &Told<'_>, found: &Found, report: &mut Report<'_>) {
 
 /// Checks the client history without the log: a fence granted to a call is greater than every fence acknowledged
 /// before the call started, and a successful write never uses a lower fence.
-fn check_history(clients: &Told<'_>, report: &mut Report<'_>) {
+fn check_history(clients: &ClientIndex<'_>, report: &mut ViolationReport<'_>) {
     let mut highest: HashMap<&str, u64> = HashMap::new();
     let mut at_start: HashMap<&str, HashMap<&str, u64>> = HashMap::new();
     let mut seen: HashMap<(&str, u64), &str> = HashMap::new();
     for event in clients.history {
         match event {
-            Event::Started(call) if matches!(call.act, Act::Lock(_)) => {
+            Event::Started(call) if matches!(call.act, CallOp::Lock(_)) => {
                 at_start.insert(&call.id, highest.clone());
             }
             Event::Done { call, answer } => {
@@ -100,7 +100,7 @@ fn check_history(clients: &Told<'_>, report: &mut Report<'_>) {
                     let high = highest.entry(name).or_default();
                     *high = (*high).max(*fence);
                 }
-                if let Some(Act::Lock(LockAct::Write { lock, fence, .. })) =
+                if let Some(CallOp::Lock(LockOp::Write { lock, fence, .. })) =
                     clients.calls.get(call.as_str()).map(|call| &call.act)
                 {
                     let earlier = before.get(lock.as_str()).copied().unwrap_or(0);

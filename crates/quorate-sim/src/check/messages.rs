@@ -5,11 +5,16 @@ use std::collections::{BTreeMap, BTreeSet, HashMap};
 use quorate_core::EndState;
 use quorate_store::DeliveryState;
 
-use crate::check::{Found, Report, Told, Trail, Trails};
-use crate::history::{Act, Event, Lease, LockAct, Received, digest};
+use crate::check::{ClientIndex, DeliveryTrace, LogTrace, StoreContents, ViolationReport};
+use crate::history::{CallOp, Event, Lease, LockOp, ReceivedDelivery, digest};
 
-pub(super) fn check(clients: &Told<'_>, found: &Found, trails: &Trails, report: &mut Report<'_>) {
-    let received: Vec<&Received> = clients
+pub(super) fn check(
+    clients: &ClientIndex<'_>,
+    found: &StoreContents,
+    trails: &LogTrace,
+    report: &mut ViolationReport<'_>,
+) {
+    let received: Vec<&ReceivedDelivery> = clients
         .history
         .iter()
         .filter_map(|event| if let Event::Received(received) = event { Some(received) } else { None })
@@ -25,10 +30,10 @@ pub(super) fn check(clients: &Told<'_>, found: &Found, trails: &Trails, report: 
 }
 
 /// I1, I2: every acknowledged message is in the log unchanged, with a delivery for each recipient.
-fn durable_sends(clients: &Told<'_>, trails: &Trails, report: &mut Report<'_>) {
+fn durable_sends(clients: &ClientIndex<'_>, trails: &LogTrace, report: &mut ViolationReport<'_>) {
     for (id, answer) in &clients.done {
         let Some(call) = clients.calls.get(id) else { continue };
-        let bodies = call.bodies();
+        let bodies = call.payloads();
         let messages: Vec<u32> =
             (0..bodies.len() as u32).filter(|n| !call.recipients(*n).is_empty()).collect();
         report.require(messages.len() == answer.sent.len(), "I1 durable send", || {
@@ -62,20 +67,22 @@ fn durable_sends(clients: &Told<'_>, trails: &Trails, report: &mut Report<'_>) {
 
 /// I3, I4: every call has an expected outcome. A repeat of a call with an unknown outcome succeeds, whether or not the
 /// first one was applied; only a compare-and-set write or a lock operation may be refused.
-fn call_outcomes(clients: &Told<'_>, report: &mut Report<'_>) {
+fn call_outcomes(clients: &ClientIndex<'_>, report: &mut ViolationReport<'_>) {
     for (id, call) in &clients.calls {
         let refused = clients.refused.get(id).copied();
         let is_expected = match &call.act {
-            Act::Ack { stale: true, .. } => refused == Some("STALE_LEASE") && !clients.done.contains_key(id),
-            Act::Send { to, .. } if to.iter().any(|name| name == "nobody") => {
+            CallOp::Ack { stale: true, .. } => {
+                refused == Some("STALE_LEASE") && !clients.done.contains_key(id)
+            }
+            CallOp::Send { to, .. } if to.iter().any(|name| name == "nobody") => {
                 refused == Some("UNKNOWN_RECIPIENT")
             }
-            Act::Send { .. } | Act::Ack { .. } | Act::Nack { .. } => clients.done.contains_key(id),
-            Act::Put { .. } | Act::Step { .. } => {
+            CallOp::Send { .. } | CallOp::Ack { .. } | CallOp::Nack { .. } => clients.done.contains_key(id),
+            CallOp::Put { .. } | CallOp::Step { .. } => {
                 clients.done.contains_key(id) != (refused == Some("VERSION_CONFLICT"))
             }
-            Act::Lock(act) => {
-                let code = if matches!(act, LockAct::Take { .. }) { "TIMEOUT" } else { "STALE_FENCE" };
+            CallOp::Lock(act) => {
+                let code = if matches!(act, LockOp::Acquire { .. }) { "TIMEOUT" } else { "STALE_FENCE" };
                 clients.done.contains_key(id) != (refused == Some(code))
             }
         };
@@ -86,7 +93,12 @@ fn call_outcomes(clients: &Told<'_>, report: &mut Report<'_>) {
 }
 
 /// I1, I7: after the drain every delivery has ended, and log and tables agree on its end.
-fn ended_deliveries(found: &Found, trails: &Trails, received: &[&Received], report: &mut Report<'_>) {
+fn ended_deliveries(
+    found: &StoreContents,
+    trails: &LogTrace,
+    received: &[&ReceivedDelivery],
+    report: &mut ViolationReport<'_>,
+) {
     let seen: BTreeSet<_> = received.iter().map(|received| received.lease).collect();
     let dead: BTreeSet<u64> = found.dead.iter().map(|letter| letter.delivery.0).collect();
     for (number, trail) in &trails.deliveries {
@@ -121,14 +133,19 @@ fn ended_deliveries(found: &Found, trails: &Trails, received: &[&Received], repo
 }
 
 /// I2: every received message was sent by its stated sender, and no refused call left a trace in the log.
-fn no_invention(clients: &Told<'_>, trails: &Trails, received: &[&Received], report: &mut Report<'_>) {
+fn no_invention(
+    clients: &ClientIndex<'_>,
+    trails: &LogTrace,
+    received: &[&ReceivedDelivery],
+    report: &mut ViolationReport<'_>,
+) {
     for one in received {
         let (id, n) = &one.origin;
         let Some(call) = clients.calls.get(id.as_str()) else {
             report.add("I2 no invention", format!("{one:?} was never sent"));
             continue;
         };
-        let body = call.bodies().get(*n as usize).map(|body| digest(body));
+        let body = call.payloads().get(*n as usize).map(|body| digest(body));
         let same = body.as_ref() == Some(&one.digest) && call.by == one.from;
         report.require(same && call.recipients(*n).contains(&one.agent), "I2 byte for byte", || {
             format!("{one:?} is not what {call:?} sent")
@@ -150,7 +167,7 @@ fn no_invention(clients: &Told<'_>, trails: &Trails, received: &[&Received], rep
 
 /// I3, I11: a call is in exactly one record however often it was repeated, and a step is applied completely or not at
 /// all.
-fn exactly_once(clients: &Told<'_>, trails: &Trails, report: &mut Report<'_>) {
+fn exactly_once(clients: &ClientIndex<'_>, trails: &LogTrace, report: &mut ViolationReport<'_>) {
     for (id, records) in &trails.calls {
         report.require(records.len() == 1, "I3 one effect", || format!("{id} is in the records {records:?}"));
     }
@@ -159,9 +176,9 @@ fn exactly_once(clients: &Told<'_>, trails: &Trails, report: &mut Report<'_>) {
         parts.entry(trail.origin.0.as_str()).or_default().insert(trail.origin.1);
     }
     for (id, call) in &clients.calls {
-        let Act::Step { lease, key, .. } = &call.act else { continue };
+        let CallOp::Step { lease, key, .. } = &call.act else { continue };
         let sent = parts.get(id).map_or(0, BTreeSet::len);
-        let written = trails.writings.get(key).is_some_and(|list| list.iter().any(|one| one.call == *id));
+        let written = trails.writes.get(key).is_some_and(|list| list.iter().any(|one| one.call == *id));
         let end = trails.deliveries.get(&lease.delivery).and_then(|trail| trail.end);
         let record = trails.calls.get(*id).and_then(|records| records.first().copied());
         let acked = end.is_some_and(|(state, token, seq)| {
@@ -178,7 +195,12 @@ fn exactly_once(clients: &Told<'_>, trails: &Trails, report: &mut Report<'_>) {
 }
 
 /// I4: an acknowledged ack is final.
-fn final_acks(clients: &Told<'_>, trails: &Trails, received: &[&Received], report: &mut Report<'_>) {
+fn final_acks(
+    clients: &ClientIndex<'_>,
+    trails: &LogTrace,
+    received: &[&ReceivedDelivery],
+    report: &mut ViolationReport<'_>,
+) {
     let mut last: HashMap<u64, u64> = HashMap::new();
     for one in received {
         let token = last.entry(one.lease.delivery).or_default();
@@ -186,7 +208,7 @@ fn final_acks(clients: &Told<'_>, trails: &Trails, received: &[&Received], repor
     }
     for (id, answer) in &clients.done {
         let lease = match clients.calls.get(id).map(|call| &call.act) {
-            Some(Act::Ack { lease, .. } | Act::Step { lease, .. }) => lease,
+            Some(CallOp::Ack { lease, .. } | CallOp::Step { lease, .. }) => lease,
             _ => continue,
         };
         let end = trails.deliveries.get(&lease.delivery).and_then(|trail| trail.end);
@@ -202,7 +224,7 @@ fn final_acks(clients: &Told<'_>, trails: &Trails, received: &[&Received], repor
 }
 
 /// I7: attempt numbers start at 1 and increase by one with each lease, also across restarts.
-fn attempts(trails: &Trails, received: &[&Received], report: &mut Report<'_>) {
+fn attempts(trails: &LogTrace, received: &[&ReceivedDelivery], report: &mut ViolationReport<'_>) {
     for one in received {
         let tokens = trails.deliveries.get(&one.lease.delivery).map(|trail| trail.tokens.as_slice());
         let index = tokens.and_then(|tokens| tokens.iter().position(|token| *token == one.lease.token));
@@ -224,7 +246,12 @@ struct Front {
 
 /// I5: messages with the same sender, recipient and priority are delivered in order, if the first was acknowledged
 /// before the second was sent.
-fn order(clients: &Told<'_>, trails: &Trails, received: &[&Received], report: &mut Report<'_>) {
+fn order(
+    clients: &ClientIndex<'_>,
+    trails: &LogTrace,
+    received: &[&ReceivedDelivery],
+    report: &mut ViolationReport<'_>,
+) {
     let of_call = deliveries_of(trails);
     let first_attempts = received.iter().enumerate().filter(|(_, one)| one.attempt == 1);
     let indexes: HashMap<u64, usize> =
@@ -257,7 +284,7 @@ fn order(clients: &Told<'_>, trails: &Trails, received: &[&Received], report: &m
     }
 }
 
-fn deliveries_of(trails: &Trails) -> HashMap<&str, Vec<(u64, &Trail)>> {
+fn deliveries_of(trails: &LogTrace) -> HashMap<&str, Vec<(u64, &DeliveryTrace)>> {
     let mut of_call: HashMap<&str, Vec<_>> = HashMap::new();
     for (number, trail) in &trails.deliveries {
         of_call.entry(trail.origin.0.as_str()).or_default().push((*number, trail));

@@ -7,16 +7,16 @@ use serde::{Deserialize, Serialize};
 
 /// Lock operation of a call.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
-pub enum LockAct {
+pub enum LockOp {
     /// Acquire all of these locks without waiting.
-    Take {
+    Acquire {
         /// Lock names.
         names: Vec<String>,
         /// Time to live in milliseconds.
         ttl_ms: u64,
     },
     /// Release a lock.
-    Give {
+    Release {
         /// Lock name.
         lock: String,
         /// Fence of the lock.
@@ -35,10 +35,10 @@ pub enum LockAct {
     },
 }
 
-impl LockAct {
+impl LockOp {
     pub(super) fn op(&self, by: &AgentId, content: Option<Payload>) -> Op {
         match (self, content) {
-            (Self::Take { names, ttl_ms }, _) => Op::AcquireLocks(AcquireLocks {
+            (Self::Acquire { names, ttl_ms }, _) => Op::AcquireLocks(AcquireLocks {
                 agent: by.clone(),
                 names: names.iter().map(|text| name(text)).collect(),
                 ttl_ms: *ttl_ms,
@@ -51,7 +51,7 @@ impl LockAct {
                 let fence = Some(FenceRef { lock: name(lock), fence: Fence(*fence) });
                 Op::Put(PutEntry { expect: None, fence, ..super::put(key, 0, content) })
             }
-            (Self::Give { lock, fence } | Self::Write { lock, fence, .. }, _) => {
+            (Self::Release { lock, fence } | Self::Write { lock, fence, .. }, _) => {
                 Op::ReleaseLocks(vec![FenceRef { lock: name(lock), fence: Fence(*fence) }])
             }
         }

@@ -3,8 +3,8 @@
 use std::sync::Arc;
 
 use super::Shared;
-use crate::history::{Act, Call, Event, LockAct};
-use crate::seed::Dice;
+use crate::history::{Call, CallOp, Event, LockOp};
+use crate::seed::Rng;
 
 /// Number of locks that the callers compete for.
 const LOCKS: u64 = 3;
@@ -12,11 +12,11 @@ const LOCKS: u64 = 3;
 const TTL_MS: u64 = 1_000;
 
 impl Shared {
-    pub(super) async fn lock(self: Arc<Self>, index: usize) {
+    pub(super) async fn run_locker(self: Arc<Self>, index: usize) {
         let task = format!("l{index}");
-        let rng = self.dice(&task);
+        let rng = self.rng(&task);
         let mut count = 0;
-        while self.take() {
+        while self.take_call() {
             count += 1;
             let by = rng.pick(&self.names).clone();
             let id = format!("{}-{task}-{count}", self.load.run);
@@ -27,28 +27,28 @@ impl Shared {
     }
 
     /// Acquires locks, writes under them, releases some and writes again. `None` if the storage failed.
-    async fn hold(&self, rng: &Dice, id: &str, by: &str) -> Option<()> {
+    async fn hold(&self, rng: &Rng, id: &str, by: &str) -> Option<()> {
         let mut names = vec![format!("l{}", rng.below(LOCKS))];
         if rng.percent(30) {
             names.push(format!("l{}", rng.below(LOCKS)));
         }
-        let call = |part: &str, act: LockAct| Call {
+        let call = |part: &str, act: LockOp| Call {
             id: format!("{id}{part}"),
             by: by.to_owned(),
-            act: Act::Lock(act),
+            act: CallOp::Lock(act),
         };
-        let taken = self.call(call("", LockAct::Take { names, ttl_ms: TTL_MS })).await?;
+        let taken = self.call(call("", LockOp::Acquire { names, ttl_ms: TTL_MS })).await?;
         let Event::Done { answer, .. } = taken else { return Some(()) };
         for (lock, fence) in answer.fences {
             let size = self.size(rng);
             let write = |part: &str| {
                 let (lock, key) = (lock.clone(), format!("g{lock}"));
-                call(&format!("{lock}{part}"), LockAct::Write { lock, fence, key, size })
+                call(&format!("{lock}{part}"), LockOp::Write { lock, fence, key, size })
             };
             self.call(write("w")).await?;
             // Some locks are not released: they end by expiry or by the next registration of the agent.
             if rng.percent(80) {
-                self.call(call(&format!("{lock}g"), LockAct::Give { lock: lock.clone(), fence })).await?;
+                self.call(call(&format!("{lock}g"), LockOp::Release { lock: lock.clone(), fence })).await?;
             }
             // Writes once more, although another caller may hold the lock by now.
             self.call(write("x")).await?;

@@ -10,13 +10,13 @@ use quorate_core::{
 };
 
 use super::plan::AGENTS;
-use super::resolve::{id, payload};
+use super::resolve::{agent_id, payload};
 
 const NAMES: [&str; 3] = ["a1", "a2", "a3"];
 
 /// Operation on an approval.
 #[derive(Clone, Debug)]
-pub(super) enum ApprovalDo {
+pub(super) enum ApprovalOp {
     Ask {
         name: Option<usize>,
         agent: Option<usize>,
@@ -32,7 +32,7 @@ pub(super) enum ApprovalDo {
     },
 }
 
-pub(super) fn asks() -> BoxedStrategy<ApprovalDo> {
+pub(super) fn request_ops() -> BoxedStrategy<ApprovalOp> {
     let timeout = prop_oneof![Just(1_000u64), Just(30_000), Just(61_000)];
     (
         weighted(0.9, 0..NAMES.len()),
@@ -42,7 +42,7 @@ pub(super) fn asks() -> BoxedStrategy<ApprovalDo> {
         weighted(0.4, 0..AGENTS.len()),
         proptest::bool::weighted(0.2),
     )
-        .prop_map(|(name, agent, content, timeout_ms, then, session)| ApprovalDo::Ask {
+        .prop_map(|(name, agent, content, timeout_ms, then, session)| ApprovalOp::Ask {
             name,
             agent,
             content,
@@ -53,18 +53,18 @@ pub(super) fn asks() -> BoxedStrategy<ApprovalDo> {
         .boxed()
 }
 
-pub(super) fn decisions() -> BoxedStrategy<ApprovalDo> {
+pub(super) fn decision_ops() -> BoxedStrategy<ApprovalOp> {
     (0..NAMES.len(), prop_oneof![2 => Just(0u8), 1 => Just(1), 2 => Just(2)], proptest::bool::weighted(0.1))
-        .prop_map(|(name, verdict, other)| ApprovalDo::Decide { name, verdict, other })
+        .prop_map(|(name, verdict, other)| ApprovalOp::Decide { name, verdict, other })
         .boxed()
 }
 
 /// Digests of the requested approvals, from responses.
 #[derive(Default)]
-pub(super) struct Digests(BTreeMap<String, ActionDigest>);
+pub(super) struct ApprovalDigests(BTreeMap<String, ActionDigest>);
 
-impl Digests {
-    pub(super) fn learn(&mut self, result: &OpResult) {
+impl ApprovalDigests {
+    pub(super) fn record(&mut self, result: &OpResult) {
         if let OpResult::ApprovalRequested { id, digest, .. } = result {
             self.0.insert(id.to_string(), *digest);
         }
@@ -75,13 +75,13 @@ fn approval_id(name: usize) -> ApprovalId {
     ApprovalId::new(NAMES[name]).expect("valid approval id")
 }
 
-impl ApprovalDo {
-    pub(super) fn op(&self, digests: &Digests) -> Op {
+impl ApprovalOp {
+    pub(super) fn op(&self, digests: &ApprovalDigests) -> Op {
         match self {
             Self::Ask { name, agent, content, timeout_ms, then, session } => {
                 Op::RequestApproval(Box::new(RequestApproval {
                     id: name.map(approval_id),
-                    agent: agent.map(id),
+                    agent: agent.map(agent_id),
                     action: "mail".into(),
                     document: payload(&format!("{{\"action\":\"mail\",\"payload\":{content}}}")),
                     rationale: Some("why not".into()),
@@ -90,7 +90,7 @@ impl ApprovalDo {
                     timeout_ms: *timeout_ms,
                     default: if *content == 0 { String::new() } else { "wait".into() },
                     session: session.then(|| "s1".to_owned()),
-                    follow_ups: then.map(|to| (id(to), "work".to_owned())).into_iter().collect(),
+                    follow_ups: then.map(|to| (agent_id(to), "work".to_owned())).into_iter().collect(),
                 }))
             }
             Self::Decide { name, verdict, other } => {
@@ -115,7 +115,7 @@ impl ApprovalDo {
     }
 }
 
-impl fmt::Display for ApprovalDo {
+impl fmt::Display for ApprovalOp {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Ask { name, agent, content, timeout_ms, then, session } => {

@@ -6,11 +6,11 @@ use proptest::prelude::{BoxedStrategy, Just, Strategy, prop_oneof};
 use quorate_core::{Commit, CompleteTask, Op, PutEntry};
 
 use super::plan::KEYS;
-use super::resolve::{Told, key_of, payload};
+use super::resolve::{SeenResults, entry_key, payload};
 
 /// Additional content of a commit that ends leases again.
 #[derive(Clone, Debug)]
-pub(super) enum Beside {
+pub(super) enum ReuseExtra {
     /// Nothing: only the operations that end leases.
     Nothing,
     /// A write of an entry.
@@ -23,23 +23,23 @@ pub(super) enum Beside {
     OtherResult { content: u8 },
 }
 
-pub(super) fn beside() -> BoxedStrategy<Beside> {
+pub(super) fn reuse_extra() -> BoxedStrategy<ReuseExtra> {
     prop_oneof![
-        3 => Just(Beside::Nothing),
-        3 => (0..KEYS.len(), 0..3u8).prop_map(|(key, content)| Beside::Put { key, content }),
-        1 => (0..4usize).prop_map(|back| Beside::Earlier { back }),
-        2 => Just(Beside::Task),
-        1 => (0..3u8).prop_map(|content| Beside::OtherResult { content }),
+        3 => Just(ReuseExtra::Nothing),
+        3 => (0..KEYS.len(), 0..3u8).prop_map(|(key, content)| ReuseExtra::Put { key, content }),
+        1 => (0..4usize).prop_map(|back| ReuseExtra::Earlier { back }),
+        2 => Just(ReuseExtra::Task),
+        1 => (0..3u8).prop_map(|content| ReuseExtra::OtherResult { content }),
     ]
     .boxed()
 }
 
 /// Accepted commits that ended leases, reduced to those operations.
 #[derive(Default)]
-pub(super) struct Ends(Vec<Commit>);
+pub(super) struct EndedLeases(Vec<Commit>);
 
-impl Ends {
-    pub(super) fn learn(&mut self, commit: &Commit) {
+impl EndedLeases {
+    pub(super) fn record(&mut self, commit: &Commit) {
         let ends =
             |op: &&Op| matches!(op, Op::Ack(_) | Op::AckMany(_) | Op::CompleteTask(_) | Op::FailTask(_));
         let ops: Vec<_> = commit.ops.iter().filter(ends).cloned().collect();
@@ -53,15 +53,15 @@ impl Ends {
     }
 }
 
-impl Told {
+impl SeenResults {
     /// Returns a commit that ends leases again, if any have ended.
-    pub(super) fn ends_again(&self, back: usize, beside: &Beside) -> Option<Commit> {
-        let mut commit = self.ends.nth(back)?.clone();
+    pub(super) fn reuse_leases(&self, back: usize, beside: &ReuseExtra) -> Option<Commit> {
+        let mut commit = self.ended_leases.nth(back)?.clone();
         match beside {
-            Beside::Nothing => {}
-            Beside::Put { key, content } => {
+            ReuseExtra::Nothing => {}
+            ReuseExtra::Put { key, content } => {
                 commit.ops.push(Op::Put(PutEntry {
-                    key: key_of(*key),
+                    key: entry_key(*key),
                     entry_type: "note".into(),
                     content: payload(&content.to_string()),
                     content_type: None,
@@ -70,12 +70,14 @@ impl Told {
                     fence: None,
                 }));
             }
-            Beside::Earlier { back } => commit.ops.extend(self.ends.nth(*back)?.ops.iter().cloned()),
-            Beside::Task => {
+            ReuseExtra::Earlier { back } => {
+                commit.ops.extend(self.ended_leases.nth(*back)?.ops.iter().cloned())
+            }
+            ReuseExtra::Task => {
                 let lease = self.tasks.newest_lease()?;
                 commit.ops.push(Op::CompleteTask(CompleteTask::done(lease, None)));
             }
-            Beside::OtherResult { content } => {
+            ReuseExtra::OtherResult { content } => {
                 for op in &mut commit.ops {
                     if let Op::CompleteTask(complete) = op {
                         complete.result = Some(payload(&content.to_string()));
@@ -87,7 +89,7 @@ impl Told {
     }
 }
 
-impl fmt::Display for Beside {
+impl fmt::Display for ReuseExtra {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Nothing => Ok(()),

@@ -10,8 +10,8 @@ use quorate_core::{
     WaitMode,
 };
 
-use super::plan::{AGENTS, Do, Who};
-use super::resolve::{SLOTS, Told, id};
+use super::plan::{AGENTS, Actor, PlannedOp};
+use super::resolve::{SLOTS, SeenResults, agent_id};
 
 /// The locks of a plan.
 pub(super) const LOCKS: [&str; 3] = ["x", "y", "z"];
@@ -21,7 +21,7 @@ const FIRST_SLOT: u64 = 5;
 
 /// Parameters of a lock acquisition.
 #[derive(Clone, Debug)]
-pub(super) struct Wanted {
+pub(super) struct LockRequest {
     pub(super) agent: usize,
     pub(super) locks: Vec<usize>,
     pub(super) ttl_ms: u64,
@@ -33,7 +33,7 @@ pub(super) struct Wanted {
 
 /// Selects fences, counted back from the newest granted one.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Fenced {
+pub(super) struct FenceSelector {
     /// Only fences of the actor.
     pub(super) own: bool,
     pub(super) back: usize,
@@ -43,7 +43,7 @@ pub(super) struct Fenced {
     pub(super) off: i64,
 }
 
-impl fmt::Display for Wanted {
+impl fmt::Display for LockRequest {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let names: Vec<_> = self.locks.iter().map(|lock| LOCKS[*lock]).collect();
         write!(f, "locks {} of {} for {}ms", names.join(","), AGENTS[self.agent], self.ttl_ms)?;
@@ -55,7 +55,7 @@ impl fmt::Display for Wanted {
     }
 }
 
-impl fmt::Display for Fenced {
+impl fmt::Display for FenceSelector {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let owner = if self.own { "own" } else { "any" };
         write!(f, "{} {owner} fence -{} {:+}", self.count, self.back, self.off)
@@ -63,29 +63,31 @@ impl fmt::Display for Fenced {
 }
 
 /// Generates lock operations of an agent.
-pub(super) fn work(agent: usize) -> BoxedStrategy<Do> {
+pub(super) fn agent_ops(agent: usize) -> BoxedStrategy<PlannedOp> {
     prop_oneof![
-        6 => wanted(Just(agent).boxed()).prop_map(Do::Lock),
-        3 => fenced().prop_map(Do::Unlock),
+        6 => lock_request(Just(agent).boxed()).prop_map(PlannedOp::Lock),
+        3 => fence_selector().prop_map(PlannedOp::Unlock),
         1 => renewed(),
-        1 => (0..2u64).prop_map(move |slot| Do::Close { agent, slot: FIRST_SLOT + slot }),
+        1 => (0..2u64).prop_map(move |slot| PlannedOp::Close { agent, slot: FIRST_SLOT + slot }),
     ]
     .boxed()
 }
 
 /// Generates renewals with or without a time to live.
-fn renewed() -> BoxedStrategy<Do> {
+fn renewed() -> BoxedStrategy<PlannedOp> {
     let ttl_ms = prop_oneof![4 => Just(60_000u64), 4 => Just(1_000), 2 => Just(5_000)];
-    (fenced(), weighted(0.6, ttl_ms)).prop_map(|(fenced, ttl_ms)| Do::Renew { fenced, ttl_ms }).boxed()
+    (fence_selector(), weighted(0.6, ttl_ms))
+        .prop_map(|(fenced, ttl_ms)| PlannedOp::Renew { fenced, ttl_ms })
+        .boxed()
 }
 
-pub(super) fn wanted(agent: BoxedStrategy<usize>) -> BoxedStrategy<Wanted> {
+pub(super) fn lock_request(agent: BoxedStrategy<usize>) -> BoxedStrategy<LockRequest> {
     let locks = prop_oneof![4 => vec(0..LOCKS.len(), 1..=1), 2 => vec(0..LOCKS.len(), 2..=3)];
     let ttl = prop_oneof![3 => Just(30_000u64), 1 => Just(1_000), 1 => Just(60_000)];
     let level = prop_oneof![4 => Just(1u8), 1 => 0..4u8];
     let wait = weighted(0.6, 0..2u64);
     (agent, locks, ttl, level, weighted(0.15, 1..=3u32), wait)
-        .prop_map(|(agent, locks, ttl_ms, level, capacity, wait)| Wanted {
+        .prop_map(|(agent, locks, ttl_ms, level, capacity, wait)| LockRequest {
             agent,
             locks,
             ttl_ms,
@@ -96,31 +98,31 @@ pub(super) fn wanted(agent: BoxedStrategy<usize>) -> BoxedStrategy<Wanted> {
         .boxed()
 }
 
-pub(super) fn fenced() -> BoxedStrategy<Fenced> {
+pub(super) fn fence_selector() -> BoxedStrategy<FenceSelector> {
     let back = prop_oneof![5 => Just(0usize), 2 => 1..4usize];
     let off = prop_oneof![20 => Just(0i64), 1 => Just(-1), 1 => Just(1)];
     (proptest::bool::weighted(0.9), back, prop_oneof![4 => Just(1usize), 1 => Just(2)], off)
-        .prop_map(|(own, back, count, off)| Fenced { own, back, count, off })
+        .prop_map(|(own, back, count, off)| FenceSelector { own, back, count, off })
         .boxed()
 }
 
-impl Told {
+impl SeenResults {
     /// Records granted locks.
-    pub(super) fn learn_locked(&mut self, agent: usize, locked: &GrantedLocks) {
+    pub(super) fn record_locks(&mut self, agent: usize, locked: &GrantedLocks) {
         self.fences.extend(locked.locks.iter().map(|one| (agent, one.clone())));
     }
 
     /// Records locks granted to a waiting consumer.
-    pub(super) fn learn_heard(&mut self, consumer: ConsumerId, event: &Heard) {
+    pub(super) fn record_lock_event(&mut self, consumer: ConsumerId, event: &Heard) {
         if let Heard::LocksGranted(locked) = event {
-            self.learn_locked((consumer.0 / SLOTS) as usize, locked);
+            self.record_locks((consumer.0 / SLOTS) as usize, locked);
         }
     }
 
-    pub(super) fn acquire(&self, wanted: &Wanted) -> Op {
+    pub(super) fn acquire_op(&self, wanted: &LockRequest) -> Op {
         let consumer = |slot| ConsumerId(wanted.agent as u64 * SLOTS + FIRST_SLOT + slot);
         Op::AcquireLocks(AcquireLocks {
-            agent: id(wanted.agent),
+            agent: agent_id(wanted.agent),
             names: wanted.locks.iter().map(|lock| lock_name(*lock)).collect(),
             ttl_ms: wanted.ttl_ms,
             priority: Priority { level: wanted.level, rank: 0 },
@@ -131,8 +133,8 @@ impl Told {
     }
 
     /// Resolves to fences; fence 1 of the first lock if none was granted yet.
-    pub(super) fn fences(&self, who: Who, fenced: Fenced) -> Vec<FenceRef> {
-        let mine = |holder: usize| !fenced.own || !matches!(who, Who::Agent(agent) if agent != holder);
+    pub(super) fn fence_refs(&self, who: Actor, fenced: FenceSelector) -> Vec<FenceRef> {
+        let mine = |holder: usize| !fenced.own || !matches!(who, Actor::Agent(agent) if agent != holder);
         let selected = self.fences.iter().rev().filter(|(holder, _)| mine(*holder)).skip(fenced.back);
         let off = |one: &FenceRef| {
             let fence = Fence(one.fence.0.saturating_add_signed(fenced.off));

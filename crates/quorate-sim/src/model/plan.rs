@@ -4,18 +4,18 @@ use std::fmt;
 
 use quorate_core::TokenRole;
 
-use super::approvals::ApprovalDo;
-use super::asking::Asking;
-use super::chains::{Chain, Spend};
-use super::lease_reuse::Beside;
-use super::locks::{Fenced, Wanted};
-use super::procedures::ProcedureDo;
-use super::rollback::MemoryDo;
-use super::sessions::{NAMES, SessionDo};
-use super::tokens::TokenDo;
-use super::topics::{Address, Manner, Topical};
+use super::approvals::ApprovalOp;
+use super::lease_reuse::ReuseExtra;
+use super::locks::{FenceSelector, LockRequest};
+use super::message_chains::{BudgetSpec, ChainFields};
+use super::procedures::ProcedureOp;
+use super::requests::RequestOp;
+use super::rollback::RollbackOp;
+use super::sessions::{SESSION_IDS, SessionOp};
+use super::tokens::TokenOp;
+use super::topics::{MessageStyle, PlannedDestination, SubscriptionOp};
 
-use super::tasks::TaskDo;
+use super::tasks::TaskOp;
 
 /// Sequence of steps.
 #[derive(Clone)]
@@ -32,30 +32,30 @@ pub(super) const KEYS: [&str; 4] = ["plan", "plan/a", "plan/b", "note"];
 #[derive(Clone, Debug)]
 pub(super) enum Step {
     /// Submit commits in one batch.
-    Act { space: usize, acts: Vec<Act> },
+    Commit { space: usize, acts: Vec<PlannedCommit> },
     /// Repeat a keyed commit with identical content.
-    Repeat { space: usize, back: usize },
+    RepeatKeyed { space: usize, back: usize },
     /// End leases again that an accepted commit has ended.
-    Reuse { space: usize, back: usize, beside: Beside },
+    ReuseLeases { space: usize, back: usize, beside: ReuseExtra },
     /// Advance both clocks.
-    Pass { ms: u64 },
+    AdvanceClock { ms: u64 },
     /// Move the wall clock.
-    Jump { ms: i64 },
+    MoveWallClock { ms: i64 },
     /// Close and reopen the store.
     Restart,
 }
 
 /// One commit.
 #[derive(Clone, Debug)]
-pub(super) struct Act {
-    pub(super) who: Who,
-    pub(super) epoch: Named,
+pub(super) struct PlannedCommit {
+    pub(super) actor: Actor,
+    pub(super) epoch: StatedEpoch,
     pub(super) key: Option<u8>,
-    pub(super) ops: Vec<Do>,
+    pub(super) ops: Vec<PlannedOp>,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(super) enum Who {
+pub(super) enum Actor {
     Hub,
     Agent(usize),
     /// Holder of a token with this role.
@@ -64,30 +64,30 @@ pub(super) enum Who {
 
 /// Epoch stated in a commit or registration.
 #[derive(Clone, Copy, Debug)]
-pub(super) enum Named {
-    Nothing,
+pub(super) enum StatedEpoch {
+    Omitted,
     Current,
     Earlier,
-    Never,
+    Unknown,
 }
 
 /// One operation of a commit.
 #[derive(Clone, Debug)]
-pub(super) enum Do {
+pub(super) enum PlannedOp {
     Register {
         agent: usize,
-        epoch: Named,
+        epoch: StatedEpoch,
         shape: usize,
     },
     Remove {
         agent: usize,
     },
-    Send(Letter),
+    Send(MessageSpec),
     Claim {
         agent: usize,
         max: u32,
         lease_ms: u64,
-        wait: Wait,
+        wait: WaitChoice,
     },
     Grant {
         agent: usize,
@@ -98,88 +98,88 @@ pub(super) enum Do {
         agent: usize,
         slot: u64,
     },
-    Ack(Lease),
+    Ack(LeaseSelector),
     Nack {
-        lease: Lease,
-        then: Then,
+        lease: LeaseSelector,
+        then: NackChoice,
         reason: &'static str,
     },
     Extend {
-        lease: Lease,
+        lease: LeaseSelector,
         ms: u64,
     },
     Resume {
         agent: usize,
         ms: u64,
     },
-    Redrive(Target),
+    Redrive(RedriveTarget),
     Purge {
         agent: usize,
     },
     Put {
         key: usize,
-        expect: Expect,
+        expect: VersionChoice,
         content: u8,
         depends: Option<usize>,
-        under: Option<Fenced>,
+        under: Option<FenceSelector>,
     },
     Delete {
         key: usize,
-        expect: Expect,
-        under: Option<Fenced>,
+        expect: VersionChoice,
+        under: Option<FenceSelector>,
     },
     Erase {
         back: usize,
         part: u32,
     },
     Sweep,
-    Lock(Wanted),
+    Lock(LockRequest),
     Renew {
-        fenced: Fenced,
+        fenced: FenceSelector,
         ttl_ms: Option<u64>,
     },
-    Unlock(Fenced),
-    Budget(Spend),
-    Session(SessionDo),
-    Task(TaskDo),
-    Memory(MemoryDo),
+    Unlock(FenceSelector),
+    Budget(BudgetSpec),
+    Session(SessionOp),
+    Task(TaskOp),
+    Rollback(RollbackOp),
     /// Topics, pools and the policy.
-    Topical(Topical),
+    Subscription(SubscriptionOp),
     /// Several leases in one operation.
-    AckMany(Vec<Lease>),
-    Asking(Asking),
-    Token(TokenDo),
-    Procedure(ProcedureDo),
-    Approval(ApprovalDo),
+    AckMany(Vec<LeaseSelector>),
+    Request(RequestOp),
+    Token(TokenOp),
+    Procedure(ProcedureOp),
+    Approval(ApprovalOp),
 }
 
 /// Parameters of a message.
 #[derive(Clone, Debug)]
-pub(super) struct Letter {
+pub(super) struct MessageSpec {
     /// Whether the sender is another agent than the actor.
     pub(super) as_another: bool,
-    pub(super) to: Address,
-    pub(super) manner: Manner,
+    pub(super) to: PlannedDestination,
+    pub(super) style: MessageStyle,
     pub(super) client_id: Option<u8>,
     pub(super) content: u8,
     pub(super) level: u8,
     pub(super) rank: u8,
-    pub(super) tries: u16,
+    pub(super) attempts: u16,
     pub(super) after_ms: Option<u64>,
     pub(super) expires_ms: Option<i64>,
     pub(super) session: Option<usize>,
-    pub(super) chain: Chain,
+    pub(super) chain: ChainFields,
 }
 
 #[derive(Clone, Copy, Debug)]
-pub(super) enum Wait {
+pub(super) enum WaitChoice {
     No,
     Once(u64),
     Standing(u64),
 }
 
 #[derive(Clone, Copy, Debug)]
-pub(super) enum Then {
+pub(super) enum NackChoice {
     Retry(u64),
     Release,
     Dead,
@@ -187,29 +187,29 @@ pub(super) enum Then {
 
 /// Selects a lease, counted back from the newest.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Lease {
+pub(super) struct LeaseSelector {
     /// Only leases of the actor.
     pub(super) own: bool,
     /// Only current leases.
     pub(super) held: bool,
     pub(super) back: usize,
-    pub(super) twist: Twist,
+    pub(super) defect: LeaseDefect,
 }
 
 /// Defect in a lease reference.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(super) enum Twist {
+pub(super) enum LeaseDefect {
     None,
     /// Token of the next lease.
     NextToken,
     WrongToken,
     OtherGeneration,
-    NeverMade,
+    UnknownDelivery,
 }
 
 /// Target of a redrive.
 #[derive(Clone, Copy, Debug)]
-pub(super) enum Target {
+pub(super) enum RedriveTarget {
     /// One of the dead letters.
     Dead(usize),
     /// Any delivery, dead or not.
@@ -218,7 +218,7 @@ pub(super) enum Target {
 
 /// Expected version of an entry.
 #[derive(Clone, Copy, Debug)]
-pub(super) enum Expect {
+pub(super) enum VersionChoice {
     Anything,
     Nothing,
     Current,
@@ -241,16 +241,18 @@ impl fmt::Display for Plan {
 impl fmt::Display for Step {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::Act { space, acts } => {
+            Self::Commit { space, acts } => {
                 let acts: Vec<_> = acts.iter().map(ToString::to_string).collect();
                 write!(f, "{}{}", space_prefix(*space), acts.join(" | "))
             }
-            Self::Repeat { space, back } => write!(f, "{}repeats keyed commit -{back}", space_prefix(*space)),
-            Self::Reuse { space, back, beside } => {
+            Self::RepeatKeyed { space, back } => {
+                write!(f, "{}repeats keyed commit -{back}", space_prefix(*space))
+            }
+            Self::ReuseLeases { space, back, beside } => {
                 write!(f, "{}ends the leases of commit -{back} again{beside}", space_prefix(*space))
             }
-            Self::Pass { ms } => write!(f, "+{}", span(*ms)),
-            Self::Jump { ms } => {
+            Self::AdvanceClock { ms } => write!(f, "+{}", span(*ms)),
+            Self::MoveWallClock { ms } => {
                 write!(f, "wall {}{}", if *ms < 0 { "-" } else { "+" }, span(ms.unsigned_abs()))
             }
             Self::Restart => f.write_str("restart"),
@@ -269,21 +271,21 @@ fn span(ms: u64) -> String {
     }
 }
 
-fn epoch_suffix(epoch: Named) -> &'static str {
+fn epoch_suffix(epoch: StatedEpoch) -> &'static str {
     match epoch {
-        Named::Nothing => "",
-        Named::Current => " (current epoch)",
-        Named::Earlier => " (earlier epoch)",
-        Named::Never => " (unknown epoch)",
+        StatedEpoch::Omitted => "",
+        StatedEpoch::Current => " (current epoch)",
+        StatedEpoch::Earlier => " (earlier epoch)",
+        StatedEpoch::Unknown => " (unknown epoch)",
     }
 }
 
-impl fmt::Display for Act {
+impl fmt::Display for PlannedCommit {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let who = match self.who {
-            Who::Hub => "hub",
-            Who::Agent(agent) => AGENTS[agent],
-            Who::Holder(role) => TokenRole::ALL[role].as_str(),
+        let who = match self.actor {
+            Actor::Hub => "hub",
+            Actor::Agent(agent) => AGENTS[agent],
+            Actor::Holder(role) => TokenRole::ALL[role].as_str(),
         };
         let ops: Vec<_> = self.ops.iter().map(ToString::to_string).collect();
         write!(f, "{who}{} {}", epoch_suffix(self.epoch), ops.join(" & "))?;
@@ -291,7 +293,7 @@ impl fmt::Display for Act {
     }
 }
 
-impl fmt::Display for Do {
+impl fmt::Display for PlannedOp {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Register { agent, epoch, shape } => {
@@ -302,9 +304,9 @@ impl fmt::Display for Do {
             Self::Claim { agent, max, lease_ms, wait } => {
                 write!(f, "claims {max} of {} for {}", AGENTS[*agent], span(*lease_ms))?;
                 match wait {
-                    Wait::No => Ok(()),
-                    Wait::Once(slot) => write!(f, " waiting as {slot}"),
-                    Wait::Standing(slot) => write!(f, " standing as {slot}"),
+                    WaitChoice::No => Ok(()),
+                    WaitChoice::Once(slot) => write!(f, " waiting as {slot}"),
+                    WaitChoice::Standing(slot) => write!(f, " standing as {slot}"),
                 }
             }
             Self::Grant { agent, slot, credit } => {
@@ -313,14 +315,16 @@ impl fmt::Display for Do {
             Self::Close { agent, slot } => write!(f, "closes {slot} of {}", AGENTS[*agent]),
             Self::Ack(lease) => write!(f, "acks {lease}"),
             Self::Nack { lease, then, reason } => match then {
-                Then::Retry(delay_ms) => write!(f, "retries {lease} after {} {reason:?}", span(*delay_ms)),
-                Then::Release => write!(f, "releases {lease} {reason:?}"),
-                Then::Dead => write!(f, "drops {lease} {reason:?}"),
+                NackChoice::Retry(delay_ms) => {
+                    write!(f, "retries {lease} after {} {reason:?}", span(*delay_ms))
+                }
+                NackChoice::Release => write!(f, "releases {lease} {reason:?}"),
+                NackChoice::Dead => write!(f, "drops {lease} {reason:?}"),
             },
             Self::Extend { lease, ms } => write!(f, "extends {lease} to {}", span(*ms)),
             Self::Resume { agent, ms } => write!(f, "resumes {} for {}", AGENTS[*agent], span(*ms)),
-            Self::Redrive(Target::Dead(back)) => write!(f, "redrives dead spec {back}"),
-            Self::Redrive(Target::Delivery(number)) => write!(f, "redrives delivery {number}"),
+            Self::Redrive(RedriveTarget::Dead(back)) => write!(f, "redrives dead spec {back}"),
+            Self::Redrive(RedriveTarget::Delivery(number)) => write!(f, "redrives delivery {number}"),
             Self::Purge { agent } => write!(f, "purges {}", AGENTS[*agent]),
             Self::Put { key, expect, content, depends, under } => {
                 write!(f, "puts {}={content}{}", KEYS[*key], expected(*expect))?;
@@ -340,13 +344,13 @@ impl fmt::Display for Do {
             Self::Budget(spend) => spend.fmt(f),
             Self::Session(what) => what.fmt(f),
             Self::Task(what) => what.fmt(f),
-            Self::Memory(what) => what.fmt(f),
-            Self::Topical(topical) => topical.fmt(f),
+            Self::Rollback(what) => what.fmt(f),
+            Self::Subscription(topical) => topical.fmt(f),
             Self::AckMany(leases) => {
                 let leases: Vec<_> = leases.iter().map(ToString::to_string).collect();
                 write!(f, "acks in one operation [{}]", leases.join(", "))
             }
-            Self::Asking(asking) => asking.fmt(f),
+            Self::Request(asking) => asking.fmt(f),
             Self::Token(what) => what.fmt(f),
             Self::Procedure(what) => what.fmt(f),
             Self::Approval(what) => what.fmt(f),
@@ -354,47 +358,47 @@ impl fmt::Display for Do {
     }
 }
 
-fn expected(expect: Expect) -> &'static str {
+fn expected(expect: VersionChoice) -> &'static str {
     match expect {
-        Expect::Anything => "",
-        Expect::Nothing => " expecting nothing",
-        Expect::Current => " expecting the current version",
-        Expect::Older => " expecting an older version",
-        Expect::Future => " expecting a future version",
+        VersionChoice::Anything => "",
+        VersionChoice::Nothing => " expecting nothing",
+        VersionChoice::Current => " expecting the current version",
+        VersionChoice::Older => " expecting an older version",
+        VersionChoice::Future => " expecting a future version",
     }
 }
 
-impl fmt::Display for Letter {
+impl fmt::Display for MessageSpec {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "sends {} ({:?}) to {}", self.content, self.manner, self.to)?;
+        write!(f, "sends {} ({:?}) to {}", self.content, self.style, self.to)?;
         if self.as_another {
             f.write_str(" as another")?;
         }
         if let Some(id) = self.client_id {
             write!(f, " id m{id}")?;
         }
-        write!(f, " level {}.{} tries {}", self.level, self.rank, self.tries)?;
+        write!(f, " level {}.{} tries {}", self.level, self.rank, self.attempts)?;
         if let Some(ms) = self.after_ms {
             write!(f, " after {}", span(ms))?;
         }
         if let Some(name) = self.session {
-            write!(f, " in {}", NAMES[name])?;
+            write!(f, " in {}", SESSION_IDS[name])?;
         }
         self.chain.fmt(f)?;
         self.expires_ms.map_or(Ok(()), |ms| write!(f, " expires {ms}ms"))
     }
 }
 
-impl fmt::Display for Lease {
+impl fmt::Display for LeaseSelector {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let held = if self.held { "held" } else { "held or ended" };
         write!(f, "{} delivery {held} -{}", if self.own { "own" } else { "any" }, self.back)?;
-        f.write_str(match self.twist {
-            Twist::None => "",
-            Twist::NextToken => " (next token)",
-            Twist::WrongToken => " (wrong token)",
-            Twist::OtherGeneration => " (another generation)",
-            Twist::NeverMade => " (unknown delivery)",
+        f.write_str(match self.defect {
+            LeaseDefect::None => "",
+            LeaseDefect::NextToken => " (next token)",
+            LeaseDefect::WrongToken => " (wrong token)",
+            LeaseDefect::OtherGeneration => " (another generation)",
+            LeaseDefect::UnknownDelivery => " (unknown delivery)",
         })
     }
 }

@@ -7,25 +7,25 @@ use proptest::option::weighted;
 use proptest::prelude::{BoxedStrategy, Just, Strategy, prop_oneof};
 use quorate_core::{Op, OpResult, ProcedureId, ProcedureStatus, StartProcedure, StepProcedure, Version};
 
-use super::plan::{AGENTS, Expect};
-use super::resolve::{expected, id, payload};
+use super::plan::{AGENTS, VersionChoice};
+use super::resolve::{agent_id, expected_version, payload};
 
 const NAMES: [&str; 2] = ["p1", "p2"];
 
 /// Operation on a procedure.
 #[derive(Clone, Debug)]
-pub(super) enum ProcedureDo {
+pub(super) enum ProcedureOp {
     Start { name: Option<usize>, driver: Option<usize>, spec: Option<u8> },
-    Step { name: usize, expect: Expect, phase: u8, state: Option<u8>, status: u8 },
+    Step { name: usize, expect: VersionChoice, phase: u8, state: Option<u8>, status: u8 },
 }
 
-pub(super) fn acts(expect: BoxedStrategy<Expect>) -> BoxedStrategy<ProcedureDo> {
+pub(super) fn procedure_ops(expect: BoxedStrategy<VersionChoice>) -> BoxedStrategy<ProcedureOp> {
     let start = (weighted(0.9, 0..NAMES.len()), weighted(0.3, 0..AGENTS.len()), weighted(0.7, 0..2u8));
     let status = prop_oneof![12 => Just(0u8), 1 => Just(1), 1 => Just(2)];
     prop_oneof![
-        1 => start.prop_map(|(name, driver, spec)| ProcedureDo::Start { name, driver, spec }),
+        1 => start.prop_map(|(name, driver, spec)| ProcedureOp::Start { name, driver, spec }),
         3 => (0..NAMES.len(), expect, 0..2u8, weighted(0.8, 0..3u8), status).prop_map(
-            |(name, expect, phase, state, status)| ProcedureDo::Step { name, expect, phase, state, status }
+            |(name, expect, phase, state, status)| ProcedureOp::Step { name, expect, phase, state, status }
         ),
     ]
     .boxed()
@@ -33,10 +33,10 @@ pub(super) fn acts(expect: BoxedStrategy<Expect>) -> BoxedStrategy<ProcedureDo> 
 
 /// Versions of the procedures, from responses.
 #[derive(Default)]
-pub(super) struct Versions(BTreeMap<String, u64>);
+pub(super) struct ProcedureVersions(BTreeMap<String, u64>);
 
-impl Versions {
-    pub(super) fn learn(&mut self, op: &Op, result: &OpResult) {
+impl ProcedureVersions {
+    pub(super) fn record(&mut self, op: &Op, result: &OpResult) {
         match (op, result) {
             (_, OpResult::ProcedureStarted { id }) => drop(self.0.entry(id.to_string()).or_insert(1)),
             (Op::StepProcedure(step), OpResult::ProcedureStepped { version }) => {
@@ -51,13 +51,13 @@ fn procedure_id(name: usize) -> ProcedureId {
     ProcedureId::new(NAMES[name]).expect("valid procedure id")
 }
 
-impl ProcedureDo {
-    pub(super) fn op(&self, versions: &Versions) -> Op {
+impl ProcedureOp {
+    pub(super) fn op(&self, versions: &ProcedureVersions) -> Op {
         match self {
             Self::Start { name, driver, spec } => Op::StartProcedure(StartProcedure {
                 id: name.map(procedure_id),
                 kind: "deliberation".into(),
-                driver: driver.map(id),
+                driver: driver.map(agent_id),
                 spec: spec.map(|spec| payload(&format!("{{\"spec\":{spec}}}"))),
             }),
             Self::Step { name, expect, phase, state, status } => {
@@ -65,7 +65,7 @@ impl ProcedureDo {
                 let status = ProcedureStatus::from_number(*status).expect("valid status number");
                 Op::StepProcedure(StepProcedure {
                     procedure: procedure_id(*name),
-                    expect: expected(*expect, current).unwrap_or(Version(current)),
+                    expect: expected_version(*expect, current).unwrap_or(Version(current)),
                     phase: format!("phase {phase}"),
                     status,
                     state: state.map(|state| payload(&format!("{{\"state\":{state}}}"))),
@@ -76,7 +76,7 @@ impl ProcedureDo {
     }
 }
 
-impl fmt::Display for ProcedureDo {
+impl fmt::Display for ProcedureOp {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Start { name, driver, spec } => {

@@ -10,13 +10,13 @@ use quorate_core::{
 };
 use quorate_store::{DeliveryState, ListedItem, PublishedState, ReadQuery, ReadResult, SpaceInfo, Store};
 
-use super::pair::same;
+use super::comparable::{deliveries_created, normalized};
+use super::lockstep::check_same;
 use super::plan::KEYS;
-use super::resolve::key_of;
-use super::views::{made, settled};
+use super::resolve::entry_key;
 
 /// Published states by sequence number.
-pub(super) type Looks = BTreeMap<Seq, Arc<PublishedState>>;
+pub(super) type PublishedStates = BTreeMap<Seq, Arc<PublishedState>>;
 
 /// Replays the records of a space and compares the result with the states published along the way and with the current
 /// contents of the store.
@@ -24,28 +24,28 @@ pub(super) async fn compare(
     store: &dyn Store,
     info: &SpaceInfo,
     records: &[Record],
-    looks: &Looks,
+    looks: &PublishedStates,
 ) -> Result<(), String> {
     let mut world = ReplayedSpace::new(info.id);
     let mut previous = hash_chain::genesis_hash(info.id);
     for (index, record) in records.iter().enumerate() {
-        same("the sequence number of a record", &record.seq, &Seq(index as u64 + 1))?;
+        check_same("the sequence number of a record", &record.seq, &Seq(index as u64 + 1))?;
         let Record { seq, at, format, kind, principal, .. } = record;
         let header = RecordHeader { seq: *seq, at: *at, format: *format, kind: *kind, principal };
         previous = hash_chain::record_hash(&previous, &header, &record.body);
-        same("the chain", &record.hash, &previous)?;
+        check_same("the chain", &record.hash, &previous)?;
         world.apply(record).map_err(|error| format!("record {seq}: {error}"))?;
         if let Some(published_then) = looks.get(seq) {
             let replayed = &world.working;
-            same::<AgentRegistry>(
+            check_same::<AgentRegistry>(
                 &format!("the agents after #{seq}"),
                 &published_then.agents,
                 replayed.agents(),
             )?;
             let counts = (by_record(published_then.counts), by_record(replayed.counts()));
-            same(&format!("the counts after #{seq}"), &counts.0, &counts.1)?;
-            same(&format!("the tasks after #{seq}"), &published_then.tasks, &replayed.task_counts())?;
-            same(
+            check_same(&format!("the counts after #{seq}"), &counts.0, &counts.1)?;
+            check_same(&format!("the tasks after #{seq}"), &published_then.tasks, &replayed.task_counts())?;
+            check_same(
                 &format!("the tokens after #{seq}"),
                 &published_then.tokens.list(),
                 &replayed.tokens().list(),
@@ -54,18 +54,18 @@ pub(super) async fn compare(
     }
     let published = store.published(info.number).ok_or("the space is missing")?;
     let published = published.borrow().clone();
-    same("the head", &published.head, &world.working.head)?;
-    same::<AgentRegistry>("the agents", &published.agents, world.working.agents())?;
-    same("the generations", &published.generations, world.working.generations())?;
-    same("the counts", &by_record(published.counts), &by_record(world.working.counts()))?;
-    same(
+    check_same("the head", &published.head, &world.working.head)?;
+    check_same::<AgentRegistry>("the agents", &published.agents, world.working.agents())?;
+    check_same("the generations", &published.generations, world.working.generations())?;
+    check_same("the counts", &by_record(published.counts), &by_record(world.working.counts()))?;
+    check_same(
         "the deliveries created",
-        &made(published.counts),
+        &deliveries_created(published.counts),
         &(world.working.stored_counters().next_delivery - 1),
     )?;
-    same("the policy", &published.policy, world.working.active_policy())?;
-    same("the subscriptions", &published.topics.len(), &world.working.subscription_tree().len())?;
-    same("the tokens", &published.tokens.list(), &world.working.tokens().list())?;
+    check_same("the policy", &published.policy, world.working.active_policy())?;
+    check_same("the subscriptions", &published.topics.len(), &world.working.subscription_tree().len())?;
+    check_same("the tokens", &published.tokens.list(), &world.working.tokens().list())?;
     deliveries(store, info, &world).await?;
     items(store, info, &world).await?;
     tasks(store, info, &world).await?;
@@ -76,7 +76,7 @@ async fn tasks(store: &dyn Store, info: &SpaceInfo, world: &ReplayedSpace) -> Re
     let live = read(store, info, ReadQuery::items(ItemKind::Task, 100_000)).await?;
     let replayed = world.items.iter().filter(|(key, _)| key.kind == ItemKind::Task);
     let replayed = replayed.map(|one| listed(world, one)).collect();
-    same("replayed tasks", &live, &settled(ReadResult::Items(replayed)))
+    check_same("replayed tasks", &live, &normalized(ReadResult::Items(replayed)))
 }
 
 fn listed(world: &ReplayedSpace, (key, item): (&ItemKey, &Item)) -> ListedItem {
@@ -91,7 +91,7 @@ fn by_record(counts: DeliveryStateCounts) -> DeliveryStateCounts {
 
 async fn read(store: &dyn Store, info: &SpaceInfo, query: ReadQuery) -> Result<ReadResult, String> {
     let rows = store.read(info.number, vec![query]).await.map_err(|error| error.to_string())?;
-    rows.into_iter().next().map(settled).ok_or_else(|| "no result".into())
+    rows.into_iter().next().map(normalized).ok_or_else(|| "no result".into())
 }
 
 async fn deliveries(store: &dyn Store, info: &SpaceInfo, world: &ReplayedSpace) -> Result<(), String> {
@@ -113,14 +113,14 @@ async fn deliveries(store: &dyn Store, info: &SpaceInfo, world: &ReplayedSpace) 
     }
     let count = u32::try_from(count).expect("plans are short");
     let live = read(store, info, ReadQuery::Deliveries { first: DeliveryNo(1), count }).await?;
-    same("replayed deliveries", &live, &ReadResult::Deliveries(replayed))?;
+    check_same("replayed deliveries", &live, &ReadResult::Deliveries(replayed))?;
     let letters =
         read(store, info, ReadQuery::DeadLetters { agent: None, after: DeliveryNo(0), limit: 100_000 });
     let ReadResult::DeadLetters(letters) = letters.await? else { return Err("expected dead letters".into()) };
     let live: Vec<_> = letters.iter().map(|one| (one.delivery, one.to, one.seq, one.n)).collect();
     let replayed: Vec<_> =
         world.dead.iter().map(|(number, dead)| (*number, dead.to, dead.seq, dead.n)).collect();
-    same("replayed dead letters", &live, &replayed)
+    check_same("replayed dead letters", &live, &replayed)
 }
 
 async fn items(store: &dyn Store, info: &SpaceInfo, world: &ReplayedSpace) -> Result<(), String> {
@@ -134,12 +134,12 @@ async fn items(store: &dyn Store, info: &SpaceInfo, world: &ReplayedSpace) -> Re
     let mut replayed: Vec<_> = world.items.iter().map(|one| listed(world, one)).collect();
     replayed.sort_by_key(|listed| listed.item.key());
     live.sort_by_key(|listed| listed.item.key());
-    same("replayed items", &ReadResult::Items(live), &settled(ReadResult::Items(replayed)))
+    check_same("replayed items", &ReadResult::Items(live), &normalized(ReadResult::Items(replayed)))
 }
 
 async fn entries(store: &dyn Store, info: &SpaceInfo, world: &ReplayedSpace) -> Result<(), String> {
     let mut live: BTreeMap<Key, Vec<EntryVersion>> = BTreeMap::new();
-    for key in (0..KEYS.len()).map(key_of) {
+    for key in (0..KEYS.len()).map(entry_key) {
         let history = ReadQuery::History { key: key.clone(), after: Version(0), limit: 100_000 };
         let ReadResult::Entries(found) = read(store, info, history).await? else {
             return Err("expected a history".into());
@@ -147,7 +147,7 @@ async fn entries(store: &dyn Store, info: &SpaceInfo, world: &ReplayedSpace) -> 
         for entry in found {
             let position = entry.version.content_part;
             let erased = entry.content.as_ref().is_some_and(quorate_core::Payload::is_erased);
-            same(
+            check_same(
                 "the erased payloads",
                 &erased,
                 &position.is_some_and(|position| world.erased.contains(&position)),
@@ -155,5 +155,5 @@ async fn entries(store: &dyn Store, info: &SpaceInfo, world: &ReplayedSpace) -> 
             live.entry(key.clone()).or_default().push(entry.version);
         }
     }
-    same("replayed entries", &live, &world.entries)
+    check_same("replayed entries", &live, &world.entries)
 }

@@ -10,18 +10,18 @@ use quorate_core::{
 };
 use quorate_store::ReadQuery;
 
-use super::plan::{Expect, KEYS};
-use super::resolve::{Sight, expected, key_of};
+use super::plan::{KEYS, VersionChoice};
+use super::resolve::{SpaceView, entry_key, expected_version};
 
 const NAMES: [&str; 2] = ["before", "after"];
 const PREFIXES: [&str; 3] = ["", "plan", "plan/"];
 
 /// Operation on snapshots or a rollback.
 #[derive(Clone, Debug)]
-pub(super) enum MemoryDo {
+pub(super) enum RollbackOp {
     Make { name: usize, prefix: usize },
     Drop { name: usize },
-    Key { key: usize, expect: Expect, to: RollbackPoint },
+    Key { key: usize, expect: VersionChoice, to: RollbackPoint },
     Prefix { prefix: usize, to: RollbackPoint },
 }
 
@@ -34,7 +34,7 @@ pub(super) enum RollbackPoint {
     Snapshot(usize),
 }
 
-pub(super) fn acts(expect: BoxedStrategy<Expect>) -> BoxedStrategy<MemoryDo> {
+pub(super) fn rollback_ops(expect: BoxedStrategy<VersionChoice>) -> BoxedStrategy<RollbackOp> {
     let name = || 0..NAMES.len();
     let prefix = || prop_oneof![2 => Just(0usize), 1 => Just(1), 3 => Just(2)];
     let point = || {
@@ -46,12 +46,12 @@ pub(super) fn acts(expect: BoxedStrategy<Expect>) -> BoxedStrategy<MemoryDo> {
     };
     let to = prop_oneof![4 => (0..4u64).prop_map(RollbackPoint::Versions), 5 => point()];
     prop_oneof![
-        3 => (name(), prefix()).prop_map(|(name, prefix)| MemoryDo::Make { name, prefix }),
-        1 => name().prop_map(|name| MemoryDo::Drop { name }),
+        3 => (name(), prefix()).prop_map(|(name, prefix)| RollbackOp::Make { name, prefix }),
+        1 => name().prop_map(|name| RollbackOp::Drop { name }),
         4 => (0..KEYS.len(), weighted(0.5, expect), to).prop_map(|(key, expect, to)| {
-            MemoryDo::Key { key, expect: expect.unwrap_or(Expect::Anything), to }
+            RollbackOp::Key { key, expect: expect.unwrap_or(VersionChoice::Anything), to }
         }),
-        4 => (prefix(), point()).prop_map(|(prefix, to)| MemoryDo::Prefix { prefix, to }),
+        4 => (prefix(), point()).prop_map(|(prefix, to)| RollbackOp::Prefix { prefix, to }),
     ]
     .boxed()
 }
@@ -60,8 +60,8 @@ fn name(index: usize) -> SnapshotName {
     SnapshotName::new(NAMES[index]).expect("valid snapshot name")
 }
 
-impl MemoryDo {
-    pub(super) fn op(&self, view: &Sight) -> Op {
+impl RollbackOp {
+    pub(super) fn op(&self, view: &SpaceView) -> Op {
         let to = |to: &RollbackPoint, version: u64| match to {
             RollbackPoint::Versions(back) => RollbackTarget::Version(Version(version.saturating_sub(*back))),
             RollbackPoint::Records(back) => RollbackTarget::Seq(Seq(view.head.0.saturating_sub(*back))),
@@ -75,7 +75,8 @@ impl MemoryDo {
             Self::Drop { name: index } => Op::DropSnapshot { name: name(*index) },
             Self::Key { key, expect, to: point } => {
                 let version = view.versions[*key];
-                let what = RollbackScope::Key { key: key_of(*key), expect: expected(*expect, version) };
+                let what =
+                    RollbackScope::Key { key: entry_key(*key), expect: expected_version(*expect, version) };
                 Op::Rollback(Rollback { scope: what, target: to(point, version), fence: None })
             }
             Self::Prefix { prefix, to: point } => {
@@ -86,7 +87,7 @@ impl MemoryDo {
     }
 }
 
-impl fmt::Display for MemoryDo {
+impl fmt::Display for RollbackOp {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Make { name, prefix } => write!(f, "snapshots {} of {:?}", NAMES[*name], PREFIXES[*prefix]),
@@ -98,10 +99,10 @@ impl fmt::Display for MemoryDo {
 }
 
 /// Returns all reads about snapshots.
-pub(super) fn reads() -> Vec<ReadQuery> {
+pub(super) fn snapshot_reads() -> Vec<ReadQuery> {
     vec![
         ReadQuery::items(ItemKind::Snapshot, 1000),
         ReadQuery::Dependencies { after: None, limit: 1000 },
-        ReadQuery::Dependencies { after: Some(key_of(0)), limit: 1 },
+        ReadQuery::Dependencies { after: Some(entry_key(0)), limit: 1 },
     ]
 }

@@ -11,14 +11,14 @@ use quorate_core::{
 use quorate_store::{ReadQuery, TimelinePage};
 
 use super::plan::AGENTS;
-use super::resolve::{id, payload};
+use super::resolve::{agent_id, payload};
 
 /// Session ids of a plan. The last one has the form of a generated id and is never opened.
-pub(super) const NAMES: [&str; 3] = ["s1", "s2", "ses_0-5-0"];
+pub(super) const SESSION_IDS: [&str; 3] = ["s1", "s2", "ses_0-5-0"];
 
 /// Operation on a session.
 #[derive(Clone, Debug)]
-pub(super) enum SessionDo {
+pub(super) enum SessionOp {
     Open { name: Option<usize>, with: Vec<usize>, led: Option<usize>, title: u8, task: Option<u8> },
     Change { name: usize, change: PlannedChange },
     Add { name: usize, kind: u8 },
@@ -35,17 +35,17 @@ pub(super) enum PlannedChange {
 }
 
 /// Returns the commit that opens a session initially, so that session steps make progress.
-pub(super) fn begun() -> Commit {
-    let open = SessionDo::Open { name: Some(0), with: vec![1], led: Some(0), title: 0, task: None };
+pub(super) fn initial_session() -> Commit {
+    let open = SessionOp::Open { name: Some(0), with: vec![1], led: Some(0), title: 0, task: None };
     Commit::new(Principal::System, vec![open.op()])
 }
 
 /// Generates the session id of a message.
-pub(super) fn named() -> BoxedStrategy<Option<usize>> {
+pub(super) fn session_reference() -> BoxedStrategy<Option<usize>> {
     weighted(0.4, prop_oneof![10 => Just(0usize), 5 => Just(1), 1 => Just(2)]).boxed()
 }
 
-pub(super) fn acts() -> BoxedStrategy<SessionDo> {
+pub(super) fn session_ops() -> BoxedStrategy<SessionOp> {
     let name = || prop_oneof![10 => Just(0usize), 4 => Just(1), 1 => Just(2)];
     let agent = || 0..AGENTS.len();
     let change = prop_oneof![
@@ -64,31 +64,31 @@ pub(super) fn acts() -> BoxedStrategy<SessionDo> {
         weighted(0.3, 0..2u8),
     );
     prop_oneof![
-        2 => open.prop_map(|(name, with, led, title, task)| SessionDo::Open { name, with, led, title, task }),
-        8 => (name(), change).prop_map(|(name, change)| SessionDo::Change { name, change }),
-        2 => (name(), 0..5u8).prop_map(|(name, kind)| SessionDo::Add { name, kind }),
+        2 => open.prop_map(|(name, with, led, title, task)| SessionOp::Open { name, with, led, title, task }),
+        8 => (name(), change).prop_map(|(name, change)| SessionOp::Change { name, change }),
+        2 => (name(), 0..5u8).prop_map(|(name, kind)| SessionOp::Add { name, kind }),
     ]
     .boxed()
 }
 
 fn session(name: usize) -> SessionId {
-    SessionId::new(NAMES[name]).expect("valid session id")
+    SessionId::new(SESSION_IDS[name]).expect("valid session id")
 }
 
-impl SessionDo {
+impl SessionOp {
     pub(super) fn op(&self) -> Op {
         match self {
             Self::Open { name, with, led, title, task } => Op::OpenSession(OpenSession {
                 id: name.map(session),
-                coordinator: led.map(id),
-                participants: with.iter().map(|agent| id(*agent)).collect(),
+                coordinator: led.map(agent_id),
+                participants: with.iter().map(|agent| agent_id(*agent)).collect(),
                 title: format!("title {title}"),
                 task: task.map(|task| payload(&format!("{{\"task\":{task}}}"))),
             }),
             Self::Change { name, change } => {
                 let change = match change {
-                    PlannedChange::Join(agent) => SessionChange::Join(id(*agent)),
-                    PlannedChange::Leave(agent) => SessionChange::Leave(id(*agent)),
+                    PlannedChange::Join(agent) => SessionChange::Join(agent_id(*agent)),
+                    PlannedChange::Leave(agent) => SessionChange::Leave(agent_id(*agent)),
                     PlannedChange::Pause => SessionChange::Pause,
                     PlannedChange::Resume => SessionChange::Resume,
                     PlannedChange::Complete => SessionChange::Complete,
@@ -107,27 +107,27 @@ impl SessionDo {
     }
 }
 
-impl fmt::Display for SessionDo {
+impl fmt::Display for SessionOp {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Open { name, with, led, title, task } => {
                 let with: Vec<_> = with.iter().map(|agent| AGENTS[*agent]).collect();
-                let name = name.map_or("-", |name| NAMES[name]);
+                let name = name.map_or("-", |name| SESSION_IDS[name]);
                 write!(f, "opens {name} with {} led {led:?} on {title} for {task:?}", with.join(","))
             }
-            Self::Change { name, change } => write!(f, "{change:?} of {}", NAMES[*name]),
-            Self::Add { name, kind } => write!(f, "adds {kind} to {}", NAMES[*name]),
+            Self::Change { name, change } => write!(f, "{change:?} of {}", SESSION_IDS[*name]),
+            Self::Add { name, kind } => write!(f, "adds {kind} to {}", SESSION_IDS[*name]),
         }
     }
 }
 
 /// Returns all reads about sessions.
-pub(super) fn reads(head: Seq) -> Vec<ReadQuery> {
+pub(super) fn session_reads(head: Seq) -> Vec<ReadQuery> {
     let mut reads = vec![
         ReadQuery::items(ItemKind::Session, 1000),
         ReadQuery::Items { kind: ItemKind::Session, range: ItemRange::ById(Some("s1".into())), limit: 1 },
     ];
-    for name in NAMES {
+    for name in SESSION_IDS {
         let pages = [
             TimelinePage::After(Seq(0)),
             TimelinePage::After(Seq(head.0 / 2)),

@@ -13,9 +13,9 @@ use quorate_core::{
     Task, TaskId, TaskLeaseRef, TaskStatus, WaitMode,
 };
 
-use super::plan::{AGENTS, Wait, Who};
-use super::resolve::{consumer, id};
-use super::sessions::NAMES;
+use super::plan::{AGENTS, Actor, WaitChoice};
+use super::resolve::{agent_id, consumer};
+use super::sessions::SESSION_IDS;
 
 /// Task ids of a plan.
 const TASKS: [&str; 6] = ["t0", "t1", "t2", "t3", "t4", "t5"];
@@ -25,9 +25,9 @@ const AWAIT_SLOT: u64 = 10;
 
 /// Operation on tasks.
 #[derive(Clone, Debug)]
-pub(super) enum TaskDo {
+pub(super) enum TaskOp {
     Make { tasks: Vec<NewTaskSpec> },
-    Claim { agent: usize, types: Vec<usize>, max: u32, lease_ms: Option<u64>, wait: Wait },
+    Claim { agent: usize, types: Vec<usize>, max: u32, lease_ms: Option<u64>, wait: WaitChoice },
     Grant { agent: usize, slot: u64, credit: u32 },
     Close { agent: usize, slot: u64 },
     Beat { lease: TaskLease, partial: bool },
@@ -77,35 +77,35 @@ pub(super) struct TaskLease {
 }
 
 /// Returns the capabilities of an agent that match task types.
-pub(super) fn abilities(agent: usize) -> impl Iterator<Item = String> {
+pub(super) fn task_capabilities(agent: usize) -> impl Iterator<Item = String> {
     [&["x"][..], &["x", "y"], &["y"], &[]][agent].iter().map(|word: &&str| (*word).to_owned())
 }
 
 /// Generates task operations of an agent.
-pub(super) fn work(agent: usize) -> BoxedStrategy<TaskDo> {
+pub(super) fn agent_ops(agent: usize) -> BoxedStrategy<TaskOp> {
     let slot = || 4..6u64;
     prop_oneof![
         6 => make(),
         9 => claim(agent),
-        3 => (lease(), any::<bool>()).prop_map(|(lease, partial)| TaskDo::Beat { lease, partial }),
+        3 => (lease(), any::<bool>()).prop_map(|(lease, partial)| TaskOp::Beat { lease, partial }),
         9 => complete(),
         7 => (lease(), proptest::bool::weighted(0.25), any::<bool>())
-            .prop_map(|(lease, hopeless, details)| TaskDo::Fail { lease, hopeless, details }),
-        2 => lease().prop_map(|lease| TaskDo::Return { lease }),
-        2 => (0..TASKS.len()).prop_map(|task| TaskDo::Cancel { task }),
+            .prop_map(|(lease, hopeless, details)| TaskOp::Fail { lease, hopeless, details }),
+        2 => lease().prop_map(|lease| TaskOp::Return { lease }),
+        2 => (0..TASKS.len()).prop_map(|task| TaskOp::Cancel { task }),
         2 => (Just(agent), slot(), 0..3u32)
-            .prop_map(|(agent, slot, credit)| TaskDo::Grant { agent, slot, credit }),
-        1 => (Just(agent), slot()).prop_map(|(agent, slot)| TaskDo::Close { agent, slot }),
+            .prop_map(|(agent, slot, credit)| TaskOp::Grant { agent, slot, credit }),
+        1 => (Just(agent), slot()).prop_map(|(agent, slot)| TaskOp::Close { agent, slot }),
         3 => (Just(agent), 0..TASKS.len(), AWAIT_SLOT..AWAIT_SLOT + 2)
-            .prop_map(|(agent, task, slot)| TaskDo::Await { agent, task, slot }),
-        1 => (Just(agent), AWAIT_SLOT..AWAIT_SLOT + 2).prop_map(|(agent, slot)| TaskDo::Leave { agent, slot }),
+            .prop_map(|(agent, task, slot)| TaskOp::Await { agent, task, slot }),
+        1 => (Just(agent), AWAIT_SLOT..AWAIT_SLOT + 2).prop_map(|(agent, slot)| TaskOp::Leave { agent, slot }),
     ]
     .boxed()
 }
 
-fn make() -> BoxedStrategy<TaskDo> {
+fn make() -> BoxedStrategy<TaskOp> {
     prop_oneof![3 => vec(spec(), 1..=1), 4 => vec(spec(), 2..=5)]
-        .prop_map(|tasks| TaskDo::Make { tasks })
+        .prop_map(|tasks| TaskOp::Make { tasks })
         .boxed()
 }
 
@@ -159,22 +159,22 @@ fn spec() -> BoxedStrategy<NewTaskSpec> {
         .boxed()
 }
 
-fn claim(agent: usize) -> BoxedStrategy<TaskDo> {
+fn claim(agent: usize) -> BoxedStrategy<TaskOp> {
     let wait = prop_oneof![
-        4 => Just(Wait::No),
-        2 => (4..6u64).prop_map(Wait::Once),
-        2 => (4..6u64).prop_map(Wait::Standing),
+        4 => Just(WaitChoice::No),
+        2 => (4..6u64).prop_map(WaitChoice::Once),
+        2 => (4..6u64).prop_map(WaitChoice::Standing),
     ];
     let types = prop_oneof![4 => Just(vec![]), 1 => vec(0..TYPES.len(), 1..=2)];
     let lease = weighted(0.3, prop_oneof![Just(1_000u64), Just(60_000)]);
     (Just(agent), types, prop_oneof![Just(1u32), Just(2), Just(5)], lease, wait)
-        .prop_map(|(agent, types, max, lease_ms, wait)| TaskDo::Claim { agent, types, max, lease_ms, wait })
+        .prop_map(|(agent, types, max, lease_ms, wait)| TaskOp::Claim { agent, types, max, lease_ms, wait })
         .boxed()
 }
 
-fn complete() -> BoxedStrategy<TaskDo> {
+fn complete() -> BoxedStrategy<TaskOp> {
     (lease(), proptest::bool::weighted(0.15), weighted(0.6, 0..2u8))
-        .prop_map(|(lease, partly, result)| TaskDo::Complete { lease, partly, result })
+        .prop_map(|(lease, partly, result)| TaskOp::Complete { lease, partly, result })
         .boxed()
 }
 
@@ -189,31 +189,31 @@ fn lease() -> BoxedStrategy<TaskLease> {
 
 /// Task results of a space so far, which later steps refer to.
 #[derive(Default)]
-pub(super) struct TaskTold {
+pub(super) struct SeenTasks {
     /// All task leases, with their holders.
     leases: Vec<(usize, TaskLeaseRef)>,
     /// All created tasks.
-    pub(super) made: BTreeSet<TaskId>,
+    pub(super) created: BTreeSet<TaskId>,
 }
 
-impl TaskTold {
-    pub(super) fn learn(&mut self, op: &Op, result: &OpResult) {
+impl SeenTasks {
+    pub(super) fn record(&mut self, op: &Op, result: &OpResult) {
         match (op, result) {
             (Op::ClaimTasks(claim), OpResult::TasksClaimed(taken)) => {
                 let agent = AGENTS.iter().position(|name| *name == claim.agent.as_str()).unwrap_or(0);
-                taken.iter().for_each(|one| self.hold(agent, one));
+                taken.iter().for_each(|one| self.record_lease(agent, one));
             }
             (Op::CreateTasks(create), OpResult::TasksCreated { generation, seq, first, .. }) => {
                 for (n, task) in create.tasks.iter().enumerate() {
                     let made = || TaskId::generated(*generation, *seq, first + n as u32);
-                    self.made.insert(task.id.clone().unwrap_or_else(made));
+                    self.created.insert(task.id.clone().unwrap_or_else(made));
                 }
             }
             _ => {}
         }
     }
 
-    pub(super) fn hold(&mut self, agent: usize, handed: &LeasedTask) {
+    pub(super) fn record_lease(&mut self, agent: usize, handed: &LeasedTask) {
         self.leases.push((agent, handed.lease_ref()));
     }
 
@@ -223,28 +223,28 @@ impl TaskTold {
     }
 
     /// Resolves an operation. An agent without a task claims instead, so that the plan makes progress.
-    pub(super) fn op(&self, who: Who, what: &TaskDo, held: &BTreeSet<LeaseToken>) -> Op {
+    pub(super) fn op(&self, who: Actor, what: &TaskOp, held: &BTreeSet<LeaseToken>) -> Op {
         let with_lease =
             |lease: &TaskLease, what: &dyn Fn(TaskLeaseRef) -> Op| match (self.lease(who, *lease, held), who)
             {
                 (Some(found), _) => what(found),
-                (None, Who::Hub | Who::Holder(_)) => Op::Sweep,
-                (None, Who::Agent(agent)) => claim_op(agent, &[], 3, None, Wait::No),
+                (None, Actor::Hub | Actor::Holder(_)) => Op::Sweep,
+                (None, Actor::Agent(agent)) => claim_op(agent, &[], 3, None, WaitChoice::No),
             };
         match what {
-            TaskDo::Make { tasks } => make_op(tasks),
-            TaskDo::Claim { agent, types, max, lease_ms, wait } => {
+            TaskOp::Make { tasks } => make_op(tasks),
+            TaskOp::Claim { agent, types, max, lease_ms, wait } => {
                 claim_op(*agent, types, *max, *lease_ms, *wait)
             }
-            TaskDo::Grant { agent, slot, credit } => {
+            TaskOp::Grant { agent, slot, credit } => {
                 Op::GrantCredit { consumer: consumer(*agent, *slot), credit: *credit }
             }
-            TaskDo::Close { agent, slot } => Op::CloseConsumer { consumer: consumer(*agent, *slot) },
-            TaskDo::Beat { lease, partial } => with_lease(lease, &|lease| {
+            TaskOp::Close { agent, slot } => Op::CloseConsumer { consumer: consumer(*agent, *slot) },
+            TaskOp::Beat { lease, partial } => with_lease(lease, &|lease| {
                 let partial = partial.then(|| payload("{\"so\":\"far\"}"));
                 Op::HeartbeatTask(HeartbeatTask { lease, partial })
             }),
-            TaskDo::Complete { lease, partly, result } => with_lease(lease, &|lease| {
+            TaskOp::Complete { lease, partly, result } => with_lease(lease, &|lease| {
                 let result = result.map(|result| payload(&format!("{{\"result\":{result}}}")));
                 let mut complete = CompleteTask::done(lease, result);
                 if *partly {
@@ -253,26 +253,26 @@ impl TaskTold {
                 }
                 Op::CompleteTask(complete)
             }),
-            TaskDo::Fail { lease, hopeless, details } => with_lease(lease, &|lease| {
+            TaskOp::Fail { lease, hopeless, details } => with_lease(lease, &|lease| {
                 let details = details.then(|| payload("{\"line\":7}"));
                 Op::FailTask(FailTask { lease, reason: "busy".into(), details, recoverable: !*hopeless })
             }),
-            TaskDo::Return { lease } => with_lease(lease, &Op::ReleaseTask),
-            TaskDo::Cancel { task } => {
+            TaskOp::Return { lease } => with_lease(lease, &Op::ReleaseTask),
+            TaskOp::Cancel { task } => {
                 Op::CancelTask(CancelTask { task: task_id(*task), reason: "late".into() })
             }
-            TaskDo::Await { agent, task, slot } => Op::AwaitTask(AwaitTask {
-                agent: id(*agent),
+            TaskOp::Await { agent, task, slot } => Op::AwaitTask(AwaitTask {
+                agent: agent_id(*agent),
                 task: task_id(*task),
                 within: None,
                 waiting: consumer(*agent, *slot),
             }),
-            TaskDo::Leave { agent, slot } => Op::CloseConsumer { consumer: consumer(*agent, *slot) },
+            TaskOp::Leave { agent, slot } => Op::CloseConsumer { consumer: consumer(*agent, *slot) },
         }
     }
 
-    fn lease(&self, who: Who, lease: TaskLease, held: &BTreeSet<LeaseToken>) -> Option<TaskLeaseRef> {
-        let mine = |holder: usize| !lease.own || !matches!(who, Who::Agent(agent) if agent != holder);
+    fn lease(&self, who: Actor, lease: TaskLease, held: &BTreeSet<LeaseToken>) -> Option<TaskLeaseRef> {
+        let mine = |holder: usize| !lease.own || !matches!(who, Actor::Agent(agent) if agent != holder);
         let matches = |(holder, one): &&(usize, TaskLeaseRef)| {
             mine(*holder) && (!lease.held || held.contains(&one.token))
         };
@@ -284,7 +284,7 @@ impl TaskTold {
 }
 
 /// Returns the tokens of current task leases.
-pub(super) fn held<'a>(tasks: impl IntoIterator<Item = &'a Task>) -> BTreeSet<LeaseToken> {
+pub(super) fn leased_tokens<'a>(tasks: impl IntoIterator<Item = &'a Task>) -> BTreeSet<LeaseToken> {
     tasks.into_iter().filter_map(|task| task.lease()).map(|lease| lease.token).collect()
 }
 
@@ -296,21 +296,21 @@ fn payload(text: &str) -> Payload {
     Payload::seal(Bytes::from(text.to_owned()), [9; 16])
 }
 
-fn claim_op(agent: usize, types: &[usize], max: u32, lease_ms: Option<u64>, wait: Wait) -> Op {
+fn claim_op(agent: usize, types: &[usize], max: u32, lease_ms: Option<u64>, wait: WaitChoice) -> Op {
     let waiting = match wait {
-        Wait::No => WaitMode::NoWait,
-        Wait::Once(slot) => WaitMode::Once(consumer(agent, slot)),
-        Wait::Standing(slot) => WaitMode::Standing(consumer(agent, slot)),
+        WaitChoice::No => WaitMode::NoWait,
+        WaitChoice::Once(slot) => WaitMode::Once(consumer(agent, slot)),
+        WaitChoice::Standing(slot) => WaitMode::Standing(consumer(agent, slot)),
     };
     let types = types.iter().map(|word| TYPES[*word].to_owned()).collect();
-    Op::ClaimTasks(ClaimTasks { agent: id(agent), types, max, lease_ms, waiting })
+    Op::ClaimTasks(ClaimTasks { agent: agent_id(agent), types, max, lease_ms, waiting })
 }
 
 fn make_op(tasks: &[NewTaskSpec]) -> Op {
     let made = tasks.iter().enumerate().map(|(index, spec)| {
         let mut new = NewTask::new(spec.task_type.map_or("", |word| TYPES[word]));
         new.id = spec.id.map(task_id);
-        new.agent = spec.agent.map(id);
+        new.agent = spec.agent.map(agent_id);
         let need = |need: &Need| match need {
             Need::Id(task) => Some(Dependency::Task(task_id(*task))),
             Need::Before(back) => index.checked_sub(*back).map(|at| Dependency::Index(at as u32)),
@@ -323,18 +323,18 @@ fn make_op(tasks: &[NewTaskSpec]) -> Op {
         new.backoff_ms = spec.backoff_ms;
         new.timeout_ms = spec.timeout_ms;
         new.lease_ms = spec.lease_ms;
-        new.session = spec.session.map(|name| NAMES[name].to_owned());
+        new.session = spec.session.map(|name| SESSION_IDS[name].to_owned());
         new.escalate_to = match spec.escalate_to {
             None => EscalateTo::Coordinators,
             Some(agent) if agent == AGENTS.len() => EscalateTo::Never,
-            Some(agent) => EscalateTo::Agent(id(agent)),
+            Some(agent) => EscalateTo::Agent(agent_id(agent)),
         };
         (new, spec.input.map(|input| format!("{{\"input\":{input}}}").into_bytes()))
     });
     Op::CreateTasks(CreateTasks::pack(made, [9; 16]))
 }
 
-impl fmt::Display for TaskDo {
+impl fmt::Display for TaskOp {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Make { tasks } => {
@@ -345,9 +345,9 @@ impl fmt::Display for TaskDo {
                 let types: Vec<_> = types.iter().map(|word| TYPES[*word]).collect();
                 write!(f, "claims {max} tasks of {:?} for {} lease {lease_ms:?}", types, AGENTS[*agent])?;
                 match wait {
-                    Wait::No => Ok(()),
-                    Wait::Once(slot) => write!(f, " waiting as {slot}"),
-                    Wait::Standing(slot) => write!(f, " standing as {slot}"),
+                    WaitChoice::No => Ok(()),
+                    WaitChoice::Once(slot) => write!(f, " waiting as {slot}"),
+                    WaitChoice::Standing(slot) => write!(f, " standing as {slot}"),
                 }
             }
             Self::Grant { agent, slot, credit } => {
@@ -392,7 +392,7 @@ impl fmt::Display for NewTaskSpec {
             self.lease_ms, self.timeout_ms, self.escalate_to
         )?;
         if let Some(name) = self.session {
-            write!(f, " in {}", NAMES[name])?;
+            write!(f, " in {}", SESSION_IDS[name])?;
         }
         self.input.map_or(Ok(()), |input| write!(f, " input {input}"))
     }

@@ -9,11 +9,11 @@ use quorate_core::{
 };
 
 use super::plan::AGENTS;
-use super::resolve::{Sight, id};
+use super::resolve::{SpaceView, agent_id};
 
 /// Operation on access tokens.
 #[derive(Clone, Debug)]
-pub(super) enum TokenDo {
+pub(super) enum TokenOp {
     /// Create a token. `bearer` is the index of an agent, or of a role after the agents.
     Create { bearer: usize, secret: u8, expires_ms: Option<i64> },
     /// Revoke a token, counted back from the newest; an unknown one if there are fewer.
@@ -26,25 +26,25 @@ pub(super) fn holder(role: usize) -> Principal {
     Principal::Holder { role: TokenRole::ALL[role], name: name.parse().expect("valid token name") }
 }
 
-pub(super) fn acts() -> BoxedStrategy<TokenDo> {
+pub(super) fn token_ops() -> BoxedStrategy<TokenOp> {
     let bearer = prop_oneof![3 => 0..AGENTS.len(), 1 => AGENTS.len()..AGENTS.len() + TokenRole::ALL.len()];
     let expires =
         weighted(0.5, prop_oneof![Just(-1i64), Just(0), Just(1), Just(1_000), Just(30_000), Just(61_000)]);
     prop_oneof![
         3 => (bearer, 0..6u8, expires)
-            .prop_map(|(bearer, secret, expires_ms)| TokenDo::Create { bearer, secret, expires_ms }),
-        1 => (0..4usize).prop_map(|back| TokenDo::Revoke { back }),
+            .prop_map(|(bearer, secret, expires_ms)| TokenOp::Create { bearer, secret, expires_ms }),
+        1 => (0..4usize).prop_map(|back| TokenOp::Revoke { back }),
     ]
     .boxed()
 }
 
-impl TokenDo {
-    pub(super) fn op(&self, created: &[TokenId], view: &Sight) -> Op {
+impl TokenOp {
+    pub(super) fn op(&self, created: &[TokenId], view: &SpaceView) -> Op {
         match self {
             Self::Create { bearer, secret, expires_ms } => Op::CreateToken(CreateToken {
                 digest: TokenDigest([*secret; 32]),
                 bearer: match bearer.checked_sub(AGENTS.len()) {
-                    None => Bearer::Agent(id(*bearer)),
+                    None => Bearer::Agent(agent_id(*bearer)),
                     Some(role) => Bearer::Holder(TokenRole::ALL[role]),
                 },
                 name: "laptop".parse().expect("valid token name"),
@@ -58,7 +58,7 @@ impl TokenDo {
     }
 }
 
-impl fmt::Display for TokenDo {
+impl fmt::Display for TokenOp {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Create { bearer, secret, expires_ms } => {

@@ -11,8 +11,8 @@ use quorate_core::{
 };
 
 use super::plan::AGENTS;
-use super::resolve::{Sight, id};
-use super::sessions::NAMES;
+use super::resolve::{SpaceView, agent_id};
+use super::sessions::SESSION_IDS;
 
 /// Topics of a plan.
 const TOPICS: [&str; 4] = ["a.b", "a.c", "b", "a.b.c"];
@@ -23,7 +23,7 @@ const CAPABILITIES: [&str; 3] = ["cook", "review", "fly"];
 
 /// Destination of a message.
 #[derive(Clone, Debug)]
-pub(super) enum Address {
+pub(super) enum PlannedDestination {
     Agents(Vec<usize>),
     Topic(usize),
     Everybody,
@@ -33,7 +33,7 @@ pub(super) enum Address {
 
 /// Type and annotations of a message.
 #[derive(Clone, Copy, Debug)]
-pub(super) enum Manner {
+pub(super) enum MessageStyle {
     Command,
     Answer,
     BareAnswer,
@@ -43,7 +43,7 @@ pub(super) enum Manner {
 
 /// Operation on subscriptions or the policy.
 #[derive(Clone, Debug)]
-pub(super) enum Topical {
+pub(super) enum SubscriptionOp {
     Subscribe {
         agent: usize,
         pattern: usize,
@@ -54,7 +54,7 @@ pub(super) enum Topical {
         pattern: usize,
     },
     /// Backfill recent messages to a subscription that requested history.
-    Bring {
+    Backfill {
         which: usize,
         back: Vec<usize>,
         to_the_end: bool,
@@ -63,12 +63,12 @@ pub(super) enum Topical {
     SetPolicy(usize),
 }
 
-impl Address {
+impl PlannedDestination {
     pub(super) fn destination(&self) -> Destination {
         match self {
             Self::Agents(agents) => match agents[..] {
-                [one] => Destination::Agent(id(one)),
-                ref many => Destination::Agents(many.iter().map(|agent| id(*agent)).collect()),
+                [one] => Destination::Agent(agent_id(one)),
+                ref many => Destination::Agents(many.iter().map(|agent| agent_id(*agent)).collect()),
             },
             Self::Topic(topic) => text(&format!("topic:{}", TOPICS[*topic])),
             Self::Everybody => Destination::Broadcast,
@@ -82,8 +82,8 @@ fn text(text: &str) -> Destination {
     text.parse().expect("valid destination")
 }
 
-impl Manner {
-    pub(super) fn put_on(self, message: &mut Message) {
+impl MessageStyle {
+    pub(super) fn apply_to(self, message: &mut Message) {
         match self {
             Self::Command => {}
             Self::Answer => {
@@ -99,8 +99,8 @@ impl Manner {
 }
 
 /// Returns the registration of an agent in one of several variants.
-pub(super) fn described(agent: usize, shape: usize) -> RegisterAgent {
-    let mut new = RegisterAgent::named(id(agent));
+pub(super) fn registration(agent: usize, shape: usize) -> RegisterAgent {
+    let mut new = RegisterAgent::named(agent_id(agent));
     new.role = match (agent, shape) {
         (0, _) | (_, 2) => AgentRole::Coordinator,
         (1, _) => AgentRole::Worker,
@@ -114,7 +114,7 @@ pub(super) fn described(agent: usize, shape: usize) -> RegisterAgent {
         (_, _) => &[1],
     };
     new.capabilities = able.iter().map(|one| CAPABILITIES[*one].to_owned()).collect();
-    new.capabilities.extend(super::tasks::abilities(agent));
+    new.capabilities.extend(super::tasks::task_capabilities(agent));
     if shape == 1 {
         new.name = "renamed".into();
     }
@@ -132,19 +132,19 @@ fn policy(kind: usize) -> Policy {
     }
 }
 
-impl Topical {
+impl SubscriptionOp {
     /// Resolves to an operation. `sent` contains all messages so far.
-    pub(super) fn op(&self, view: &Sight, sent: &[(Seq, u32)]) -> Op {
+    pub(super) fn op(&self, view: &SpaceView, sent: &[(Seq, u32)]) -> Op {
         let pattern = |pattern: usize| Pattern::new(PATTERNS[pattern]).expect("valid pattern");
         match self {
             Self::Subscribe { agent, pattern: which, last } => {
                 let history = last.map(History::Last);
-                Op::Subscribe(Subscribe { agent: id(*agent), pattern: pattern(*which), history })
+                Op::Subscribe(Subscribe { agent: agent_id(*agent), pattern: pattern(*which), history })
             }
             Self::Unsubscribe { agent, pattern: which } => {
-                Op::Unsubscribe { agent: id(*agent), pattern: pattern(*which) }
+                Op::Unsubscribe { agent: agent_id(*agent), pattern: pattern(*which) }
             }
-            Self::Bring { which, back, to_the_end, outdated } => {
+            Self::Backfill { which, back, to_the_end, outdated } => {
                 let wants_history = |item: &&Item| matches!(item, Item::Subscription(one) if one.pending_backfill().is_some());
                 let all: Vec<_> = view.subscriptions.iter().filter(wants_history).collect();
                 match all.get(*which % all.len().max(1)) {
@@ -161,11 +161,15 @@ fn backfill(to: &Subscription, back: &[usize], to_the_end: bool, outdated: bool,
     let messages = back.iter().filter_map(|back| {
         let (seq, n) = *sent.iter().rev().nth(*back)?;
         // Every second message has no sender, that is, it was sent by the hub.
-        let from = (*back % 2 == 0).then(|| id(*back % AGENTS.len()));
+        let from = (*back % 2 == 0).then(|| agent_id(*back % AGENTS.len()));
         let expires_at = (*back == 3).then_some(Timestamp(1));
         let priority = Priority::NORMAL;
         let letter = RecordedMessage { seq, n, priority, attempts_max: 2, expires_at, session: None };
-        Some(EarlierMessage { from, session_id: (*back == 1).then(|| NAMES[0].into()), message: letter })
+        Some(EarlierMessage {
+            from,
+            session_id: (*back == 1).then(|| SESSION_IDS[0].into()),
+            message: letter,
+        })
     });
     let wanted = to.pending_backfill().filter(|_| !outdated).unwrap_or(History::Last(77));
     let next = if to_the_end { to.since } else { Seq(to.since.0.saturating_sub(1)) };
@@ -173,63 +177,63 @@ fn backfill(to: &Subscription, back: &[usize], to_the_end: bool, outdated: bool,
     Op::Backfill(Backfill { agent, pattern, expected: wanted, messages: messages.collect(), next })
 }
 
-pub(super) fn address() -> BoxedStrategy<Address> {
+pub(super) fn destination() -> BoxedStrategy<PlannedDestination> {
     prop_oneof![
-        10 => Just(Address::Agents(vec![1])),
-        10 => (0..3usize).prop_map(|agent| Address::Agents(vec![agent])),
-        4 => vec(0..3usize, 2..=4).prop_map(Address::Agents),
-        1 => vec(0..AGENTS.len(), 1..=3).prop_map(Address::Agents),
-        6 => (0..TOPICS.len()).prop_map(Address::Topic),
-        2 => Just(Address::Everybody),
-        2 => (0..AgentRole::ALL.len()).prop_map(Address::Role),
-        10 => (0..2usize).prop_map(Address::Can),
-        1 => Just(Address::Can(2)),
+        10 => Just(PlannedDestination::Agents(vec![1])),
+        10 => (0..3usize).prop_map(|agent| PlannedDestination::Agents(vec![agent])),
+        4 => vec(0..3usize, 2..=4).prop_map(PlannedDestination::Agents),
+        1 => vec(0..AGENTS.len(), 1..=3).prop_map(PlannedDestination::Agents),
+        6 => (0..TOPICS.len()).prop_map(PlannedDestination::Topic),
+        2 => Just(PlannedDestination::Everybody),
+        2 => (0..AgentRole::ALL.len()).prop_map(PlannedDestination::Role),
+        10 => (0..2usize).prop_map(PlannedDestination::Can),
+        1 => Just(PlannedDestination::Can(2)),
     ]
     .boxed()
 }
 
-pub(super) fn manner() -> BoxedStrategy<Manner> {
+pub(super) fn message_style() -> BoxedStrategy<MessageStyle> {
     prop_oneof![
-        20 => Just(Manner::Command),
-        2 => Just(Manner::Answer),
-        1 => Just(Manner::BareAnswer),
-        1 => Just(Manner::Text),
-        1 => Just(Manner::LongReason),
+        20 => Just(MessageStyle::Command),
+        2 => Just(MessageStyle::Answer),
+        1 => Just(MessageStyle::BareAnswer),
+        1 => Just(MessageStyle::Text),
+        1 => Just(MessageStyle::LongReason),
     ]
     .boxed()
 }
 
 /// Generates subscription operations of an agent.
-pub(super) fn by_agent(agent: usize) -> BoxedStrategy<Topical> {
+pub(super) fn agent_ops(agent: usize) -> BoxedStrategy<SubscriptionOp> {
     prop_oneof![
         4 => (0..PATTERNS.len(), weighted(0.4, 1..4u32))
-            .prop_map(move |(pattern, last)| Topical::Subscribe { agent, pattern, last }),
-        1 => (0..PATTERNS.len()).prop_map(move |pattern| Topical::Unsubscribe { agent, pattern }),
+            .prop_map(move |(pattern, last)| SubscriptionOp::Subscribe { agent, pattern, last }),
+        1 => (0..PATTERNS.len()).prop_map(move |pattern| SubscriptionOp::Unsubscribe { agent, pattern }),
     ]
     .boxed()
 }
 
 /// Generates backfill and policy operations of the hub.
-pub(super) fn by_hub() -> BoxedStrategy<Topical> {
+pub(super) fn hub_ops() -> BoxedStrategy<SubscriptionOp> {
     let likely = || proptest::bool::weighted(0.8);
     prop_oneof![
         2 => (0..3usize, vec(0..5usize, 0..=3), likely(), likely()).prop_map(
             |(which, back, to_the_end, current)| {
-                Topical::Bring { which, back, to_the_end, outdated: !current }
+                SubscriptionOp::Backfill { which, back, to_the_end, outdated: !current }
             },
         ),
-        3 => prop_oneof![3 => Just(0usize), 2 => Just(1), 1 => 2..5usize].prop_map(Topical::SetPolicy),
+        3 => prop_oneof![3 => Just(0usize), 2 => Just(1), 1 => 2..5usize].prop_map(SubscriptionOp::SetPolicy),
     ]
     .boxed()
 }
 
-impl fmt::Display for Address {
+impl fmt::Display for PlannedDestination {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}", self.destination())
     }
 }
 
-impl fmt::Display for Topical {
+impl fmt::Display for SubscriptionOp {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Subscribe { agent, pattern, last } => {
@@ -239,7 +243,7 @@ impl fmt::Display for Topical {
             Self::Unsubscribe { agent, pattern } => {
                 write!(f, "unsubscribes {} from {}", AGENTS[*agent], PATTERNS[*pattern])
             }
-            Self::Bring { which, back, to_the_end, outdated } => {
+            Self::Backfill { which, back, to_the_end, outdated } => {
                 let end = if *to_the_end { "" } else { ", incomplete" };
                 let late = if *outdated { ", outdated" } else { "" };
                 write!(f, "backfills {back:?} to waiting subscription {which}{end}{late}")

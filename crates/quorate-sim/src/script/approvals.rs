@@ -6,9 +6,9 @@ use quorate_core::{
 };
 use quorate_store::{ReadQuery, ReadResult};
 
-use super::asked::{Words, agent, because, payload, span};
-use super::stage::Stage;
-use super::told::since_start;
+use super::parse::{Words, agent_id, duration_ms, payload, reason};
+use super::render::since_start;
+use super::runner::ScriptRunner;
 
 /// Default payload of a proposal.
 const DEFAULT_PAYLOAD: &str = "letter";
@@ -19,16 +19,16 @@ fn document(word: &str) -> String {
 }
 
 fn approval_id(words: &mut Words<'_>) -> ApprovalId {
-    ApprovalId::new(words.must("an approval")).expect("valid approval id")
+    ApprovalId::new(words.require("an approval")).expect("valid approval id")
 }
 
 /// `proposes A [saying W] [within T] [default W] [then B,B]`
-pub(super) fn propose(words: &mut Words<'_>) -> Op {
+pub(super) fn parse_proposal(words: &mut Words<'_>) -> Op {
     let id = Some(approval_id(words));
-    let document = payload(&document(words.after("saying").unwrap_or(DEFAULT_PAYLOAD)));
-    let timeout_ms = words.after("within").map_or(limits::APPROVAL_MS_DEFAULT, span);
-    let default = words.after("default").unwrap_or_default().replace('_', " ");
-    let then = words.after("then").map_or(Vec::new(), |to| to.split(',').collect());
+    let document = payload(&document(words.option("saying").unwrap_or(DEFAULT_PAYLOAD)));
+    let timeout_ms = words.option("within").map_or(limits::APPROVAL_MS_DEFAULT, duration_ms);
+    let default = words.option("default").unwrap_or_default().replace('_', " ");
+    let then = words.option("then").map_or(Vec::new(), |to| to.split(',').collect());
     Op::RequestApproval(Box::new(RequestApproval {
         id,
         agent: None,
@@ -40,32 +40,32 @@ pub(super) fn propose(words: &mut Words<'_>) -> Op {
         timeout_ms,
         default,
         session: None,
-        follow_ups: then.into_iter().map(|to| (agent(to), "mail".into())).collect(),
+        follow_ups: then.into_iter().map(|to| (agent_id(to), "mail".into())).collect(),
     }))
 }
 
 /// `approves A [of W] [because W]`, `rejects A [of W] [because W]`, `modifies A to W [of W] [because W]`
-pub(super) fn decide(verb: &str, words: &mut Words<'_>) -> Op {
+pub(super) fn parse_decision(verb: &str, words: &mut Words<'_>) -> Op {
     let approval = approval_id(words);
     let verdict = match verb {
         "approves" => Verdict::Approve,
         "rejects" => Verdict::Reject,
         _ => {
-            let text = document(words.after("to").expect("`to` with the new payload"));
+            let text = document(words.option("to").expect("`to` with the new payload"));
             Verdict::Modify { patch: payload("[]"), document: Some(payload(&text)) }
         }
     };
-    let digest = ActionDigest::of(document(words.after("of").unwrap_or(DEFAULT_PAYLOAD)).as_bytes());
-    Op::DecideApproval(Box::new(DecideApproval { approval, verdict, digest, reason: because(words) }))
+    let digest = ActionDigest::of(document(words.option("of").unwrap_or(DEFAULT_PAYLOAD)).as_bytes());
+    Op::DecideApproval(Box::new(DecideApproval { approval, verdict, digest, reason: reason(words) }))
 }
 
-impl Stage {
+impl ScriptRunner {
     /// `approval A`
-    pub(super) async fn tell_approval(&mut self, name: &str) {
+    pub(super) async fn render_approval(&mut self, name: &str) {
         let ReadResult::Item(Some(Item::Approval(approval))) =
-            self.rows(ReadQuery::Item(ItemKey::new(ItemKind::Approval, name))).await
+            self.read(ReadQuery::Item(ItemKey::new(ItemKind::Approval, name))).await
         else {
-            return self.say(format!("{name}: no such approval"));
+            return self.push_line(format!("{name}: no such approval"));
         };
         let state = approval.state.as_str();
         let detail = match &approval.state {
@@ -83,6 +83,9 @@ impl Stage {
                 format!("{:.8} approved instead of {:.8}", digest.to_string(), approval.digest.to_string())
             }
         };
-        self.say(format!("{name} requested by {} is {state} {detail}: {approved}", approval.requested_by));
+        self.push_line(format!(
+            "{name} requested by {} is {state} {detail}: {approved}",
+            approval.requested_by
+        ));
     }
 }

@@ -6,20 +6,20 @@ use quorate_core::{
 };
 use quorate_store::{ReadQuery, ReadResult, Store as _};
 
-use super::asked::{Words, agent, span};
-use super::cast::id_of;
-use super::stage::Stage;
+use super::names::delivery_id;
+use super::parse::{Words, agent_id, duration_ms};
+use super::runner::ScriptRunner;
 
 fn name(text: &str) -> LockName {
     LockName::new(text).expect("valid lock name")
 }
 
-impl Stage {
+impl ScriptRunner {
     /// Parses `locks x,y [for T] [capacity N] [low high urgent] [within M] [as C]`
-    pub(super) fn acquire(&mut self, who: &str, words: &mut Words<'_>) -> Op {
+    pub(super) fn parse_acquire(&mut self, who: &str, words: &mut Words<'_>) -> Op {
         let mut ask = AcquireLocks {
-            agent: agent(who),
-            names: words.must("a lock").split(',').map(name).collect(),
+            agent: agent_id(who),
+            names: words.require("a lock").split(',').map(name).collect(),
             ttl_ms: limits::LEASE_MS_DEFAULT,
             priority: Priority::NORMAL,
             capacity: None,
@@ -27,18 +27,18 @@ impl Stage {
             within: None,
         };
         while let Some(word) = words.next() {
-            let mut value = || words.must(word);
+            let mut value = || words.require(word);
             match word {
                 "low" => ask.priority = Priority::LOW,
                 "high" => ask.priority = Priority::HIGH,
                 "urgent" => ask.priority = Priority::URGENT,
-                "for" => ask.ttl_ms = span(value()),
+                "for" => ask.ttl_ms = duration_ms(value()),
                 "capacity" => ask.capacity = Some(value().parse().expect("a capacity")),
-                "of" => ask.agent = agent(value()),
-                "within" => ask.within = Some(id_of(self.cast().delivery(value(), who))),
+                "of" => ask.agent = agent_id(value()),
+                "within" => ask.within = Some(delivery_id(self.names().delivery(value(), who))),
                 "as" => {
                     let consumer = value().to_owned();
-                    ask.waiting = WaitMode::Once(self.cast_mut().consumer(&consumer));
+                    ask.waiting = WaitMode::Once(self.names_mut().consumer(&consumer));
                 }
                 other => panic!("unknown lock option: {other}"),
             }
@@ -47,16 +47,16 @@ impl Stage {
     }
 
     /// Parses `x,y`, each with its newest granted fence, or `x@3` with an explicit fence.
-    pub(super) fn fences(&self, text: &str) -> Vec<FenceRef> {
-        text.split(',').map(|one| self.fence(one)).collect()
+    pub(super) fn parse_fences(&self, text: &str) -> Vec<FenceRef> {
+        text.split(',').map(|one| self.parse_fence(one)).collect()
     }
 
-    pub(super) fn fence(&self, text: &str) -> FenceRef {
+    pub(super) fn parse_fence(&self, text: &str) -> FenceRef {
         match text.split_once('@') {
             Some((lock, fence)) => {
                 FenceRef { lock: name(lock), fence: Fence(fence.parse().expect("a fence")) }
             }
-            None => FenceRef { lock: name(text), fence: self.cast().newest_fence(text) },
+            None => FenceRef { lock: name(text), fence: self.names().newest_fence(text) },
         }
     }
 
@@ -89,17 +89,17 @@ impl Stage {
     }
 
     /// Records the fences of granted locks.
-    pub(super) fn learn_locked(&mut self, locked: &GrantedLocks) {
+    pub(super) fn record_locks(&mut self, locked: &GrantedLocks) {
         for one in &locked.locks {
-            self.cast_mut().give(one.lock.as_str(), one.fence);
+            self.names_mut().record_fence(one.lock.as_str(), one.fence);
         }
     }
 
     /// Renders a consumer event, that is, anything a consumer receives except deliveries.
-    pub(super) fn told_line(&mut self, who: &str, told: &ConsumerEvent) -> String {
+    pub(super) fn event_line(&mut self, who: &str, told: &ConsumerEvent) -> String {
         match told {
             ConsumerEvent::LocksGranted(locked) => {
-                self.learn_locked(locked);
+                self.record_locks(locked);
                 let fences = locked.locks.iter().map(|one| format!("{} with fence {}", one.lock, one.fence));
                 format!("{who} holds {}", fences.collect::<Vec<_>>().join(", "))
             }
@@ -114,7 +114,7 @@ impl Stage {
                 let cycle: Vec<_> = cycle.map(|one| format!("{} for {}", one.agent, one.waits_for)).collect();
                 format!("{who} is refused {}: {}", refused.code, cycle.join(", "))
             }
-            ConsumerEvent::TaskLeased(handed) => self.handed_task(who, handed),
+            ConsumerEvent::TaskLeased(handed) => self.leased_task_line(who, handed),
             ConsumerEvent::TaskOver(task) => format!("{who} is notified that {task} ended"),
             ConsumerEvent::TaskLost { task, token, loss } => {
                 format!("{who} loses {task} (token {token}, {})", loss.as_str())
@@ -122,13 +122,13 @@ impl Stage {
         }
     }
 
-    pub(super) async fn tell_locks(&mut self) {
+    pub(super) async fn render_locks(&mut self) {
         let what = ReadQuery::items(ItemKind::Lock, 1000);
-        let ReadResult::Items(items) = self.rows(what).await else { panic!("expected items") };
+        let ReadResult::Items(items) = self.read(what).await else { panic!("expected items") };
         for listed in items {
             let Item::Lock(lock) = listed.item else { continue };
             let line = format!("lock {} for {}: {}", lock.name, lock.capacity, self.holders(&lock));
-            self.say(line);
+            self.push_line(line);
         }
     }
 }

@@ -7,53 +7,53 @@ use quorate_core::{
 };
 use quorate_store::{ReadQuery, ReadResult, Store as _};
 
-use super::asked::{Words, agent, principal, span};
-use super::stage::Stage;
-use super::told::since_start;
+use super::parse::{Words, agent_id, duration_ms, principal};
+use super::render::since_start;
+use super::runner::ScriptRunner;
 
-impl Stage {
+impl ScriptRunner {
     /// Parses `asks Q to A,B [query] [within T] [notifying C] [again Q]` and message options.
-    pub(super) fn ask(&mut self, who: &str, words: &mut Words<'_>) -> Op {
-        let to = words.after("to").expect("`to` with a recipient").to_owned();
+    pub(super) fn parse_request(&mut self, who: &str, words: &mut Words<'_>) -> Op {
+        let to = words.option("to").expect("`to` with a recipient").to_owned();
         let (mut kind, mut timeout_ms, mut waiting, mut again) = (MessageType::Command, None, None, None);
         loop {
-            if words.after_word("query") {
+            if words.flag("query") {
                 kind = MessageType::Query;
-            } else if let Some(time) = words.after("within") {
-                timeout_ms = Some(span(time));
-            } else if let Some(name) = words.after("notifying") {
-                waiting = Some(self.cast_mut().consumer(name));
-            } else if let Some(name) = words.after("again") {
-                again = Some(self.cast().message(name));
+            } else if let Some(time) = words.option("within") {
+                timeout_ms = Some(duration_ms(time));
+            } else if let Some(name) = words.option("notifying") {
+                waiting = Some(self.names_mut().consumer(name));
+            } else if let Some(name) = words.option("again") {
+                again = Some(self.names().message(name));
             } else {
                 break;
             }
         }
-        let message = Message { kind, ..self.message(who, &to, words) };
+        let message = Message { kind, ..self.parse_message(who, &to, words) };
         Op::Request(SendRequest { retry_of: again, ..SendRequest::new(message, timeout_ms, waiting) })
     }
 
     /// Parses `answers Q [saying W] [id X] [to A]`.
-    pub(super) fn answer(&mut self, who: &str, words: &mut Words<'_>) -> Op {
-        let name = words.must("a question").to_owned();
-        let (question, asker) = (self.cast().message(&name), self.cast().asker(&name));
-        let to = words.after("to").map_or(asker, ToOwned::to_owned);
-        let message = self.message(who, &to, words);
+    pub(super) fn parse_answer(&mut self, who: &str, words: &mut Words<'_>) -> Op {
+        let name = words.require("a question").to_owned();
+        let (question, asker) = (self.names().message(&name), self.names().requester(&name));
+        let to = words.option("to").map_or(asker, ToOwned::to_owned);
+        let message = self.parse_message(who, &to, words);
         let in_reply_to = Some(question.to_string());
         Op::send(Message { kind: MessageType::Response, in_reply_to, ..message })
     }
 
     /// Parses `rejoins Q notifying C`.
-    pub(super) fn await_request(&mut self, words: &mut Words<'_>) -> Op {
-        let request = self.cast().message(words.must("a question"));
+    pub(super) fn parse_await_request(&mut self, words: &mut Words<'_>) -> Op {
+        let request = self.names().message(words.require("a question"));
         let waiting =
-            self.cast_mut().consumer(words.after("notifying").expect("`notifying` with a consumer"));
+            self.names_mut().consumer(words.option("notifying").expect("`notifying` with a consumer"));
         Op::AwaitRequest { request, waiting }
     }
 
     /// Renders a change of a request.
     pub(super) fn request_line(&self, verb: Verb, request: &Request) -> String {
-        let name = self.cast().name_of(request.id);
+        let name = self.names().message_name(request.id);
         let asked = request.recipients.iter().map(|one| {
             let reply = match one.reply {
                 ReplyState::Pending => "",
@@ -91,7 +91,7 @@ impl Stage {
     /// Returns the number of a registered agent.
     pub(super) fn agent_no(&self, name: &str) -> AgentNo {
         let published = self.store().published(self.space()).expect("space exists");
-        let number = published.borrow().agents.number(&agent(name));
+        let number = published.borrow().agents.number(&agent_id(name));
         number.expect("agent is registered")
     }
 
@@ -105,19 +105,19 @@ impl Stage {
     }
 
     /// Parses `agents [can X] [does X] [being STATUS]` and renders the matching agents.
-    pub(super) async fn tell_agents(&mut self, statement: &str) {
-        let mut words = Words::of(statement);
+    pub(super) async fn render_agents(&mut self, statement: &str) {
+        let mut words = Words::new(statement);
         words.next();
         let filter = AgentFilter {
-            capability: words.after("can").map(Into::into),
-            action: words.after("does").map(Into::into),
-            status: words.after("being").map(status),
+            capability: words.option("can").map(Into::into),
+            action: words.option("does").map(Into::into),
+            status: words.option("being").map(status),
             ..AgentFilter::default()
         };
         let seen = self.inspected(Inspect::Agents { filter, after: AgentNo(0), limit: 100 }).await;
         let InspectResult::Agents(agents) = seen else { panic!("expected agents") };
         if agents.is_empty() {
-            self.say("no agents");
+            self.push_line("no agents");
         }
         for look in agents {
             let AgentInspection {
@@ -129,7 +129,7 @@ impl Stage {
                 ..
             } = look;
             let away = if agent.presence.available { "" } else { " (unavailable)" };
-            self.say(format!(
+            self.push_line(format!(
                 "{}: {}{away}, {open} open, {leased} held, {asking} asked",
                 agent.id,
                 status.as_str()
@@ -138,15 +138,15 @@ impl Stage {
     }
 
     /// Renders the inbox of an agent (`inbox A`).
-    pub(super) async fn tell_inbox(&mut self, name: &str) {
-        let what = Inspect::Inbox { agent: agent(name), after: DeliveryNo(0), limit: 100 };
+    pub(super) async fn render_inbox(&mut self, name: &str) {
+        let what = Inspect::Inbox { agent: agent_id(name), after: DeliveryNo(0), limit: 100 };
         let InspectResult::Inbox(inbox) = self.inspected(what).await else { panic!("expected an inbox") };
         let lines: Vec<_> = inbox.iter().map(|look| self.look_line(look)).collect();
-        self.say(format!("inbox of {name}: {}", lines.join(", ")));
+        self.push_line(format!("inbox of {name}: {}", lines.join(", ")));
     }
 
     fn look_line(&self, look: &DeliveryInspection) -> String {
-        let (name, _) = self.cast().called(look.number);
+        let (name, _) = self.names().delivery_name(look.number);
         let state = match look.open.state {
             OpenDeliveryState::Ready { .. } => "ready".to_owned(),
             OpenDeliveryState::Scheduled { due } => format!("due at {}", since_start(due)),
@@ -159,9 +159,9 @@ impl Stage {
     }
 
     /// Renders the explanation of each open delivery of a message (`why M`).
-    pub(super) async fn tell_why(&mut self, name: &str) {
-        let id = self.cast().message(name);
-        let deliveries = self.cast().deliveries(name);
+    pub(super) async fn render_explanation(&mut self, name: &str) {
+        let id = self.names().message(name);
+        let deliveries = self.names().deliveries(name);
         let (first, count) = (deliveries[0].0, deliveries.len() as u32);
         let what = Inspect::Deliveries { message: Some((id.seq, id.n)), first, count };
         let InspectResult::Deliveries { deliveries, request } = self.inspected(what).await else {
@@ -170,36 +170,36 @@ impl Stage {
         let now = self.now();
         for look in deliveries.iter().flatten() {
             let why = Why::of_open_delivery(String::new(), look, now);
-            self.say(format!("{name}: {}", why.summary));
+            self.push_line(format!("{name}: {}", why.summary));
         }
         if let Some((_, until)) = request {
-            self.say(format!("{name} awaits answers until {}", since_start(until)));
+            self.push_line(format!("{name} awaits answers until {}", since_start(until)));
         }
     }
 
     /// Renders a request (`request Q`).
-    pub(super) async fn tell_request(&mut self, name: &str) {
-        let id = self.cast().message(name);
+    pub(super) async fn render_request(&mut self, name: &str) {
+        let id = self.names().message(name);
         let what = ReadQuery::Item(ItemKey::new(ItemKind::Request, id.to_string()));
-        match self.rows(what).await {
+        match self.read(what).await {
             ReadResult::Item(Some(Item::Request(request))) => {
                 let line = self.request_line(Verb::RequestMade, &request);
                 let chain = &request.correlation;
-                self.say(format!("{}; chain {chain}", line.trim_start_matches("request.made ")));
+                self.push_line(format!("{}; chain {chain}", line.trim_start_matches("request.made ")));
             }
-            _ => self.say(format!("{name}: no such request")),
+            _ => self.push_line(format!("{name}: no such request")),
         }
     }
 }
 
 /// Parses `heartbeats [for A] [STATUS] [degraded W | error W]`.
-pub(super) fn beat(who: &str, words: &mut Words<'_>) -> Op {
-    let agent = agent(words.after("for").unwrap_or(who));
+pub(super) fn parse_heartbeat(who: &str, words: &mut Words<'_>) -> Op {
+    let agent = agent_id(words.option("for").unwrap_or(who));
     let mut heartbeat = Heartbeat { agent, status: AgentStatus::Idle, health: Health::Healthy };
     while let Some(word) = words.next() {
         match word {
-            "degraded" => heartbeat.health = Health::Degraded(words.must("a note").replace('_', " ")),
-            "error" => heartbeat.health = Health::Error(words.must("a note").replace('_', " ")),
+            "degraded" => heartbeat.health = Health::Degraded(words.require("a note").replace('_', " ")),
+            "error" => heartbeat.health = Health::Error(words.require("a note").replace('_', " ")),
             other => heartbeat.status = status(other),
         }
     }

@@ -6,8 +6,8 @@ use quorate_core::{
 };
 use quorate_store::{ReadQuery, ReadResult, TimelinePage};
 
-use super::asked::{Words, agent, because, payload};
-use super::stage::Stage;
+use super::parse::{Words, agent_id, payload, reason};
+use super::runner::ScriptRunner;
 
 fn session(name: &str) -> SessionId {
     SessionId::new(name).expect("valid session id")
@@ -22,22 +22,24 @@ fn kind(word: &str) -> ContributionKind {
 }
 
 /// Parses the operation of a session verb.
-pub(super) fn op(verb: &str, words: &mut Words<'_>) -> Op {
+pub(super) fn parse_session_op(verb: &str, words: &mut Words<'_>) -> Op {
     match verb {
         "opens" => open(words),
         "adds" => {
-            let kind = kind(words.must("a kind of addition"));
+            let kind = kind(words.require("a kind of addition"));
             Op::AddToSession(AddToSession {
-                session: session(words.after("to").expect("`to` with a session")),
+                session: session(words.option("to").expect("`to` with a session")),
                 kind,
-                body: payload(words.after("saying").unwrap_or("{}")),
+                body: payload(words.option("saying").unwrap_or("{}")),
                 content_type: None,
-                rationale: because(words),
+                rationale: reason(words),
             })
         }
-        "admits" => change(SessionChange::Join(agent(words.must("an agent"))), words.after("to"), words),
+        "admits" => {
+            change(SessionChange::Join(agent_id(words.require("an agent"))), words.option("to"), words)
+        }
         "dismisses" => {
-            change(SessionChange::Leave(agent(words.must("an agent"))), words.after("from"), words)
+            change(SessionChange::Leave(agent_id(words.require("an agent"))), words.option("from"), words)
         }
         "pauses" => change(SessionChange::Pause, words.next(), words),
         "resumes" => change(SessionChange::Resume, words.next(), words),
@@ -48,28 +50,28 @@ pub(super) fn op(verb: &str, words: &mut Words<'_>) -> Op {
 
 fn open(words: &mut Words<'_>) -> Op {
     // With `-` the hub generates the id.
-    let id = Some(words.must("an id")).filter(|id| *id != "-").map(session);
-    let participants = words.after("with").map(|names| names.split(',').map(agent).collect());
+    let id = Some(words.require("an id")).filter(|id| *id != "-").map(session);
+    let participants = words.option("with").map(|names| names.split(',').map(agent_id).collect());
     Op::OpenSession(OpenSession {
         id,
-        coordinator: words.after("led").map(agent),
+        coordinator: words.option("led").map(agent_id),
         participants: participants.unwrap_or_default(),
-        title: words.after("on").unwrap_or("work").replace('_', " "),
-        task: words.after("for").map(payload),
+        title: words.option("on").unwrap_or("work").replace('_', " "),
+        task: words.option("for").map(payload),
     })
 }
 
 fn change(change: SessionChange, name: Option<&str>, words: &mut Words<'_>) -> Op {
     let session = session(name.expect("a session"));
-    Op::ChangeSession(ChangeSession { session, change, reason: because(words) })
+    Op::ChangeSession(ChangeSession { session, change, reason: reason(words) })
 }
 
-impl Stage {
+impl ScriptRunner {
     /// Executes `session S` or `timeline S [KIND] [after #N | before #N]`.
-    pub(super) async fn look_at_session(&mut self, statement: &str) {
-        let mut words = Words::of(statement);
-        let query = words.must("a word");
-        let id = words.must("a session");
+    pub(super) async fn query_session(&mut self, statement: &str) {
+        let mut words = Words::new(statement);
+        let query = words.require("a word");
+        let id = words.require("a session");
         if query == "session" {
             return self.render_session(id).await;
         }
@@ -77,7 +79,7 @@ impl Stage {
         let mut page = TimelinePage::After(Seq(0));
         while let Some(word) = words.next() {
             let mut seq =
-                || Seq(words.must("a record").trim_start_matches('#').parse().expect("a sequence number"));
+                || Seq(words.require("a record").trim_start_matches('#').parse().expect("a sequence number"));
             match word {
                 "after" => page = TimelinePage::After(seq()),
                 "before" => page = TimelinePage::Before(seq()),
@@ -87,10 +89,10 @@ impl Stage {
             }
         }
         let read = ReadQuery::Timeline { session: id.into(), kind: of_kind, page, limit: 3 };
-        let ReadResult::Timeline(seqs) = self.rows(read).await else { panic!("expected a timeline") };
+        let ReadResult::Timeline(seqs) = self.read(read).await else { panic!("expected a timeline") };
         let mut lines = Vec::new();
         for seq in seqs {
-            let ReadResult::Record(Some(record)) = self.rows(ReadQuery::Record(seq)).await else {
+            let ReadResult::Record(Some(record)) = self.read(ReadQuery::Record(seq)).await else {
                 panic!("record {seq} is missing")
             };
             let body = codec::read_body(&record).expect("record decodes");
@@ -99,11 +101,14 @@ impl Stage {
             let words: Vec<_> = of_session.map(Effect::as_str).collect();
             lines.push(format!("#{seq} {}", words.join(" and ")));
         }
-        self.say(format!("{id}: {}", if lines.is_empty() { "nothing".into() } else { lines.join(", ") }));
+        self.push_line(format!(
+            "{id}: {}",
+            if lines.is_empty() { "nothing".into() } else { lines.join(", ") }
+        ));
     }
 
     async fn render_session(&mut self, id: &str) {
-        let ReadResult::Item(found) = self.rows(ReadQuery::Item(ItemKey::new(ItemKind::Session, id))).await
+        let ReadResult::Item(found) = self.read(ReadQuery::Item(ItemKey::new(ItemKind::Session, id))).await
         else {
             panic!("expected an item")
         };
@@ -111,7 +116,7 @@ impl Stage {
             Some(Item::Session(session)) => session_line(&session),
             _ => "nothing".into(),
         };
-        self.say(format!("{id}: {line}"));
+        self.push_line(format!("{id}: {line}"));
     }
 }
 

@@ -9,17 +9,17 @@ use quorate_core::{
 };
 use quorate_store::{ReadQuery, ReadResult, Store as _};
 
-use super::asked::{Words, agent, because, payload, span};
-use super::cast::id_of;
-use super::stage::Stage;
-use super::told::since_start;
+use super::names::delivery_id;
+use super::parse::{Words, agent_id, duration_ms, payload, reason};
+use super::render::since_start;
+use super::runner::ScriptRunner;
 
 /// All lease tokens of each task, oldest first.
 #[derive(Default)]
 pub(super) struct TaskTokens(BTreeMap<TaskId, Vec<LeaseToken>>);
 
 impl TaskTokens {
-    pub(super) fn hold(&mut self, handed: &LeasedTask) {
+    pub(super) fn record_lease(&mut self, handed: &LeasedTask) {
         let TaskLeaseRef { task, token } = handed.lease_ref();
         self.0.entry(task).or_default().push(token);
     }
@@ -48,63 +48,64 @@ fn list(text: &str) -> Vec<String> {
     text.split(',').map(str::to_owned).collect()
 }
 
-impl Stage {
+impl ScriptRunner {
     /// Parses a task verb; `None` if the verb is not about tasks.
-    pub(super) fn asked_of_tasks(&mut self, who: &str, verb: &str, words: &mut Words<'_>) -> Option<Op> {
-        let lease = |stage: &Self, words: &mut Words<'_>| stage.cast().tokens.lease(words.must("a task"));
+    pub(super) fn parse_task_op(&mut self, who: &str, verb: &str, words: &mut Words<'_>) -> Option<Op> {
+        let lease =
+            |stage: &Self, words: &mut Words<'_>| stage.names().task_tokens.lease(words.require("a task"));
         Some(match verb {
             "makes" => make(words),
             "takes" | "awaits" | "serves" => self.claim_tasks(who, verb, words),
             "beats" => Op::HeartbeatTask(HeartbeatTask {
                 lease: lease(self, words),
-                partial: words.after("with").map(payload),
+                partial: words.option("with").map(payload),
             }),
             "finishes" => {
                 let op = complete(lease(self, words), words);
-                match (op, words.after("under")) {
+                match (op, words.option("under")) {
                     (Op::CompleteTask(complete), Some(lock)) => {
-                        Op::CompleteTask(CompleteTask { fence: Some(self.fence(lock)), ..complete })
+                        Op::CompleteTask(CompleteTask { fence: Some(self.parse_fence(lock)), ..complete })
                     }
                     (op, _) => op,
                 }
             }
             "flunks" => {
                 let lease = lease(self, words);
-                let permanent = words.after_word("permanently");
-                let details = words.after("leaving").map(payload);
-                Op::FailTask(FailTask { lease, reason: because(words), details, recoverable: !permanent })
+                let permanent = words.flag("permanently");
+                let details = words.option("leaving").map(payload);
+                Op::FailTask(FailTask { lease, reason: reason(words), details, recoverable: !permanent })
             }
             "needs" => Op::AwaitTask(AwaitTask {
-                agent: agent(who),
-                task: task(words.must("a task")),
-                within: words.after("within").map(|name| id_of(self.cast().delivery(name, who))),
-                waiting: self.cast_mut().consumer(words.after("as").expect("`as` with a consumer")),
+                agent: agent_id(who),
+                task: task(words.require("a task")),
+                within: words.option("within").map(|name| delivery_id(self.names().delivery(name, who))),
+                waiting: self.names_mut().consumer(words.option("as").expect("`as` with a consumer")),
             }),
             "returns" => Op::ReleaseTask(lease(self, words)),
             "cancels" => {
-                let task = task(words.must("a task"));
-                Op::CancelTask(CancelTask { task, reason: because(words) })
+                let task = task(words.require("a task"));
+                Op::CancelTask(CancelTask { task, reason: reason(words) })
             }
             _ => return None,
         })
     }
 
     fn claim_tasks(&mut self, who: &str, verb: &str, words: &mut Words<'_>) -> Op {
-        let max = words.number().unwrap_or(1);
-        let types = words.after("on").map(list).unwrap_or_default();
-        let consumer = words.after("as").map(|name| self.cast_mut().consumer(name));
-        let lease_ms = words.after("for").map(span);
+        let max = words.next_number().unwrap_or(1);
+        let types = words.option("on").map(list).unwrap_or_default();
+        let consumer = words.option("as").map(|name| self.names_mut().consumer(name));
+        let lease_ms = words.option("for").map(duration_ms);
         let waiting = match (verb, consumer) {
             ("awaits", Some(consumer)) => WaitMode::Once(consumer),
             ("serves", Some(consumer)) => WaitMode::Standing(consumer),
             ("takes", None) => WaitMode::NoWait,
             _ => panic!("`{who} {verb}`: `as CONSUMER` is required with `awaits` and `serves` only"),
         };
-        Op::ClaimTasks(ClaimTasks { agent: agent(who), types, max, lease_ms, waiting })
+        Op::ClaimTasks(ClaimTasks { agent: agent_id(who), types, max, lease_ms, waiting })
     }
 
     /// Renders the part of a result that no effect of its record shows.
-    pub(super) fn task_result(&self, who: &str, result: &OpResult, new: bool) -> Option<String> {
+    pub(super) fn task_result_line(&self, who: &str, result: &OpResult, new: bool) -> Option<String> {
         match result {
             OpResult::TasksClaimed(taken) if taken.is_empty() => Some(format!("{who}: no task to claim")),
             OpResult::TasksClaimed(taken) if taken.len() > 9 => {
@@ -121,13 +122,13 @@ impl Stage {
     }
 
     /// Records and renders a task that was dispatched to a consumer.
-    pub(super) fn handed_task(&mut self, who: &str, handed: &LeasedTask) -> String {
-        self.cast_mut().tokens.hold(handed);
+    pub(super) fn leased_task_line(&mut self, who: &str, handed: &LeasedTask) -> String {
+        self.names_mut().task_tokens.record_lease(handed);
         format!("{who} receives {}", handed_line(handed))
     }
 
     /// Renders a change of a task.
-    pub(super) fn task_effect(&self, verb: Verb, task: &Task) -> Option<String> {
+    pub(super) fn task_effect_line(&self, verb: Verb, task: &Task) -> Option<String> {
         let id = &task.spec.id;
         let state = match &task.state {
             TaskState::Scheduled { due } => format!("due at {}", since_start(*due)),
@@ -186,10 +187,10 @@ impl Stage {
     }
 
     /// Renders a task with its partial results and its result (`task t1`).
-    pub(super) async fn tell_task(&mut self, name: &str) {
+    pub(super) async fn render_task(&mut self, name: &str) {
         let key = ItemKey::new(ItemKind::Task, task(name).to_shared());
-        let ReadResult::Item(Some(Item::Task(found))) = self.rows(ReadQuery::Item(key)).await else {
-            return self.say(format!("{name}: no such task"));
+        let ReadResult::Item(Some(Item::Task(found))) = self.read(ReadQuery::Item(key)).await else {
+            return self.push_line(format!("{name}: no such task"));
         };
         let mut line = self.task_line(&found);
         let result = match &found.state {
@@ -200,22 +201,22 @@ impl Stage {
         for (label, part) in parts.chain(result.map(|part| ("result", part))) {
             let (seq, part) = (part.seq, part.part);
             let ReadResult::Part(Some(found)) =
-                self.rows(ReadQuery::Part { seq, part, start: 0, length: 99 }).await
+                self.read(ReadQuery::Part { seq, part, start: 0, length: 99 }).await
             else {
                 panic!("record {seq} has no part {part}");
             };
             line.push_str(&format!(", {label} {}", String::from_utf8_lossy(&found.bytes)));
         }
-        self.say(line);
+        self.push_line(line);
     }
 
     /// Renders the number of tasks in each state (`tasks`).
-    pub(super) fn tell_task_counts(&mut self) {
+    pub(super) fn render_task_counts(&mut self) {
         let published = self.store().published(self.space()).expect("space exists");
         let counts = published.borrow().tasks;
         let some = counts.iter().filter(|(_, count)| *count > 0);
         let some: Vec<_> = some.map(|(status, count)| format!("{count} {}", status.as_str())).collect();
-        self.say(if some.is_empty() { "no tasks".into() } else { some.join(", ") });
+        self.push_line(if some.is_empty() { "no tasks".into() } else { some.join(", ") });
     }
 }
 
@@ -229,12 +230,12 @@ fn handed_line(handed: &LeasedTask) -> String {
 }
 
 fn complete(lease: TaskLeaseRef, words: &mut Words<'_>) -> Op {
-    let mut complete = CompleteTask::done(lease, words.after("with").map(payload));
-    if words.after_word("partly") {
+    let mut complete = CompleteTask::done(lease, words.option("with").map(payload));
+    if words.flag("partly") {
         complete.status = TaskStatus::Partial;
     }
-    complete.confidence = words.after("sure").map(|sure| sure.parse().expect("a number from 0 to 1"));
-    complete.rationale = Some(because(words)).filter(|text| !text.is_empty());
+    complete.confidence = words.option("sure").map(|sure| sure.parse().expect("a number from 0 to 1"));
+    complete.rationale = Some(reason(words)).filter(|text| !text.is_empty());
     Op::CompleteTask(complete)
 }
 
@@ -242,19 +243,19 @@ fn complete(lease: TaskLeaseRef, words: &mut Words<'_>) -> Op {
 fn make(words: &mut Words<'_>) -> Op {
     let mut tasks = Vec::new();
     loop {
-        let name = words.must("a name for the task");
-        let mut new = NewTask::new(words.after("of").unwrap_or(""));
+        let name = words.require("a name for the task");
+        let mut new = NewTask::new(words.option("of").unwrap_or(""));
         new.id = (name != "_").then(|| task(name));
         let mut input = None;
         let mut more = false;
         while let Some(word) = words.next_unless("twice") {
-            let mut value = || words.must(word);
+            let mut value = || words.require(word);
             match word {
                 "+" => {
                     more = true;
                     break;
                 }
-                "for" => new.agent = Some(agent(value())),
+                "for" => new.agent = Some(agent_id(value())),
                 "needs" => {
                     new.depends_on = list(value()).iter().map(|id| Dependency::Task(task(id))).collect();
                 }
@@ -263,15 +264,15 @@ fn make(words: &mut Words<'_>) -> Op {
                         Priority::from_ten_scale(value().parse().expect("1 to 10")).expect("1 to 10")
                 }
                 "tries" => new.attempts_max = value().parse().expect("a number of attempts"),
-                "backoff" => new.backoff_ms = span(value()),
-                "timeout" => new.timeout_ms = Some(span(value())),
-                "lease" => new.lease_ms = span(value()),
+                "backoff" => new.backoff_ms = duration_ms(value()),
+                "timeout" => new.timeout_ms = Some(duration_ms(value())),
+                "lease" => new.lease_ms = duration_ms(value()),
                 "skipping" => new.on_dependency_failure = OnDependencyFailure::Skip,
                 "waiting" => new.on_dependency_failure = OnDependencyFailure::Wait,
                 "escalating" => {
                     new.escalate_to = match value() {
                         "nobody" => EscalateTo::Never,
-                        name => EscalateTo::Agent(agent(name)),
+                        name => EscalateTo::Agent(agent_id(name)),
                     }
                 }
                 "saying" => input = Some(value().as_bytes().to_vec()),

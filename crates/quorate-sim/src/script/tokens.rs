@@ -8,12 +8,12 @@ use quorate_core::{
 };
 use quorate_store::Store as _;
 
-use super::asked::{Words, agent, span};
-use super::stage::Stage;
-use super::told::since_start;
+use super::parse::{Words, agent_id, duration_ms};
+use super::render::since_start;
+use super::runner::ScriptRunner;
 
 /// Returns the role if the principal is named after one, such as `admin`.
-pub(super) fn role(who: &str) -> Option<TokenRole> {
+pub(super) fn token_role(who: &str) -> Option<TokenRole> {
     TokenRole::ALL.iter().copied().find(|role| role.as_str() == who)
 }
 
@@ -29,17 +29,17 @@ fn digest(name: &str) -> TokenDigest {
     Secret::from_random(bits).digest()
 }
 
-impl Stage {
+impl ScriptRunner {
     /// Parses `creates T for A` or `creates T as ROLE`, then `[until T] [secret T]`.
-    pub(super) fn create_token(&self, words: &mut Words<'_>) -> Op {
-        let name = words.must("a name for the token");
-        let bearer = match (words.after("for"), words.after("as")) {
-            (Some(name), None) => Bearer::Agent(agent(name)),
-            (None, Some(word)) => Bearer::Holder(role(word).expect("a role")),
+    pub(super) fn parse_create_token(&self, words: &mut Words<'_>) -> Op {
+        let name = words.require("a name for the token");
+        let bearer = match (words.option("for"), words.option("as")) {
+            (Some(name), None) => Bearer::Agent(agent_id(name)),
+            (None, Some(word)) => Bearer::Holder(token_role(word).expect("a role")),
             _ => panic!("{name}: expected either `for AGENT` or `as ROLE`"),
         };
-        let expires_at = words.after("until").map(|time| self.now().plus_ms(span(time)));
-        let digest = digest(words.after("secret").unwrap_or(name));
+        let expires_at = words.option("until").map(|time| self.now().plus_ms(duration_ms(time)));
+        let digest = digest(words.option("secret").unwrap_or(name));
         Op::CreateToken(CreateToken {
             digest,
             bearer,
@@ -49,8 +49,8 @@ impl Stage {
     }
 
     /// Parses `revokes T` or `revokes tok_0-3-0`.
-    pub(super) fn revoke_token(&self, words: &mut Words<'_>) -> Op {
-        let name = words.must("a token");
+    pub(super) fn parse_revoke_token(&self, words: &mut Words<'_>) -> Op {
+        let name = words.require("a token");
         let found = self.tokens().list().into_iter().find(|token| token.name.as_str() == name);
         let id = found.map(|token| token.id).or_else(|| name.parse::<TokenId>().ok());
         Op::RevokeToken { token: id.unwrap_or_else(|| panic!("unknown token: {name}")) }
@@ -63,7 +63,7 @@ impl Stage {
     }
 
     /// Renders all active tokens (`tokens`).
-    pub(super) fn tell_tokens(&mut self) {
+    pub(super) fn render_tokens(&mut self) {
         let tokens = self.tokens().list();
         let lines = tokens.iter().map(|token| {
             assert_eq!(token.state, TokenState::Active, "published tokens are active");
@@ -78,17 +78,17 @@ impl Stage {
         });
         let lines: Vec<_> = lines.collect();
         assert!(lines.len() <= limits::TOKENS_MAX);
-        self.say(if lines.is_empty() { "no tokens".to_owned() } else { lines.join("\n") });
+        self.push_line(if lines.is_empty() { "no tokens".to_owned() } else { lines.join("\n") });
     }
 
     /// Renders the result of presenting the secret of a token (`authenticate T`).
-    pub(super) fn tell_door(&mut self, name: &str) {
+    pub(super) fn render_authentication(&mut self, name: &str) {
         let tokens = self.tokens();
         let line = match tokens.find(&digest(name), self.now()) {
             TokenLookup::Active(token) => format!("{name}: accepted as {}", token.principal()),
             TokenLookup::Expired(_) => format!("{name}: expired"),
             TokenLookup::Unknown => format!("{name}: unknown"),
         };
-        self.say(line);
+        self.push_line(line);
     }
 }

@@ -8,10 +8,10 @@ use std::os::unix::process::ExitStatusExt as _;
 use std::path::Path;
 use std::process::{Command, Stdio};
 
-use quorate_sim::aftermath;
-use quorate_sim::check::{Tally, Violation};
-use quorate_sim::history::{Event, unknown};
-use quorate_sim::seed::{self, Dice};
+use quorate_sim::check::{CheckStats, InvariantViolation};
+use quorate_sim::history::{Event, unresolved_calls};
+use quorate_sim::recovery;
+use quorate_sim::seed::{self, Rng};
 
 const CYCLES: u64 = 50;
 /// Minimum average of acknowledged calls per cycle for a meaningful run.
@@ -21,14 +21,14 @@ const CYCLES_SIGNIFICANT: u64 = 10;
 
 #[test]
 fn acknowledged_calls_survive_sigkill() {
-    let seed = seed::of_run();
-    let cycles = seed::number("QUORATE_CRASH_CYCLES").unwrap_or(CYCLES);
+    let seed = seed::run_seed();
+    let cycles = seed::env_number("QUORATE_CRASH_CYCLES").unwrap_or(CYCLES);
     let rerun = format!(
         "QUORATE_SEED={seed} QUORATE_CRASH_CYCLES={cycles} \
          cargo test -p quorate-sim --test it crash::"
     );
     println!("rerun: {rerun}");
-    let rng = Dice::seeded(seed, "crash");
+    let rng = Rng::seeded(seed, "crash");
     let directory = tempfile::tempdir().unwrap();
     let data = directory.path().join("data");
     let mut history = Vec::new();
@@ -38,7 +38,7 @@ fn acknowledged_calls_survive_sigkill() {
         run_and_kill(&data, seed, cycle, lines, &mut history);
     }
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build().unwrap();
-    match runtime.block_on(aftermath::check(&data, history)) {
+    match runtime.block_on(recovery::check(&data, history)) {
         Ok(tally) => assert_significant(&tally, cycles, &rerun),
         Err(violations) => panic!("{}\nagain: {rerun}", render(&violations)),
     }
@@ -54,7 +54,7 @@ fn run_and_kill(directory: &Path, seed: u64, cycle: u64, lines: u64, history: &m
         .spawn()
         .unwrap();
     let mut input = child.stdin.take().unwrap();
-    for call in unknown(history) {
+    for call in unresolved_calls(history) {
         writeln!(input, "{}", serde_json::to_string(&call).unwrap()).unwrap();
     }
     drop(input);
@@ -80,12 +80,12 @@ fn run_and_kill(directory: &Path, seed: u64, cycle: u64, lines: u64, history: &m
         Some(9),
         "the hub exited before the kill in cycle {cycle}: {status}; seed {seed}"
     );
-    for call in unknown(history) {
+    for call in unresolved_calls(history) {
         history.push(Event::Unknown { call: call.id });
     }
 }
 
-fn assert_significant(tally: &Tally, cycles: u64, rerun: &str) {
+fn assert_significant(tally: &CheckStats, cycles: u64, rerun: &str) {
     println!("{cycles} cycles: {tally:?}");
     let acknowledged = tally.acknowledged as u64;
     assert!(
@@ -94,16 +94,16 @@ fn assert_significant(tally: &Tally, cycles: u64, rerun: &str) {
     );
     if cycles >= CYCLES_SIGNIFICANT {
         assert!(tally.unknown > 0, "nothing was interrupted: {tally:?}; {rerun}");
-        assert!(tally.again > 0, "nothing was redelivered: {tally:?}; {rerun}");
+        assert!(tally.redelivered > 0, "nothing was redelivered: {tally:?}; {rerun}");
         assert!(
-            tally.fences > 0 && tally.stale > 0,
+            tally.fences > 0 && tally.stale_fences > 0,
             "no lock was granted, or none became stale: {tally:?}; {rerun}"
         );
         assert!(tally.refused > 0 && tally.dead > 0, "no refusal or no dead letter: {tally:?}; {rerun}");
     }
 }
 
-fn render(violations: &[Violation]) -> String {
-    let first: Vec<String> = violations.iter().take(20).map(Violation::to_string).collect();
+fn render(violations: &[InvariantViolation]) -> String {
+    let first: Vec<String> = violations.iter().take(20).map(InvariantViolation::to_string).collect();
     format!("{} violations, the first:\n{}", violations.len(), first.join("\n"))
 }

@@ -5,14 +5,14 @@
     reason = "a test may panic, and prints how to reproduce a run"
 )]
 
+mod background_errors;
+mod corruption;
 mod crash;
-mod damaged;
 mod deliberation;
-mod disk;
+mod disk_faults;
+mod dropped_calls;
 mod fuzz;
-mod gone;
 mod model;
 mod power;
-mod reports;
 mod sabotage;
 mod scripts;

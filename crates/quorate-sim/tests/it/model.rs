@@ -4,7 +4,7 @@
 //! `PROPTEST_CASES` sets the number of plans, `QUORATE_SEED` selects them. A failing plan is shrunk and printed.
 
 use proptest::test_runner::{Config, RngSeed, TestCaseError, TestRunner};
-use quorate_sim::model::{self, chance};
+use quorate_sim::model::{self, generate};
 
 const CASES: u32 = 2_000;
 const STEPS_MAX: usize = 40;
@@ -24,7 +24,7 @@ fn sqlite_matches_the_reference_model() {
         ..Config::default()
     };
     let outcome = TestRunner::new(config)
-        .run(&chance::plans(STEPS_MAX), |plan| model::run(&plan).map_err(TestCaseError::fail));
+        .run(&generate::plans(STEPS_MAX), |plan| model::run(&plan).map_err(TestCaseError::fail));
     if let Err(error) = outcome {
         panic!("{error}");
     }

@@ -3,10 +3,10 @@
 //!
 //! `QUORATE_POWER_CUTS` sets the number of cuts, `QUORATE_SEED` reproduces the choices of a run.
 
-use quorate_sim::check::{Tally, Violation};
+use quorate_sim::check::{CheckStats, InvariantViolation};
 use quorate_sim::load::Load;
-use quorate_sim::power::{Cut, Cutting, NOT_CARRIED_OVER};
-use quorate_sim::seed::{self, Dice};
+use quorate_sim::power::{NO_CHECKPOINT, PowerCut, PowerCutOutcome};
+use quorate_sim::seed::{self, Rng};
 use quorate_sqlite::UnsyncedData;
 
 const CUTS: u64 = 100;
@@ -54,19 +54,19 @@ const LARGE: Load = Load {
 
 #[test]
 fn acknowledged_calls_survive_a_power_cut_at_a_random_operation() {
-    let seed = seed::of_run();
-    let cuts = seed::number("QUORATE_POWER_CUTS").unwrap_or(CUTS);
+    let seed = seed::run_seed();
+    let cuts = seed::env_number("QUORATE_POWER_CUTS").unwrap_or(CUTS);
     let rerun = format!(
         "QUORATE_SEED={seed} QUORATE_POWER_CUTS={cuts} \
          cargo test -p quorate-sim --test it a_power_cut_at_a_random_operation"
     );
     println!("rerun: {rerun}");
-    let rng = Dice::seeded(seed, "power");
+    let rng = Rng::seeded(seed, "power");
     let mut totals = Totals::default();
     for number in 0..cuts {
-        let cut = Cut {
-            op: 1 + rng.below(1000),
-            how: *rng.pick(&[
+        let cut = PowerCut {
+            at_op: 1 + rng.below(1000),
+            unsynced: *rng.pick(&[
                 UnsyncedData::LoseAll,
                 UnsyncedData::KeepAll,
                 UnsyncedData::Random,
@@ -76,7 +76,7 @@ fn acknowledged_calls_survive_a_power_cut_at_a_random_operation() {
             starts: 3,
             load: Load { seed: seed.wrapping_add(number), ..LOAD },
             sabotage: None,
-            carry_over_bytes: NOT_CARRIED_OVER,
+            checkpoint_bytes: NO_CHECKPOINT,
         };
         totals.add(cut, run(cut), &rerun);
     }
@@ -91,14 +91,14 @@ fn acknowledged_calls_survive_a_power_cut_at_a_random_operation() {
 #[test]
 fn acknowledged_calls_survive_a_power_cut_at_every_disk_operation() {
     let seed = 7;
-    let cut = |op, how| Cut {
-        op,
-        how,
+    let cut = |op, how| PowerCut {
+        at_op: op,
+        unsynced: how,
         seed: op,
         starts: 2,
         load: Load { seed, ..SMALL },
         sabotage: None,
-        carry_over_bytes: NOT_CARRIED_OVER,
+        checkpoint_bytes: NO_CHECKPOINT,
     };
     let mut totals = Totals::default();
     let mut op = 0;
@@ -107,7 +107,7 @@ fn acknowledged_calls_survive_a_power_cut_at_every_disk_operation() {
         // In turn, so that every part of the run meets every kind of loss.
         let how = [UnsyncedData::LoseAll, UnsyncedData::Random, UnsyncedData::KeepAll][(op % 3) as usize];
         let outcome = run(cut(op, how));
-        let happened = outcome.happened;
+        let happened = outcome.interrupted;
         totals.add(
             cut(op, how),
             outcome,
@@ -124,26 +124,26 @@ fn acknowledged_calls_survive_a_power_cut_at_every_disk_operation() {
 
 #[test]
 fn a_power_cut_during_a_checkpoint_loses_nothing() {
-    let seed = seed::of_run();
+    let seed = seed::run_seed();
     let rerun =
         format!("QUORATE_SEED={seed} cargo test -p quorate-sim --test it a_power_cut_during_a_checkpoint");
     println!("rerun: {rerun}");
-    let rng = Dice::seeded(seed, "carry");
-    let cuts = seed::number("QUORATE_POWER_CUTS").unwrap_or(CUTS).div_ceil(25).max(2);
+    let rng = Rng::seeded(seed, "carry");
+    let cuts = seed::env_number("QUORATE_POWER_CUTS").unwrap_or(CUTS).div_ceil(25).max(2);
     let mut totals = Totals::default();
     for number in 0..cuts {
         // Starts roughly where the log reaches the checkpoint threshold.
         let op = 700 + rng.below(6_000);
         let how = *rng.pick(&[UnsyncedData::LoseAll, UnsyncedData::Random]);
         let load = Load { seed: seed.wrapping_add(number), ..LARGE };
-        let cut = Cut {
-            op,
-            how,
+        let cut = PowerCut {
+            at_op: op,
+            unsynced: how,
             seed: rng.below(u64::MAX),
             starts: 1,
             load,
             sabotage: None,
-            carry_over_bytes: 1 << 20,
+            checkpoint_bytes: 1 << 20,
         };
         totals.add(cut, run(cut), &rerun);
     }
@@ -153,7 +153,7 @@ fn a_power_cut_during_a_checkpoint_loses_nothing() {
     assert!(totals.acknowledged > 20 * cuts, "too little was acknowledged: {totals:?}; {rerun}");
 }
 
-fn run(cut: Cut) -> Cutting {
+fn run(cut: PowerCut) -> PowerCutOutcome {
     let directory = tempfile::tempdir().unwrap();
     let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build().unwrap();
     runtime.block_on(cut.run(directory.path()))
@@ -170,17 +170,18 @@ struct Totals {
 }
 
 impl Totals {
-    fn add(&mut self, cut: Cut, outcome: Cutting, rerun: &str) {
-        match outcome.verdict {
-            Ok(Tally { acknowledged, unknown, .. }) => {
-                self.happened += u64::from(outcome.happened);
+    fn add(&mut self, cut: PowerCut, outcome: PowerCutOutcome, rerun: &str) {
+        match outcome.result {
+            Ok(CheckStats { acknowledged, unknown, .. }) => {
+                self.happened += u64::from(outcome.interrupted);
                 self.acknowledged += acknowledged as u64;
                 self.unknown += unknown as u64;
                 self.ops += outcome.ops;
-                self.checkpointed += u64::from(outcome.carried_bytes > 1_000_000);
+                self.checkpointed += u64::from(outcome.checkpointed_bytes > 1_000_000);
             }
             Err(violations) => {
-                let first: Vec<String> = violations.iter().take(20).map(Violation::to_string).collect();
+                let first: Vec<String> =
+                    violations.iter().take(20).map(InvariantViolation::to_string).collect();
                 panic!(
                     "{cut:?}: {} violations, the first:\n{}\nrerun: {rerun}",
                     violations.len(),

@@ -6,16 +6,16 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use quorate_core::{Code, Commit, Op, Principal, RegisterAgent};
-use quorate_sim::aftermath::{self, notebook, noted, opened};
-use quorate_sim::check::Violation;
-use quorate_sim::history::{Act, Call, Event, Lease, Once, agent, perform};
+use quorate_sim::check::InvariantViolation;
+use quorate_sim::history::{Call, CallOp, DedupBy, Event, Lease, agent_id, send_call};
 use quorate_sim::load::{self, Load};
-use quorate_sim::power::{Cut, NOT_CARRIED_OVER};
+use quorate_sim::power::{NO_CHECKPOINT, PowerCut};
+use quorate_sim::recovery::{self, opened_event, recorder, take_events};
 use quorate_sqlite::{Options, Sabotage, UnsyncedData};
 use tokio::runtime::Runtime;
 use tokio::task::JoinSet;
 
-type Verdict = Result<(), Vec<Violation>>;
+type Verdict = Result<(), Vec<InvariantViolation>>;
 
 const LEASE_MS: u64 = 60_000;
 const LOAD: Load = Load {
@@ -74,7 +74,7 @@ fn assert_detected(sabotage: Sabotage) {
         panic!("violations without a bug: {}", render(&violations));
     }
     let Err(violations) = check(Some(sabotage)) else { panic!("{sabotage:?} is not detected") };
-    let is_reported = violations.iter().any(|violation| violation.promise.starts_with(promise));
+    let is_reported = violations.iter().any(|violation| violation.invariant.starts_with(promise));
     assert!(
         is_reported,
         "{sabotage:?} must violate {promise}, but the check reports: {}",
@@ -82,8 +82,8 @@ fn assert_detected(sabotage: Sabotage) {
     );
 }
 
-fn render(violations: &[Violation]) -> String {
-    violations.iter().take(20).map(Violation::to_string).collect::<Vec<_>>().join("\n")
+fn render(violations: &[InvariantViolation]) -> String {
+    violations.iter().take(20).map(InvariantViolation::to_string).collect::<Vec<_>>().join("\n")
 }
 
 fn runtime() -> Runtime {
@@ -94,18 +94,18 @@ fn runtime() -> Runtime {
 fn power_check(sabotage: Option<Sabotage>) -> Verdict {
     for op in [150, 200, 250, 300] {
         let directory = tempfile::tempdir().unwrap();
-        let cut = Cut {
-            op,
-            how: UnsyncedData::LoseAll,
+        let cut = PowerCut {
+            at_op: op,
+            unsynced: UnsyncedData::LoseAll,
             seed: op,
             starts: 1,
             load: LOAD,
             sabotage,
-            carry_over_bytes: NOT_CARRIED_OVER,
+            checkpoint_bytes: NO_CHECKPOINT,
         };
         let outcome = runtime().block_on(cut.run(directory.path()));
-        assert!(outcome.happened, "the load ended before operation {op}");
-        outcome.verdict?;
+        assert!(outcome.interrupted, "the load ended before operation {op}");
+        outcome.result?;
     }
     Ok(())
 }
@@ -115,13 +115,13 @@ fn restart_check(sabotage: Option<Sabotage>) -> Verdict {
     let directory = tempfile::tempdir().unwrap();
     runtime().block_on(async {
         let options = Options { sabotage, ..Options::default() };
-        let space = aftermath::open(directory.path(), options).await.unwrap();
-        let (note, events) = notebook();
-        note(opened(&space));
+        let space = recovery::open(directory.path(), options).await.unwrap();
+        let (note, events) = recorder();
+        note(opened_event(&space));
         load::run(&space, LOAD, &note).await;
         space.engine().close().await;
         drop(space);
-        let tally = aftermath::check(directory.path(), noted(&events)).await?;
+        let tally = recovery::check(directory.path(), take_events(&events)).await?;
         assert!(tally.acknowledged > 50, "too little was acknowledged: {tally:?}");
         Ok(())
     })
@@ -129,13 +129,13 @@ fn restart_check(sabotage: Option<Sabotage>) -> Verdict {
 
 /// Opens a hub with two agents, in which ann has sent a message to bob.
 async fn two_agents(directory: &Path, sabotage: Option<Sabotage>) -> quorate_engine::Space {
-    let space = aftermath::open(directory, Options { sabotage, ..Options::default() }).await.unwrap();
+    let space = recovery::open(directory, Options { sabotage, ..Options::default() }).await.unwrap();
     for name in ["ann", "bob"] {
-        let op = Op::RegisterAgent(RegisterAgent::named(agent(name)));
+        let op = Op::RegisterAgent(RegisterAgent::named(agent_id(name)));
         space.commit(Commit::new(Principal::System, vec![op])).await.unwrap();
     }
-    let act = Act::Send { to: vec!["bob".into()], level: 1, tries: 4, size: 10, once: Once::ClientId };
-    let sent = perform(&space, &Call { id: "one".into(), by: "ann".into(), act }).await;
+    let act = CallOp::Send { to: vec!["bob".into()], level: 1, tries: 4, size: 10, once: DedupBy::ClientId };
+    let sent = send_call(&space, &Call { id: "one".into(), by: "ann".into(), act }).await;
     assert!(matches!(sent, Event::Done { .. }), "{sent:?}");
     space
 }
@@ -145,29 +145,31 @@ fn stale_token_check(sabotage: Option<Sabotage>) -> Verdict {
     let directory = tempfile::tempdir().unwrap();
     runtime().block_on(async {
         let space = two_agents(directory.path(), sabotage).await;
-        let bob = Principal::Agent(agent("bob"));
+        let bob = Principal::Agent(agent_id("bob"));
         let mut leases = Vec::new();
         for call in ["first", "second"] {
-            let claimed = space.claim(&bob, None, &agent("bob"), 1, LEASE_MS, Duration::ZERO).await.unwrap();
+            let claimed =
+                space.claim(&bob, None, &agent_id("bob"), 1, LEASE_MS, Duration::ZERO).await.unwrap();
             let lease = claimed[0].lease.unwrap();
             leases.push(Lease { delivery: lease.delivery.number.0, token: lease.token.0 });
             if call == "first" {
-                let act = Act::Nack { lease: leases[0], retry_ms: Some(0) };
-                let nacked = perform(&space, &Call { id: call.into(), by: "bob".into(), act }).await;
+                let act = CallOp::Nack { lease: leases[0], retry_ms: Some(0) };
+                let nacked = send_call(&space, &Call { id: call.into(), by: "bob".into(), act }).await;
                 assert!(matches!(nacked, Event::Done { .. }), "{nacked:?}");
             }
         }
         let mut violations = Vec::new();
-        let act = Act::Ack { lease: leases[0], stale: true };
-        let end = perform(&space, &Call { id: "stale".into(), by: "bob".into(), act }).await;
+        let act = CallOp::Ack { lease: leases[0], stale: true };
+        let end = send_call(&space, &Call { id: "stale".into(), by: "bob".into(), act }).await;
         if !matches!(&end, Event::Refused { code, .. } if *code == Code::StaleLease.to_string()) {
             let what = format!("an ack with a stale token ended with {end:?}");
-            violations.push(Violation { promise: "I4 a stale token is refused", what });
+            violations.push(InvariantViolation { invariant: "I4 a stale token is refused", detail: what });
         }
         let counts = space.published().counts;
         if (counts.leased, counts.acked) != (1, 0) {
             let what = format!("after a stale ack the deliveries are {counts:?}");
-            violations.push(Violation { promise: "I4 a stale token changes nothing", what });
+            violations
+                .push(InvariantViolation { invariant: "I4 a stale token changes nothing", detail: what });
         }
         if violations.is_empty() { Ok(()) } else { Err(violations) }
     })
@@ -179,33 +181,33 @@ fn compare_and_set_check(sabotage: Option<Sabotage>) -> Verdict {
     let directory = tempfile::tempdir().unwrap();
     runtime().block_on(async {
         let space = two_agents(directory.path(), sabotage).await;
-        let (note, events) = notebook();
-        note(opened(&space));
+        let (note, events) = recorder();
+        note(opened_event(&space));
         let mut writers = JoinSet::new();
         for index in 0..WRITERS {
             let (space, note) = (space.clone(), Arc::clone(&note));
             writers.spawn(async move {
-                let act = Act::Put { key: "k0".into(), expect: 0, size: 10 };
+                let act = CallOp::Put { key: "k0".into(), expect: 0, size: 10 };
                 let call = Call { id: format!("write-{index}"), by: "ann".into(), act };
                 note(Event::Started(call.clone()));
-                note(perform(&space, &call).await);
+                note(send_call(&space, &call).await);
             });
         }
         while writers.join_next().await.is_some() {}
         let succeeded =
             |history: &[Event]| history.iter().filter(|event| matches!(event, Event::Done { .. })).count();
-        let history = noted(&events);
+        let history = take_events(&events);
         let mut violations = Vec::new();
         if succeeded(&history) != 1 {
             let what =
                 format!("{} of {WRITERS} writers succeeded with the same version", succeeded(&history));
-            violations.push(Violation { promise: "I11 no lost update", what });
+            violations.push(InvariantViolation { invariant: "I11 no lost update", detail: what });
         }
         space.engine().close().await;
         drop(space);
         // The message from ann to bob is not in this history, so only the I11 checks apply.
-        let rest = aftermath::check(directory.path(), history).await.err().unwrap_or_default();
-        violations.extend(rest.into_iter().filter(|violation| violation.promise.starts_with("I11")));
+        let rest = recovery::check(directory.path(), history).await.err().unwrap_or_default();
+        violations.extend(rest.into_iter().filter(|violation| violation.invariant.starts_with("I11")));
         if violations.is_empty() { Ok(()) } else { Err(violations) }
     })
 }

@@ -3,32 +3,32 @@
 //! before you commit it.
 
 mod approvals;
-mod chains;
-mod circles;
-mod deadlocks;
+mod consumers;
 mod deliveries;
+mod delivery_order;
+mod epochs;
+mod idempotency;
 mod leases;
+mod lock_deadlocks;
 mod locks;
+mod loop_protection;
 mod memory;
-mod order;
 mod policy;
 mod pools;
 mod presence;
-mod repeats;
+mod request_deadlocks;
 mod requests;
 mod restarts;
 mod rollback;
 mod sessions;
-mod starts;
+mod task_consumers;
 mod task_failures;
 mod task_graphs;
 mod task_leases;
-mod task_time;
-mod task_waiting;
-mod time;
+mod task_timers;
+mod timers;
 mod tokens;
 mod topics;
-mod waiting;
 
 use expect_test::Expect;
 
@@ -36,5 +36,5 @@ use expect_test::Expect;
 #[track_caller]
 #[expect(clippy::needless_pass_by_value, reason = "so that a test reads `expect![…]` and not `&expect![…]`")]
 fn check(script: &str, expected: Expect) {
-    expected.assert_eq(&quorate_sim::script::play(script));
+    expected.assert_eq(&quorate_sim::script::run(script));
 }

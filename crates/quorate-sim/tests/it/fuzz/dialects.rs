@@ -2,10 +2,10 @@
 //! rendered in every dialect.
 
 use quorate_sim::data_directory;
-use quorate_sim::fuzz::{Extent, Mutator, seed_of_run};
+use quorate_sim::fuzz::{FuzzLimit, Mutator, fuzz_seed};
 use serde_json::Value;
 
-use super::hub::{Hub, check};
+use super::hub::{TestHub, check_response};
 
 macro_rules! seed {
     ($dialect:literal, $kind:literal, $name:literal) => {
@@ -47,39 +47,39 @@ const DIALECTS: [&str; 4] = ["deliberation", "orchestrator", "coscientist", "nat
 // Fails under: a JSON or YAML parser that panics, or a response with status 5xx.
 #[test]
 fn i21_dialect_endpoints_survive_malformed_input() {
-    let seed = seed_of_run();
+    let seed = fuzz_seed();
     println!("rerun: QUORATE_SEED={seed} cargo test -p quorate-sim --test it i21_dialect");
     let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build().unwrap();
     runtime.block_on(async {
-        let hub = Hub::new(data_directory()).await;
-        hub.prepare().await;
+        let hub = TestHub::new(data_directory()).await;
+        hub.register_agents().await;
         let mut tokens = Vec::new();
         for agent in AGENTS {
             let (_, made) =
-                hub.ask(&hub.admin, format!("PUT /v1/agents/{agent} {{}}").as_bytes()).await.unwrap();
+                hub.request(&hub.admin, format!("PUT /v1/agents/{agent} {{}}").as_bytes()).await.unwrap();
             let made: Value = serde_json::from_str(&made).unwrap();
             tokens.push(made["token"].as_str().unwrap().to_owned());
         }
         let corpus = MESSAGES.iter().map(|(_, _, body)| body.as_bytes().to_vec()).collect();
-        let mut cases = Mutator::new("dialects", seed, Extent::of_run(1_000), corpus);
+        let mut cases = Mutator::new("dialects", seed, FuzzLimit::from_env(1_000), corpus);
         let (mut sent, mut rendered) = (0_u64, 0_u64);
         while let Some((from, case)) = cases.next_case() {
             let (dialect, kind, _) = MESSAGES[from];
             let line = [format!("POST /v1/dialects/{dialect}/messages ").as_bytes(), &case].concat();
-            let (status, text) = hub.ask_as(&hub.admin, kind, &line).await.unwrap();
-            check(&case, status, &text);
+            let (status, text) = hub.request_as(&hub.admin, kind, &line).await.unwrap();
+            check_response(&case, status, &text);
             sent += u64::from(status < 300);
-            let dialect = DIALECTS[(cases.done() % 4) as usize];
-            let token = &tokens[cases.done() as usize / 4 % tokens.len()];
+            let dialect = DIALECTS[(cases.cases_generated() % 4) as usize];
+            let token = &tokens[cases.cases_generated() as usize / 4 % tokens.len()];
             let line = format!("GET /v1/dialects/{dialect}/inbox?max=4&leaseMs=60000");
-            let (status, text) = hub.ask(token, line.as_bytes()).await.unwrap();
-            check(&case, status, &text);
+            let (status, text) = hub.request(token, line.as_bytes()).await.unwrap();
+            check_response(&case, status, &text);
             rendered += text.matches("\"deliveryId\"").count() as u64;
         }
-        println!("{} messages, {sent} of them sent, {rendered} rendered", cases.done());
+        println!("{} messages, {sent} of them sent, {rendered} rendered", cases.cases_generated());
         // Input that is rejected at the first byte tests little.
         assert!(sent >= 10 && rendered >= 10, "{sent} sent, {rendered} rendered");
-        let (status, text) = hub.ask(&hub.admin, b"GET /v1/agents/bob").await.unwrap();
+        let (status, text) = hub.request(&hub.admin, b"GET /v1/agents/bob").await.unwrap();
         assert_eq!(status, 200, "{text}");
     });
 }

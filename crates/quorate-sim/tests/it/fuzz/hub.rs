@@ -12,7 +12,7 @@ use quorate::Hub as Library;
 use quorate_core::{Bearer, Commit, CreateToken, Op, Principal, Record, Seq, TokenName, TokenRole};
 use quorate_server::{App, Server, Settings};
 use quorate_sim::data_directory;
-use quorate_sim::fuzz::{Extent, Mutator, seed_of_run};
+use quorate_sim::fuzz::{FuzzLimit, Mutator, fuzz_seed};
 use serde_json::Value;
 use tempfile::TempDir;
 use tokio_tungstenite::connect_async;
@@ -75,14 +75,14 @@ const FRAMES: &[&str] = &[
     r#"{"hello":{"token":"qrt_x","agent":"bob","epoch":1,"resume":true,"leaseMs":1000,"space":"default"}}"#,
 ];
 
-pub(crate) struct Hub {
+pub(crate) struct TestHub {
     app: App,
     library: Library,
     pub(crate) admin: String,
     _directory: TempDir,
 }
 
-impl Hub {
+impl TestHub {
     pub(crate) async fn new(directory: TempDir) -> Self {
         let library = Library::open(directory.path().join("data")).await.unwrap();
         let space = library.space().expect("embedded hub");
@@ -101,10 +101,10 @@ impl Hub {
     }
 
     /// Registers alice and bob, and returns bob's token.
-    pub(crate) async fn prepare(&self) -> String {
-        self.ask(&self.admin, b"PUT /v1/agents/alice {}").await.unwrap();
+    pub(crate) async fn register_agents(&self) -> String {
+        self.request(&self.admin, b"PUT /v1/agents/alice {}").await.unwrap();
         let (_, made) =
-            self.ask(&self.admin, b"PUT /v1/agents/bob {\"capabilities\":[\"research\"]}").await.unwrap();
+            self.request(&self.admin, b"PUT /v1/agents/bob {\"capabilities\":[\"research\"]}").await.unwrap();
         let made: Value = serde_json::from_str(&made).unwrap();
         made["token"].as_str().unwrap().to_owned()
     }
@@ -114,12 +114,12 @@ impl Hub {
     }
 
     /// Sends a request given as one line and returns status and body; `None` if it is not valid HTTP.
-    pub(crate) async fn ask(&self, token: &str, line: &[u8]) -> Option<(u16, String)> {
-        self.ask_as(token, "application/json", line).await
+    pub(crate) async fn request(&self, token: &str, line: &[u8]) -> Option<(u16, String)> {
+        self.request_as(token, "application/json", line).await
     }
 
     /// Sends a request with a body of another content type.
-    pub(crate) async fn ask_as(&self, token: &str, kind: &str, line: &[u8]) -> Option<(u16, String)> {
+    pub(crate) async fn request_as(&self, token: &str, kind: &str, line: &[u8]) -> Option<(u16, String)> {
         let mut parts = line.splitn(3, |byte| *byte == b' ');
         let (method, path) = (parts.next()?, parts.next()?);
         let body = parts.next().unwrap_or_default().to_vec();
@@ -143,7 +143,7 @@ impl Hub {
 }
 
 /// Checks the properties of every response.
-pub(crate) fn check(case: &[u8], status: u16, text: &str) {
+pub(crate) fn check_response(case: &[u8], status: u16, text: &str) {
     let case = String::from_utf8_lossy(case);
     assert!(status < 500, "{status} {text}\nfor {case}");
     if status >= 400 {
@@ -164,23 +164,23 @@ pub(crate) fn check(case: &[u8], status: u16, text: &str) {
 
 #[test]
 fn i21_http_api_survives_malformed_requests() {
-    let seed = seed_of_run();
+    let seed = fuzz_seed();
     println!("rerun: QUORATE_SEED={seed} cargo test -p quorate-sim --test it i21_http_api");
     let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build().unwrap();
     runtime.block_on(async {
-        let hub = Hub::new(data_directory()).await;
-        let bob = hub.prepare().await;
+        let hub = TestHub::new(data_directory()).await;
+        let bob = hub.register_agents().await;
         let corpus: Vec<_> = REQUESTS.iter().map(|line| line.as_bytes().to_vec()).collect();
-        let mut cases = Mutator::new("requests", seed, Extent::of_run(4_000), corpus);
+        let mut cases = Mutator::new("requests", seed, FuzzLimit::from_env(4_000), corpus);
         let (mut accepted, mut total) = (0_u64, 0_u64);
         while let Some((_, case)) = cases.next_case() {
             let token = if total % 3 == 0 { &bob } else { &hub.admin };
             // A wait introduced by a mutation is cut short, as by a client that disconnects.
-            let answer = tokio::time::timeout(Duration::from_millis(200), hub.ask(token, &case)).await;
+            let answer = tokio::time::timeout(Duration::from_millis(200), hub.request(token, &case)).await;
             let Ok(Some((status, text))) = answer else { continue };
             total += 1;
             accepted += u64::from(status < 300);
-            check(&case, status, &text);
+            check_response(&case, status, &text);
         }
         println!("{total} requests, {accepted} of them accepted");
         // The hub still works, and no accepted request makes a list unreadable.
@@ -188,25 +188,25 @@ fn i21_http_api_survives_malformed_requests() {
             ["/v1/agents/bob", "/v1/context", "/v1/messages", "/v1/tasks", "/v1/sessions", "/v1/locks"]
         {
             let case = format!("GET {list}");
-            let (status, text) = hub.ask(&hub.admin, case.as_bytes()).await.unwrap();
+            let (status, text) = hub.request(&hub.admin, case.as_bytes()).await.unwrap();
             assert_eq!(status, 200, "{text}");
-            check(case.as_bytes(), status, &text);
+            check_response(case.as_bytes(), status, &text);
         }
     });
 }
 
 #[test]
 fn i21_websocket_survives_malformed_frames() {
-    let seed = seed_of_run();
+    let seed = fuzz_seed();
     println!("rerun: QUORATE_SEED={seed} cargo test -p quorate-sim --test it i21_websocket");
     let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build().unwrap();
     runtime.block_on(async {
-        let hub = Hub::new(data_directory()).await;
-        let bob = hub.prepare().await;
+        let hub = TestHub::new(data_directory()).await;
+        let bob = hub.register_agents().await;
         let listening = Server::start(hub.app.clone(), ([127, 0, 0, 1], 0).into(), false).await.unwrap();
         let url = format!("ws://{}/v1/ws", listening.address());
         let corpus: Vec<_> = FRAMES.iter().map(|frame| frame.as_bytes().to_vec()).collect();
-        let mut cases = Mutator::new("frames", seed, Extent::of_run(2_000), corpus);
+        let mut cases = Mutator::new("frames", seed, FuzzLimit::from_env(2_000), corpus);
         let mut closed = 0;
         while let Some((_, case)) = cases.next_case() {
             let (mut socket, _) = connect_async(&url).await.unwrap();
@@ -234,7 +234,7 @@ fn i21_websocket_survives_malformed_frames() {
             assert!(!all.contains("\"status\":5"), "{all}\nfor {}", String::from_utf8_lossy(&case));
             closed += u64::from(frames.len() < 3);
         }
-        println!("{} frames, {closed} ended their connection", cases.done());
+        println!("{} frames, {closed} ended their connection", cases.cases_generated());
         listening.drain().await;
     });
 }

@@ -3,7 +3,7 @@
 use quorate_core::codec;
 use quorate_core::{Effect, ItemKind, Record};
 use quorate_sim::data_directory;
-use quorate_sim::fuzz::{Extent, Mutator, seed_of_run};
+use quorate_sim::fuzz::{FuzzLimit, Mutator, fuzz_seed};
 use tokio::runtime::Runtime;
 
 use super::hub;
@@ -12,10 +12,10 @@ use super::hub;
 fn records() -> Vec<Record> {
     let runtime = Runtime::new().unwrap();
     runtime.block_on(async {
-        let hub = hub::Hub::new(data_directory()).await;
-        hub.prepare().await;
+        let hub = hub::TestHub::new(data_directory()).await;
+        hub.register_agents().await;
         for request in hub::REQUESTS {
-            hub.ask(&hub.admin, request.as_bytes()).await;
+            hub.request(&hub.admin, request.as_bytes()).await;
         }
         hub.records().await
     })
@@ -23,12 +23,12 @@ fn records() -> Vec<Record> {
 
 #[test]
 fn i21_record_decoder_survives_malformed_records() {
-    let seed = seed_of_run();
+    let seed = fuzz_seed();
     println!("rerun: QUORATE_SEED={seed} cargo test -p quorate-sim --test it i21_record");
     let records = records();
     assert!(records.len() > 20, "too few records: {}", records.len());
     let bodies: Vec<_> = records.iter().map(|record| record.body.clone()).collect();
-    let mut cases = Mutator::new("records", seed, Extent::of_run(200_000), bodies);
+    let mut cases = Mutator::new("records", seed, FuzzLimit::from_env(200_000), bodies);
     let mut read = 0;
     while let Some((from, body)) = cases.next_case() {
         let record = Record { body, ..records[from].clone() };
@@ -41,12 +41,12 @@ fn i21_record_decoder_survives_malformed_records() {
             assert_eq!(rendered.len(), body.effects.len());
         }
     }
-    println!("{} cases, {read} decoded", cases.done());
+    println!("{} cases, {read} decoded", cases.cases_generated());
 }
 
 #[test]
 fn i21_item_decoder_survives_malformed_items() {
-    let seed = seed_of_run();
+    let seed = fuzz_seed();
     println!("rerun: QUORATE_SEED={seed} cargo test -p quorate-sim --test it i21_item");
     let mut corpus = Vec::new();
     for record in records() {
@@ -56,7 +56,7 @@ fn i21_item_decoder_survives_malformed_items() {
             _ => None,
         }));
     }
-    let mut cases = Mutator::new("items", seed, Extent::of_run(200_000), corpus);
+    let mut cases = Mutator::new("items", seed, FuzzLimit::from_env(200_000), corpus);
     while let Some((_, bytes)) = cases.next_case() {
         for kind in ItemKind::ALL {
             if let Ok(item) = codec::read_item(*kind, &bytes) {

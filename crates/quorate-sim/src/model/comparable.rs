@@ -15,21 +15,21 @@ use quorate_store::{
 };
 
 use super::plan::KEYS;
-use super::resolve::{self, client_id, key_of};
+use super::resolve::{self, client_id, entry_key};
 
 /// An outcome without human-readable text: clients rely on codes and facts.
 #[derive(PartialEq, Debug)]
-pub(super) enum Answer {
+pub(super) enum ComparableOutcome {
     Yes(Receipt),
     No(Code, Box<Facts>),
 }
 
-pub(super) fn outcome(outcome: &CommitResult) -> Answer {
+pub(super) fn comparable_outcome(outcome: &CommitResult) -> ComparableOutcome {
     match outcome {
         Ok(receipt) => {
             let mut receipt = receipt.clone();
             leased_tasks_mut(&mut receipt).for_each(|handed| handed.input = None);
-            Answer::Yes(receipt)
+            ComparableOutcome::Yes(receipt)
         }
         Err(refused) => {
             let mut facts = refused.facts.clone();
@@ -41,28 +41,28 @@ pub(super) fn outcome(outcome: &CommitResult) -> Answer {
                     .iter_mut()
                     .for_each(|one| *one = WaitEdge { agent: "some".into(), waits_for: "other".into() });
             }
-            Answer::No(refused.code, facts)
+            ComparableOutcome::No(refused.code, facts)
         }
     }
 }
 
 /// Everything dispatched to consumers in one step.
 #[derive(PartialEq, Debug, Default)]
-pub(super) struct Handovers {
-    pub(super) handed: Vec<(u64, ConsumerId, LeasedDelivery)>,
-    pub(super) dismissed: Vec<(u64, ConsumerId)>,
+pub(super) struct Dispatches {
+    pub(super) deliveries: Vec<(u64, ConsumerId, LeasedDelivery)>,
+    pub(super) dismissed_consumers: Vec<(u64, ConsumerId)>,
     /// Consumer events, sorted by consumer: the order between different consumers is not specified.
-    pub(super) told: Vec<(u64, ConsumerId, Heard)>,
+    pub(super) events: Vec<(u64, ConsumerId, ComparableEvent)>,
 }
 
 /// A consumer event without human-readable text.
 #[derive(PartialEq, Debug)]
-pub(super) enum Heard {
+pub(super) enum ComparableEvent {
     Yes(ConsumerEvent),
     No(Code, Box<Facts>),
 }
 
-impl Heard {
+impl ComparableEvent {
     fn of(event: ConsumerEvent) -> Self {
         match event {
             ConsumerEvent::Refused(refused) => Self::No(refused.code, refused.facts),
@@ -75,7 +75,7 @@ impl Heard {
 pub(super) type Inputs = Vec<(Arc<TaskSpec>, Bytes)>;
 
 /// Returns the inputs in the results of task claims.
-pub(super) fn inputs_of(receipt: &Receipt) -> Inputs {
+pub(super) fn claimed_inputs(receipt: &Receipt) -> Inputs {
     let mut receipt = receipt.clone();
     let with_input = |handed: &mut LeasedTask| Some((handed.task.spec.clone(), handed.input.take()?));
     leased_tasks_mut(&mut receipt).filter_map(with_input).collect()
@@ -88,26 +88,26 @@ fn leased_tasks_mut(receipt: &mut Receipt) -> impl Iterator<Item = &mut LeasedTa
     })
 }
 
-impl Handovers {
+impl Dispatches {
     pub(super) fn of(all: Vec<BatchDispatch>) -> (Self, Inputs) {
         let (mut dispatches, mut inputs) = (Self::default(), Vec::new());
         for one in all {
             let space = one.space.0;
             let deliveries = one.dispatched.into_iter();
             dispatches
-                .handed
+                .deliveries
                 .extend(deliveries.map(|(consumer, delivery)| (space, consumer, without_salt(delivery))));
             for (consumer, mut event) in one.consumer_events {
                 if let ConsumerEvent::TaskLeased(handed) = &mut event {
                     inputs.extend(handed.input.take().map(|input| (handed.task.spec.clone(), input)));
                 }
-                dispatches.told.push((space, consumer, Heard::of(event)));
+                dispatches.events.push((space, consumer, ComparableEvent::of(event)));
             }
             dispatches
-                .dismissed
+                .dismissed_consumers
                 .extend(one.dismissed_consumers.into_iter().map(|consumer| (space, consumer)));
         }
-        dispatches.told.sort_by_key(|(space, consumer, _)| (*space, *consumer));
+        dispatches.events.sort_by_key(|(space, consumer, _)| (*space, *consumer));
         (dispatches, inputs)
     }
 }
@@ -125,7 +125,7 @@ fn without_salt(mut delivery: LeasedDelivery) -> LeasedDelivery {
 
 /// Published state without the hash: the model has no hash chain.
 #[derive(PartialEq, Debug)]
-pub(super) struct State {
+pub(super) struct ComparableState {
     seq: Seq,
     at: Timestamp,
     generation: Generation,
@@ -138,8 +138,8 @@ pub(super) struct State {
     tokens: Vec<Arc<AccessToken>>,
 }
 
-pub(super) fn state(published: &PublishedState) -> State {
-    State {
+pub(super) fn comparable_state(published: &PublishedState) -> ComparableState {
+    ComparableState {
         seq: published.head.seq,
         at: published.head.at,
         generation: published.head.generation,
@@ -154,14 +154,14 @@ pub(super) fn state(published: &PublishedState) -> State {
 }
 
 /// Returns the number of deliveries ever created, the sum of all counts.
-pub(super) fn made(counts: DeliveryStateCounts) -> u64 {
+pub(super) fn deliveries_created(counts: DeliveryStateCounts) -> u64 {
     let DeliveryStateCounts { ready, scheduled, leased, acked, dead, expired, purged } = counts;
     ready + scheduled + leased + acked + dead + expired + purged
 }
 
 /// Returns reads that are cheap enough for every step.
 pub(super) fn short_reads(counts: DeliveryStateCounts) -> Vec<ReadQuery> {
-    let count = u32::try_from(made(counts)).expect("plans are short") + 1;
+    let count = u32::try_from(deliveries_created(counts)).expect("plans are short") + 1;
     vec![
         ReadQuery::Deliveries { first: DeliveryNo(1), count },
         ReadQuery::DeadLetters { agent: None, after: DeliveryNo(0), limit: 1000 },
@@ -176,7 +176,7 @@ pub(super) fn short_reads(counts: DeliveryStateCounts) -> Vec<ReadQuery> {
 }
 
 /// Returns reads of the items of each kind in order of creation, starting after a record.
-pub(super) fn by_creation(from: Option<Seq>, limit: usize) -> impl Iterator<Item = ReadQuery> {
+pub(super) fn creation_order_reads(from: Option<Seq>, limit: usize) -> impl Iterator<Item = ReadQuery> {
     // From the end of a record: the index within a record is not specified.
     let from = from.map(|seq| CreationPosition::new(seq, usize::MAX));
     ItemKind::ALL.iter().flat_map(move |kind| {
@@ -186,15 +186,15 @@ pub(super) fn by_creation(from: Option<Seq>, limit: usize) -> impl Iterator<Item
 }
 
 /// Returns reads of everything in a space.
-pub(super) fn long_reads(published: &PublishedState, seen: &resolve::Told) -> Vec<ReadQuery> {
+pub(super) fn long_reads(published: &PublishedState, seen: &resolve::SeenResults) -> Vec<ReadQuery> {
     let mut reads = short_reads(published.counts);
-    reads.extend(super::sessions::reads(published.head.seq));
-    reads.extend(super::rollback::reads());
+    reads.extend(super::sessions::session_reads(published.head.seq));
+    reads.extend(super::rollback::snapshot_reads());
     let seq = Seq(published.head.seq.0 / 2 + 1);
     let time = Timestamp(published.head.at.0.saturating_sub(5_000));
     reads.push(ReadQuery::DeadLetters { agent: Some(AgentNo(2)), after: DeliveryNo(2), limit: 2 });
     reads.extend([time, published.head.at, Timestamp(0)].map(ReadQuery::SeqAt));
-    for key in (0..KEYS.len()).map(key_of) {
+    for key in (0..KEYS.len()).map(entry_key) {
         reads.push(ReadQuery::History { key: key.clone(), after: Version(0), limit: 1000 });
         reads.push(ReadQuery::History { key: key.clone(), after: Version(1), limit: 2 });
         for when in [AsOf::Latest, AsOf::Version(Version(2)), AsOf::Seq(seq), AsOf::Time(time)] {
@@ -205,7 +205,7 @@ pub(super) fn long_reads(published: &PublishedState, seen: &resolve::Told) -> Ve
         ("", None, None, None),
         ("plan/", None, None, None),
         ("plan", Some("note"), None, None),
-        ("", None, Some("agent:alice"), Some(key_of(0))),
+        ("", None, Some("agent:alice"), Some(entry_key(0))),
     ] {
         let (entry_type, author) = (entry_type.map(Into::into), author.map(Into::into));
         reads.push(ReadQuery::Entries { prefix: prefix.into(), entry_type, author, after, limit: 3 });
@@ -214,10 +214,10 @@ pub(super) fn long_reads(published: &PublishedState, seen: &resolve::Told) -> Ve
     let sent: BTreeSet<_> = seen.sent.iter().copied().collect();
     reads.extend(sent.into_iter().map(|(seq, n)| ReadQuery::Message { seq, n }));
     reads.push(ReadQuery::Message { seq: published.head.seq, n: 9 });
-    for id in &seen.tasks.made {
+    for id in &seen.tasks.created {
         reads.push(ReadQuery::Item(ItemKey::new(ItemKind::Task, id.to_shared())));
     }
-    let after = seen.tasks.made.iter().nth(1).map(TaskId::to_shared);
+    let after = seen.tasks.created.iter().nth(1).map(TaskId::to_shared);
     reads.push(ReadQuery::Items { kind: ItemKind::Task, range: ItemRange::ById(after), limit: 3 });
     for seq in (1..=published.head.seq.0 + 1).map(Seq) {
         for (part, start, length) in [(0, 0, u64::MAX), (0, 3, 4), (1, 0, 9)] {
@@ -225,13 +225,13 @@ pub(super) fn long_reads(published: &PublishedState, seen: &resolve::Told) -> Ve
         }
     }
     reads.extend(ItemKind::ALL.iter().map(|kind| ReadQuery::items(*kind, 1000)));
-    reads.extend(by_creation(Some(seq), 3));
+    reads.extend(creation_order_reads(Some(seq), 3));
     reads
 }
 
 /// Normalizes rows: ready, held and scheduled deliveries become one state, because falling due writes no row. The
 /// counts distinguish them.
-pub(super) fn settled(rows: ReadResult) -> ReadResult {
+pub(super) fn normalized(rows: ReadResult) -> ReadResult {
     let waiting = |state| match state {
         OpenDeliveryState::Ready { since } | OpenDeliveryState::Held { since } => {
             OpenDeliveryState::Scheduled { due: since }

@@ -2,9 +2,9 @@
 
 use quorate_core::{Code, Commit, Op, Refused, Seq};
 use quorate_sim::data_directory;
-use quorate_sim::gate::TurnedAway;
+use quorate_sim::fault_store::InjectedFault;
 
-use super::stage::{Cast, deliberate, gated, spec, timeless};
+use super::fixture::{AgentSet, hub_with_faults, run_deliberation, spec, without_times};
 
 /// Whether a commit sends more than two messages. Refusing these splits each step into several commits.
 fn is_too_large(commit: &Commit) -> bool {
@@ -13,33 +13,34 @@ fn is_too_large(commit: &Commit) -> bool {
 }
 
 /// Runs a deliberation undisturbed, then once per record with a kill after that record and a restart.
-async fn killed_after_every_record(cast: Cast, small_commits: bool) {
-    let judge = move |kill_after: Seq| -> quorate_sim::gate::Judge {
+async fn killed_after_every_record(cast: AgentSet, small_commits: bool) {
+    let judge = move |kill_after: Seq| -> quorate_sim::fault_store::FaultRule {
         Box::new(move |commit: &Commit, head: Seq| {
             if head >= kill_after {
-                return Some(TurnedAway::Killed);
+                return Some(InjectedFault::Killed);
             }
             let refused = Refused::new(Code::LimitExceeded, "too many messages in one commit");
-            (small_commits && is_too_large(commit)).then_some(TurnedAway::Refused(refused))
+            (small_commits && is_too_large(commit)).then_some(InjectedFault::Refused(refused))
         })
     };
     let (directory, spec) = (data_directory(), spec(cast));
     let never = Seq(u64::MAX);
-    let hub = gated(&directory.path().join("whole"), judge(never)).await;
+    let hub = hub_with_faults(&directory.path().join("whole"), judge(never)).await;
     let space = hub.space().expect("embedded hub").clone();
-    let (reference, messages) = deliberate(hub, cast, &spec).await.expect("no kill");
-    let (reference, records) = (timeless(reference), space.published().head.seq.0);
+    let (reference, messages) = run_deliberation(hub, cast, &spec).await.expect("no kill");
+    let (reference, records) = (without_times(reference), space.published().head.seq.0);
     assert_eq!(reference["synthesis"]["recommendation"], "do not sign", "{reference:#}");
     let missing = reference["missing"].as_array().expect("a list").len();
-    assert_eq!(missing, if cast == Cast::TwoMissing { 2 } else { 0 }, "{reference:#}");
+    assert_eq!(missing, if cast == AgentSet::TwoMissing { 2 } else { 0 }, "{reference:#}");
     let mut killed = 0;
     for record in 1..=records {
         let data = directory.path().join(record.to_string());
-        let interrupted = deliberate(gated(&data, judge(Seq(record))).await, cast, &spec).await;
+        let interrupted =
+            run_deliberation(hub_with_faults(&data, judge(Seq(record))).await, cast, &spec).await;
         killed += u64::from(interrupted.is_none());
-        let resumed = deliberate(gated(&data, judge(never)).await, cast, &spec).await;
+        let resumed = run_deliberation(hub_with_faults(&data, judge(never)).await, cast, &spec).await;
         let (result, sent) = resumed.expect("no kill");
-        assert_eq!(timeless(result), reference, "killed after record {record}");
+        assert_eq!(without_times(result), reference, "killed after record {record}");
         assert_eq!(sent, messages, "killed after record {record}");
         std::fs::remove_dir_all(&data).unwrap();
     }
@@ -51,24 +52,24 @@ async fn killed_after_every_record(cast: Cast, small_commits: bool) {
 // restart.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a1_a_deliberation_survives_a_kill_after_each_record() {
-    killed_after_every_record(Cast::Three, false).await;
+    killed_after_every_record(AgentSet::Three, false).await;
 }
 
 // Fails under: a retried question that is sent again after a restart, or that lacks the error.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a8_a_deliberation_with_a_retry_survives_a_kill_after_each_record() {
-    killed_after_every_record(Cast::OneTwice, false).await;
+    killed_after_every_record(AgentSet::OneRetry, false).await;
 }
 
 // Fails under: a missing agent that is asked again after a restart, or not reported.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a8_a_deliberation_with_two_missing_agents_survives_a_kill_after_each_record() {
-    killed_after_every_record(Cast::TwoMissing, false).await;
+    killed_after_every_record(AgentSet::TwoMissing, false).await;
 }
 
 // Fails under: a message of a step that is not sent after a kill between its commits; an end that is recorded before
 // all messages are.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a1_a_deliberation_in_small_commits_survives_a_kill_after_each_record() {
-    killed_after_every_record(Cast::OneTwice, true).await;
+    killed_after_every_record(AgentSet::OneRetry, true).await;
 }

@@ -15,14 +15,15 @@ use quorate_store::{
 };
 use tempfile::TempDir;
 
-use super::plan::{AGENTS, KEYS, Plan, SPACES, Step};
-use super::resolve::{Sight, Told, key_of};
-use super::tasks;
-use super::topics::described;
-use super::views::{
-    Handovers, Heard, Inputs, by_creation, inputs_of, long_reads, outcome, settled, short_reads, state,
+use super::comparable::{
+    ComparableEvent, Dispatches, Inputs, claimed_inputs, comparable_outcome, comparable_state,
+    creation_order_reads, long_reads, normalized, short_reads,
 };
-use super::{asking, plan::Act, replay, replay::Looks};
+use super::plan::{AGENTS, KEYS, Plan, SPACES, Step};
+use super::resolve::{SeenResults, SpaceView, entry_key};
+use super::tasks;
+use super::topics::registration;
+use super::{plan::PlannedCommit, replay, replay::PublishedStates, requests};
 
 /// Initial time: noon, so that a plan of a few hours stays within a day.
 const START_MS: u64 = 1_799_971_200_000 + 43_200_000;
@@ -40,9 +41,9 @@ struct Pair {
     real_dispatched: Collected,
     model_dispatched: Collected,
     spaces: [SpaceNo; SPACES.len()],
-    seen: [Told; SPACES.len()],
+    seen: [SeenResults; SPACES.len()],
     /// Published states of each space, by sequence number.
-    looks: [Looks; SPACES.len()],
+    looks: [PublishedStates; SPACES.len()],
     latest_ms: u64,
     tail_rows: usize,
 }
@@ -70,8 +71,8 @@ fn collector() -> (Collected, quorate_store::Sink) {
     (dispatched, Arc::new(move |batch| output.lock().unwrap_or_else(PoisonError::into_inner).push(batch)))
 }
 
-fn take(dispatched: &Collected) -> (Handovers, Inputs) {
-    Handovers::of(std::mem::take(&mut *dispatched.lock().unwrap_or_else(PoisonError::into_inner)))
+fn take(dispatched: &Collected) -> (Dispatches, Inputs) {
+    Dispatches::of(std::mem::take(&mut *dispatched.lock().unwrap_or_else(PoisonError::into_inner)))
 }
 
 impl Pair {
@@ -105,9 +106,10 @@ impl Pair {
             tail_rows,
         };
         for space in 0..SPACES.len() {
-            let register = |agent| Op::RegisterAgent(asking::at_start(described(agent, 0)));
+            let register = |agent| Op::RegisterAgent(requests::initial_registration(registration(agent, 0)));
             let registrations = (0..AGENTS.len() - 1).map(register).collect();
-            let commits = vec![Commit::new(Principal::System, registrations), super::sessions::begun()];
+            let commits =
+                vec![Commit::new(Principal::System, registrations), super::sessions::initial_session()];
             pair.transact(space, commits).await.expect("both stores have the same initial state");
         }
         pair
@@ -119,20 +121,20 @@ impl Pair {
 
     async fn step(&mut self, step: &Step) -> Result<(), String> {
         match step {
-            Step::Act { space, acts } => {
+            Step::Commit { space, acts } => {
                 let commits = self.commits(*space, acts).await;
                 self.transact(*space, commits).await?;
             }
-            Step::Repeat { space, back } => {
+            Step::RepeatKeyed { space, back } => {
                 let repeated = self.seen[*space].keyed.iter().rev().nth(*back).cloned();
                 self.transact(*space, repeated.into_iter().collect()).await?;
             }
-            Step::Reuse { space, back, beside } => {
-                let repeated = self.seen[*space].ends_again(*back, beside);
+            Step::ReuseLeases { space, back, beside } => {
+                let repeated = self.seen[*space].reuse_leases(*back, beside);
                 self.transact(*space, repeated.into_iter().collect()).await?;
             }
-            Step::Pass { ms } => self.clock.advance(Duration::from_millis(*ms)),
-            Step::Jump { ms } => {
+            Step::AdvanceClock { ms } => self.clock.advance(Duration::from_millis(*ms)),
+            Step::MoveWallClock { ms } => {
                 self.clock.jump_wall_to(self.clock.now().wall.0.saturating_add_signed(*ms));
             }
             Step::Restart => {
@@ -146,14 +148,14 @@ impl Pair {
     }
 
     /// Resolves commits, and remembers those with an idempotency key for later repeats.
-    async fn commits(&mut self, space: usize, acts: &[Act]) -> Vec<Commit> {
+    async fn commits(&mut self, space: usize, acts: &[PlannedCommit]) -> Vec<Commit> {
         let view = self.observe(space).await;
         let commits: Vec<_> = acts.iter().map(|act| self.seen[space].commit(act, &view)).collect();
         self.seen[space].keyed.extend(commits.iter().filter(|commit| commit.key.is_some()).cloned());
         commits
     }
 
-    async fn observe(&mut self, space: usize) -> Sight {
+    async fn observe(&mut self, space: usize) -> SpaceView {
         let now = self.clock.now().wall;
         let half_day = now.0.max(self.latest_ms) / HALF_DAY_MS;
         if half_day > self.latest_ms / HALF_DAY_MS {
@@ -162,7 +164,7 @@ impl Pair {
         self.latest_ms = self.latest_ms.max(now.0);
         let published = self.published(self.spaces[space]);
         let mut reads: Vec<_> =
-            (0..KEYS.len()).map(|key| ReadQuery::Entry { key: key_of(key), when: AsOf::Latest }).collect();
+            (0..KEYS.len()).map(|key| ReadQuery::Entry { key: entry_key(key), when: AsOf::Latest }).collect();
         reads.extend(short_reads(published.counts));
         reads.push(ReadQuery::items(ItemKind::Subscription, 1000));
         let rows = self.model.read(self.spaces[space], reads).await.expect("model works");
@@ -179,7 +181,7 @@ impl Pair {
                 ReadResult::Items(items)
                     if items.iter().any(|listed| matches!(listed.item, Item::Task(_))) =>
                 {
-                    held_tasks = tasks::held(items.iter().filter_map(|listed| match &listed.item {
+                    held_tasks = tasks::leased_tokens(items.iter().filter_map(|listed| match &listed.item {
                         Item::Task(task) => Some(task),
                         _ => None,
                     }));
@@ -192,7 +194,7 @@ impl Pair {
             }
         }
         let agents = (*published.agents).clone();
-        Sight {
+        SpaceView {
             now,
             half_day,
             head: published.head.seq,
@@ -209,26 +211,29 @@ impl Pair {
         let number = self.spaces[space];
         let real = self.real().transact(number, commits.clone()).await.map_err(|error| error.to_string())?;
         let model = self.model.transact(number, commits.clone()).await.expect("model works");
-        let real_outcomes: Vec<_> = real.iter().map(outcome).collect();
-        let model_outcomes: Vec<_> = model.iter().map(outcome).collect();
-        same("outcomes", &real_outcomes, &model_outcomes)?;
+        let real_outcomes: Vec<_> = real.iter().map(comparable_outcome).collect();
+        let model_outcomes: Vec<_> = model.iter().map(comparable_outcome).collect();
+        check_same("outcomes", &real_outcomes, &model_outcomes)?;
         let (dispatches, mut inputs) = take(&self.real_dispatched);
-        same("dispatches", &dispatches, &take(&self.model_dispatched).0)?;
+        check_same("dispatches", &dispatches, &take(&self.model_dispatched).0)?;
         for (commit, outcome) in commits.iter().zip(&real) {
             if let Ok(receipt) = outcome {
-                inputs.extend(inputs_of(receipt));
-                self.seen[space].learn(commit, receipt);
+                inputs.extend(claimed_inputs(receipt));
+                self.seen[space].record(commit, receipt);
             }
         }
-        dispatches.handed.iter().for_each(|(_, consumer, one)| self.seen[space].learn_handed(*consumer, one));
-        for (_, consumer, event) in &dispatches.told {
-            if let Heard::Yes(event) = event {
-                self.seen[space].learn_heard(*consumer, event);
+        dispatches
+            .deliveries
+            .iter()
+            .for_each(|(_, consumer, one)| self.seen[space].record_delivery(*consumer, one));
+        for (_, consumer, event) in &dispatches.events {
+            if let ComparableEvent::Yes(event) = event {
+                self.seen[space].record_lock_event(*consumer, event);
             }
         }
-        for (_, consumer, event) in &dispatches.told {
-            if let Heard::Yes(event) = event {
-                self.seen[space].learn_told(*consumer, event);
+        for (_, consumer, event) in &dispatches.events {
+            if let ComparableEvent::Yes(event) = event {
+                self.seen[space].record_task_event(*consumer, event);
             }
         }
         // A later commit of the same batch may erase an input that was already dispatched.
@@ -238,7 +243,7 @@ impl Pair {
         let published = self.published(number);
         self.looks[space].insert(published.head.seq, published);
         let mut reads = short_reads(self.published(number).counts);
-        reads.extend(by_creation(None, 1000));
+        reads.extend(creation_order_reads(None, 1000));
         self.compare_reads(number, reads).await
     }
 
@@ -250,8 +255,12 @@ impl Pair {
 
     fn compare_published(&self, space: SpaceNo) -> Result<(), String> {
         let real = self.real().published(space).expect("space exists");
-        let real = state(&real.borrow());
-        same(&format!("published state of space {space}"), &real, &state(&self.published(space)))
+        let real = comparable_state(&real.borrow());
+        check_same(
+            &format!("published state of space {space}"),
+            &real,
+            &comparable_state(&self.published(space)),
+        )
     }
 
     /// Checks that each input dispatched with a task equals the stored input and is not erased.
@@ -261,7 +270,7 @@ impl Pair {
             let read = ReadQuery::Part { seq: spec.number.seq, part, start, length };
             let rows = self.model.read(space, vec![read]).await.expect("model works");
             let dispatched = ReadResult::Part(Some(PartBytes { bytes: input, erased: false }));
-            same(&format!("the input of {}", spec.id), &dispatched, &rows[0])?;
+            check_same(&format!("the input of {}", spec.id), &dispatched, &rows[0])?;
         }
         Ok(())
     }
@@ -269,9 +278,9 @@ impl Pair {
     async fn compare_reads(&self, space: SpaceNo, reads: Vec<ReadQuery>) -> Result<(), String> {
         let real = self.real().read(space, reads.clone()).await.map_err(|error| error.to_string())?;
         let model = self.model.read(space, reads.clone()).await.expect("model works");
-        same("the number of results", &real.len(), &reads.len())?;
+        check_same("the number of results", &real.len(), &reads.len())?;
         for ((read, real), model) in reads.into_iter().zip(real).zip(model) {
-            same(&format!("{read:?} in space {space}"), &settled(real), &settled(model))?;
+            check_same(&format!("{read:?} in space {space}"), &normalized(real), &normalized(model))?;
         }
         Ok(())
     }
@@ -303,7 +312,7 @@ impl Pair {
             };
             let (real_headers, model_headers): (Vec<_>, Vec<_>) =
                 (real.iter().map(header).collect(), model.iter().map(header).collect());
-            same("the log", &real_headers, &model_headers)?;
+            check_same("the log", &real_headers, &model_headers)?;
             let info = self.real().spaces().into_iter().find(|info| info.number == space);
             let info = info.ok_or("a space is missing")?;
             replay::compare(&**self.real(), &info, &real, looks).await?;
@@ -325,7 +334,7 @@ fn token(state: Option<DeliveryState>) -> Option<LeaseToken> {
 }
 
 /// Returns an error if the two values differ.
-pub(super) fn same<T: PartialEq + Debug>(subject: &str, real: &T, model: &T) -> Result<(), String> {
+pub(super) fn check_same<T: PartialEq + Debug>(subject: &str, real: &T, model: &T) -> Result<(), String> {
     if real == model {
         return Ok(());
     }

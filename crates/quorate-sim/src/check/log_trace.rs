@@ -4,12 +4,12 @@ use std::collections::BTreeMap;
 
 use quorate_core::{Body, Effect, EndState, Message, NewDelivery, Payload, Record, ReturnOutcome, codec};
 
-use crate::check::{Found, Report};
-use crate::history::{digest, origin};
+use crate::check::{StoreContents, ViolationReport};
+use crate::history::{digest, parse_origin};
 
 /// Trace of one delivery through the log.
 #[derive(Clone, Debug)]
-pub struct Trail {
+pub struct DeliveryTrace {
     /// Record of the message.
     pub seq: u64,
     /// Recipient.
@@ -30,7 +30,7 @@ pub struct Trail {
 
 /// One version of an entry.
 #[derive(Clone, Debug)]
-pub struct Writing {
+pub struct EntryWrite {
     /// Version number.
     pub version: u64,
     /// Id of the writing call.
@@ -43,18 +43,18 @@ pub struct Writing {
 
 /// Traces of all deliveries and entries.
 #[derive(Debug, Default)]
-pub struct Trails {
+pub struct LogTrace {
     /// Deliveries by number.
-    pub deliveries: BTreeMap<u64, Trail>,
+    pub deliveries: BTreeMap<u64, DeliveryTrace>,
     /// Versions by key.
-    pub writings: BTreeMap<String, Vec<Writing>>,
+    pub writes: BTreeMap<String, Vec<EntryWrite>>,
     /// Records that contain a payload of each call.
     pub calls: BTreeMap<String, Vec<u64>>,
     last_token: u64,
 }
 
-impl Trails {
-    pub(crate) fn of(found: &Found, report: &mut Report<'_>) -> Self {
+impl LogTrace {
+    pub(crate) fn from_log(found: &StoreContents, report: &mut ViolationReport<'_>) -> Self {
         let mut trails = Self::default();
         for record in &found.records {
             match codec::read_body(record) {
@@ -67,7 +67,13 @@ impl Trails {
         trails
     }
 
-    fn follow(&mut self, found: &Found, record: &Record, body: &Body, report: &mut Report<'_>) {
+    fn follow(
+        &mut self,
+        found: &StoreContents,
+        record: &Record,
+        body: &Body,
+        report: &mut ViolationReport<'_>,
+    ) {
         let seq = record.seq.0;
         for effect in &body.effects {
             match effect {
@@ -104,8 +110,8 @@ impl Trails {
                         Some(content) => (self.origin_of(content, seq).0, digest(&content.bytes)),
                         None => (String::new(), String::new()),
                     };
-                    let writing = Writing { version: version.0, call, digest, seq };
-                    self.writings.entry(key.to_string()).or_default().push(writing);
+                    let writing = EntryWrite { version: version.0, call, digest, seq };
+                    self.writes.entry(key.to_string()).or_default().push(writing);
                 }
                 Effect::SpaceCreated { .. }
                 | Effect::SpaceRestored { .. }
@@ -126,12 +132,12 @@ impl Trails {
 
     fn sent(
         &mut self,
-        found: &Found,
+        found: &StoreContents,
         seq: u64,
         (message, first, deliveries): (&Message, u64, &[NewDelivery]),
-        report: &mut Report<'_>,
+        report: &mut ViolationReport<'_>,
     ) {
-        let trail = Trail {
+        let trail = DeliveryTrace {
             seq,
             agent: String::new(),
             from: message.from.as_ref().map_or(String::new(), ToString::to_string),
@@ -144,7 +150,7 @@ impl Trails {
         for (number, delivery) in (first..).zip(deliveries) {
             let recipient = delivery.to.agent_no().and_then(|one| found.published.agents.get(one));
             let agent = recipient.map_or(String::new(), |agent| agent.id.to_string());
-            let before = self.deliveries.insert(number, Trail { agent, ..trail.clone() });
+            let before = self.deliveries.insert(number, DeliveryTrace { agent, ..trail.clone() });
             report.require(before.is_none(), "I7 delivery numbers are unique", || {
                 format!("delivery {number} was created twice, again by record {seq}")
             });
@@ -155,7 +161,7 @@ impl Trails {
     }
 
     fn origin_of(&mut self, payload: &Payload, seq: u64) -> (String, u32) {
-        let origin = origin(&payload.bytes);
+        let origin = parse_origin(&payload.bytes);
         let records = self.calls.entry(origin.0.clone()).or_default();
         if records.last() != Some(&seq) {
             records.push(seq);
@@ -163,7 +169,7 @@ impl Trails {
         origin
     }
 
-    fn lease(&mut self, number: u64, token: u64, seq: u64, report: &mut Report<'_>) {
+    fn lease(&mut self, number: u64, token: u64, seq: u64, report: &mut ViolationReport<'_>) {
         report.require(token > self.last_token, "I8 tokens always increase", || {
             format!("record {seq} issues token {token} after {}", self.last_token)
         });
@@ -184,7 +190,14 @@ impl Trails {
         }
     }
 
-    fn end(&mut self, number: u64, state: EndState, token: Option<u64>, seq: u64, report: &mut Report<'_>) {
+    fn end(
+        &mut self,
+        number: u64,
+        state: EndState,
+        token: Option<u64>,
+        seq: u64,
+        report: &mut ViolationReport<'_>,
+    ) {
         let Some(trail) = self.deliveries.get_mut(&number) else {
             return report.add(
                 "I2 no invention",

@@ -10,15 +10,15 @@ use quorate_core::{
     SendRequest,
 };
 
-use super::plan::{AGENTS, Letter, Named, Who};
-use super::resolve::{Sight, Told, client_id, consumer, id, message, payload};
-use super::topics::described;
+use super::plan::{AGENTS, Actor, MessageSpec, StatedEpoch};
+use super::resolve::{SeenResults, SpaceView, agent_id, build_message, client_id, consumer, payload};
+use super::topics::registration;
 
 /// First consumer slot for answers; lower slots are for deliveries, locks and tasks.
 const ANSWER_SLOT: u64 = 7;
 
 /// A request that was sent.
-pub(super) struct Question {
+pub(super) struct SentRequest {
     id: MessageId,
     from: AgentId,
     to: Vec<AgentId>,
@@ -38,14 +38,14 @@ pub(super) enum RequestCause {
 
 /// Operation on requests or presence.
 #[derive(Clone, Debug)]
-pub(super) enum Asking {
+pub(super) enum RequestOp {
     /// Send a message with a policy for unavailable recipients.
     Send {
-        spec: Letter,
+        spec: MessageSpec,
         choice: IfUnavailable,
     },
     Ask {
-        spec: Letter,
+        spec: MessageSpec,
         choice: IfUnavailable,
         query: bool,
         timeout_ms: Option<u64>,
@@ -63,14 +63,14 @@ pub(super) enum Asking {
         back: usize,
         slot: u64,
     },
-    Leave {
+    StopWaiting {
         agent: usize,
         slot: u64,
     },
     Cancel {
         back: usize,
     },
-    Beat {
+    Heartbeat {
         agent: usize,
         status: AgentStatus,
         health: u8,
@@ -78,23 +78,23 @@ pub(super) enum Asking {
     /// Register an agent with extra capabilities, a heartbeat interval, or both.
     Register {
         agent: usize,
-        epoch: Named,
+        epoch: StatedEpoch,
         skilled: bool,
         heartbeat_ms: u64,
     },
-    Look {
+    Inspect {
         what: u8,
         number: u64,
     },
     /// Batch of heartbeats, including unknown agents.
-    Heard {
+    HeartbeatBatch {
         agents: Vec<u64>,
     },
 }
 
 /// Returns the initial registration of an agent: with the extra capabilities, and with a heartbeat interval for all but
 /// alice.
-pub(super) fn at_start(mut new: RegisterAgent) -> RegisterAgent {
+pub(super) fn initial_registration(mut new: RegisterAgent) -> RegisterAgent {
     new.heartbeat_ms = if new.id.as_str() == AGENTS[0] { 0 } else { 10_000 };
     skilled(new)
 }
@@ -106,21 +106,21 @@ fn skilled(mut new: RegisterAgent) -> RegisterAgent {
 }
 
 /// Generates operations of an agent.
-pub(super) fn work(agent: usize) -> BoxedStrategy<Asking> {
+pub(super) fn agent_ops(agent: usize) -> BoxedStrategy<RequestOp> {
     let slot = || 0..2u64;
     prop_oneof![
-        6 => (super::chance::letter(), choice(), any::<bool>(), timeout(), weighted(0.7, slot()), cause())
-            .prop_map(|(spec, choice, query, timeout_ms, slot, cause)| Asking::Ask {
+        6 => (super::generate::message_spec(), choice(), any::<bool>(), timeout(), weighted(0.7, slot()), cause())
+            .prop_map(|(spec, choice, query, timeout_ms, slot, cause)| RequestOp::Ask {
                 spec, choice, query, timeout_ms, slot, cause,
             }),
         6 => (recent(), 0..2u8, 0..4u8, weighted(0.15, 0..3u8), proptest::bool::weighted(0.05))
-            .prop_map(|(back, content, named, client_id, to_another)| Asking::Answer {
+            .prop_map(|(back, content, named, client_id, to_another)| RequestOp::Answer {
                 back, content, named, client_id, to_another,
             }),
-        3 => (super::chance::letter(), choice()).prop_map(|(spec, choice)| Asking::Send { spec, choice }),
-        1 => (recent(), slot()).prop_map(|(back, slot)| Asking::Await { back, slot }),
-        1 => (Just(agent), slot()).prop_map(|(agent, slot)| Asking::Leave { agent, slot }),
-        1 => recent().prop_map(|back| Asking::Cancel { back }),
+        3 => (super::generate::message_spec(), choice()).prop_map(|(spec, choice)| RequestOp::Send { spec, choice }),
+        1 => (recent(), slot()).prop_map(|(back, slot)| RequestOp::Await { back, slot }),
+        1 => (Just(agent), slot()).prop_map(|(agent, slot)| RequestOp::StopWaiting { agent, slot }),
+        1 => recent().prop_map(|back| RequestOp::Cancel { back }),
         3 => beat(Just(agent).boxed()),
         2 => register(Just(agent).boxed()),
     ]
@@ -128,14 +128,14 @@ pub(super) fn work(agent: usize) -> BoxedStrategy<Asking> {
 }
 
 /// Generates operations of the hub.
-pub(super) fn hub_work() -> BoxedStrategy<Asking> {
+pub(super) fn hub_ops() -> BoxedStrategy<RequestOp> {
     let agent = || (0..AGENTS.len()).boxed();
     prop_oneof![
         2 => register(agent()),
         1 => beat(agent()),
-        2 => (0..6u8, 0..6u64).prop_map(|(what, number)| Asking::Look { what, number }),
-        1 => proptest::collection::vec(0..7u64, 0..=3).prop_map(|agents| Asking::Heard { agents }),
-        1 => recent().prop_map(|back| Asking::Cancel { back }),
+        2 => (0..6u8, 0..6u64).prop_map(|(what, number)| RequestOp::Inspect { what, number }),
+        1 => proptest::collection::vec(0..7u64, 0..=3).prop_map(|agents| RequestOp::HeartbeatBatch { agents }),
+        1 => recent().prop_map(|back| RequestOp::Cancel { back }),
     ]
     .boxed()
 }
@@ -158,16 +158,18 @@ fn timeout() -> BoxedStrategy<Option<u64>> {
     weighted(0.4, prop_oneof![Just(1u64), Just(1_000), Just(30_000), Just(60_000)]).boxed()
 }
 
-fn beat(agent: BoxedStrategy<usize>) -> BoxedStrategy<Asking> {
+fn beat(agent: BoxedStrategy<usize>) -> BoxedStrategy<RequestOp> {
     let status = prop_oneof![3 => Just(AgentStatus::Idle), 1 => Just(AgentStatus::Working), 1 => Just(AgentStatus::Waiting)];
-    (agent, status, 0..4u8).prop_map(|(agent, status, health)| Asking::Beat { agent, status, health }).boxed()
+    (agent, status, 0..4u8)
+        .prop_map(|(agent, status, health)| RequestOp::Heartbeat { agent, status, health })
+        .boxed()
 }
 
-fn register(agent: BoxedStrategy<usize>) -> BoxedStrategy<Asking> {
-    let epoch = prop_oneof![1 => Just(Named::Nothing), 2 => Just(Named::Current)];
+fn register(agent: BoxedStrategy<usize>) -> BoxedStrategy<RequestOp> {
+    let epoch = prop_oneof![1 => Just(StatedEpoch::Omitted), 2 => Just(StatedEpoch::Current)];
     let heartbeat_ms = prop_oneof![1 => Just(0u64), 3 => Just(10_000), 1 => Just(100), 1 => Just(333)];
     (agent, epoch, proptest::bool::weighted(0.8), heartbeat_ms)
-        .prop_map(|(agent, epoch, skilled, heartbeat_ms)| Asking::Register {
+        .prop_map(|(agent, epoch, skilled, heartbeat_ms)| RequestOp::Register {
             agent,
             epoch,
             skilled,
@@ -176,12 +178,12 @@ fn register(agent: BoxedStrategy<usize>) -> BoxedStrategy<Asking> {
         .boxed()
 }
 
-impl Asking {
+impl RequestOp {
     /// Resolves to an operation.
-    pub(super) fn op(&self, seen: &Told, who: Who, view: &Sight) -> Op {
+    pub(super) fn op(&self, seen: &SeenResults, who: Actor, view: &SpaceView) -> Op {
         match self {
             Self::Send { spec, choice } => {
-                Op::send(Message { if_unavailable: *choice, ..message(who, spec, view) })
+                Op::send(Message { if_unavailable: *choice, ..build_message(who, spec, view) })
             }
             Self::Ask { spec, choice, query, timeout_ms, slot, cause } => {
                 let kind = if *query { MessageType::Query } else { MessageType::Command };
@@ -190,24 +192,24 @@ impl Asking {
                     kind,
                     deliver_at: None,
                     correlation_id: (spec.content % 2 == 1).then(|| "c0".into()),
-                    ..message(who, spec, view)
+                    ..build_message(who, spec, view)
                 };
                 // The hub cannot receive answers, so it sends the request on behalf of an agent.
-                question.from = question.from.or_else(|| Some(id(usize::from(spec.content))));
+                question.from = question.from.or_else(|| Some(agent_id(usize::from(spec.content))));
                 let asker = match who {
-                    Who::Agent(agent) => agent,
-                    Who::Hub | Who::Holder(_) => usize::from(spec.content),
+                    Actor::Agent(agent) => agent,
+                    Actor::Hub | Actor::Holder(_) => usize::from(spec.content),
                 };
-                let to_asker = |one: &&Question| one.to.contains(&id(asker));
-                let by_asker = |one: &&Question| one.from == id(asker);
+                let to_asker = |one: &&SentRequest| one.to.contains(&agent_id(asker));
+                let by_asker = |one: &&SentRequest| one.from == agent_id(asker);
                 let again = match cause {
                     RequestCause::Nothing => None,
                     RequestCause::Question => {
-                        let cause = seen.asked.iter().rev().find(to_asker);
+                        let cause = seen.requests.iter().rev().find(to_asker);
                         question.causation_id = cause.map(|one| one.id.to_string());
                         None
                     }
-                    RequestCause::Silence => seen.asked.iter().rev().find(by_asker).map(|one| one.id),
+                    RequestCause::Silence => seen.requests.iter().rev().find(by_asker).map(|one| one.id),
                 };
                 let waiting = slot.map(|slot| consumer(asker, ANSWER_SLOT + slot));
                 Op::Request(SendRequest {
@@ -218,51 +220,51 @@ impl Asking {
             Self::Answer { .. } => self.answer(seen, who, view),
             Self::Await { back, slot } => {
                 let request = request_id(seen, *back);
-                let asker = if let Who::Agent(agent) = who { agent } else { 0 };
+                let asker = if let Actor::Agent(agent) = who { agent } else { 0 };
                 Op::AwaitRequest { request, waiting: consumer(asker, ANSWER_SLOT + slot) }
             }
-            Self::Leave { agent, slot } => {
+            Self::StopWaiting { agent, slot } => {
                 Op::CloseConsumer { consumer: consumer(*agent, ANSWER_SLOT + slot) }
             }
             Self::Cancel { back } => Op::CancelRequest { request: request_id(seen, *back) },
-            Self::Beat { agent, status, health } => {
+            Self::Heartbeat { agent, status, health } => {
                 let health = match health {
                     0 | 1 => Health::Healthy,
                     2 => Health::Degraded(format!("since {}", view.now.0)),
                     _ => Health::Error("no model".into()),
                 };
-                Op::Heartbeat(Heartbeat { agent: id(*agent), status: *status, health })
+                Op::Heartbeat(Heartbeat { agent: agent_id(*agent), status: *status, health })
             }
             Self::Register { agent, epoch, skilled, heartbeat_ms } => {
-                let mut new = described(*agent, 0);
+                let mut new = registration(*agent, 0);
                 new.epoch = seen.epoch(*agent, *epoch, view);
                 new.heartbeat_ms = *heartbeat_ms;
                 Op::RegisterAgent(if *skilled { self::skilled(new) } else { new })
             }
-            Self::Look { what, number } => Op::Inspect(inspection(seen, *what, *number)),
-            Self::Heard { agents } => {
+            Self::Inspect { what, number } => Op::Inspect(inspection(seen, *what, *number)),
+            Self::HeartbeatBatch { agents } => {
                 Op::HeartbeatBatch { agents: agents.iter().map(|number| AgentNo(*number)).collect() }
             }
         }
     }
 
     /// Resolves an answer: usually from a recipient of the request to its sender, sometimes not.
-    fn answer(&self, seen: &Told, who: Who, view: &Sight) -> Op {
+    fn answer(&self, seen: &SeenResults, who: Actor, view: &SpaceView) -> Op {
         let Self::Answer { back, content, named, client_id: own_id, to_another } = self else {
             return Op::Sweep;
         };
         // Usually a request that the answering agent received.
-        let own = |one: &&Question| match who {
-            Who::Agent(agent) => *named == 3 || one.to.contains(&id(agent)),
-            Who::Hub | Who::Holder(_) => true,
+        let own = |one: &&SentRequest| match who {
+            Actor::Agent(agent) => *named == 3 || one.to.contains(&agent_id(agent)),
+            Actor::Hub | Actor::Holder(_) => true,
         };
-        let Some(question) = seen.asked.iter().rev().filter(own).nth(*back) else { return Op::Sweep };
-        let to = if *to_another { id(usize::from(*content)) } else { question.from.clone() };
+        let Some(question) = seen.requests.iter().rev().filter(own).nth(*back) else { return Op::Sweep };
+        let to = if *to_another { agent_id(usize::from(*content)) } else { question.from.clone() };
         let text = payload(&format!("{{\"answer\":{content}}}"));
         let by_name = question.name.clone().filter(|_| *named == 0);
         let from = match who {
-            Who::Agent(agent) => Some(id(agent)),
-            Who::Hub | Who::Holder(_) => Some(id(view.now.0 as usize % 3)),
+            Actor::Agent(agent) => Some(agent_id(agent)),
+            Actor::Hub | Actor::Holder(_) => Some(agent_id(view.now.0 as usize % 3)),
         };
         let reference = by_name.unwrap_or_else(|| question.id.to_string());
         // Some answers refer to the request by correlation id only.
@@ -282,14 +284,14 @@ impl Asking {
     }
 }
 
-fn inspection(seen: &Told, what: u8, number: u64) -> Inspect {
+fn inspection(seen: &SeenResults, what: u8, number: u64) -> Inspect {
     match what {
         0 => Inspect::Deliveries { message: None, first: DeliveryNo(number + 1), count: 1 },
         1 => {
-            let message = seen.asked.iter().rev().nth(number as usize).map(|one| (one.id.seq, one.id.n));
+            let message = seen.requests.iter().rev().nth(number as usize).map(|one| (one.id.seq, one.id.n));
             Inspect::Deliveries { message, first: DeliveryNo(number + 1), count: 3 }
         }
-        2 => Inspect::Inbox { agent: id(number as usize % 4), after: DeliveryNo(number / 2), limit: 3 },
+        2 => Inspect::Inbox { agent: agent_id(number as usize % 4), after: DeliveryNo(number / 2), limit: 3 },
         3 => Inspect::Agents { filter: AgentFilter::default(), after: AgentNo(0), limit: 100 },
         4 => {
             let filter = AgentFilter { capability: Some("cooking".into()), ..AgentFilter::default() };
@@ -304,22 +306,22 @@ fn inspection(seen: &Told, what: u8, number: u64) -> Inspect {
 }
 
 /// Returns one of the newest requests, or an id that does not exist.
-fn request_id(seen: &Told, back: usize) -> MessageId {
+fn request_id(seen: &SeenResults, back: usize) -> MessageId {
     let missing =
         MessageId { generation: quorate_core::Generation(0), seq: quorate_core::Seq(1_000_000), n: 0 };
-    seen.asked.iter().rev().nth(back).map_or(missing, |one| one.id)
+    seen.requests.iter().rev().nth(back).map_or(missing, |one| one.id)
 }
 
-impl Told {
+impl SeenResults {
     /// Records the requests of a commit.
-    pub(super) fn learn_asked(&mut self, commit: &Commit, receipt: &Receipt) {
+    pub(super) fn record_requests(&mut self, commit: &Commit, receipt: &Receipt) {
         for (op, result) in commit.ops.iter().zip(&receipt.results) {
             if let (Op::Request(ask), OpResult::Requested { id, .. }) = (op, result)
                 && let Some(from) = &ask.message.from
             {
                 let name = ask.message.client_id.as_ref().map(ToString::to_string);
                 let to = ask.message.to.agents().to_vec();
-                self.asked.push(Question { id: *id, from: from.clone(), to, name });
+                self.requests.push(SentRequest { id: *id, from: from.clone(), to, name });
                 self.sent.push((id.seq, id.n));
             }
             if let OpResult::Replied { id, .. } = result {
@@ -329,7 +331,7 @@ impl Told {
     }
 }
 
-impl fmt::Display for Asking {
+impl fmt::Display for RequestOp {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Send { spec, choice } => write!(f, "{spec} else {}", choice.as_str()),
@@ -347,17 +349,17 @@ impl fmt::Display for Asking {
                 write!(f, "answers {content} to request -{back}{by_name}{to} id {client_id:?}")
             }
             Self::Await { back, slot } => write!(f, "awaits request -{back} as {slot}"),
-            Self::Leave { agent, slot } => write!(f, "stops waiting as {slot} of {}", AGENTS[*agent]),
+            Self::StopWaiting { agent, slot } => write!(f, "stops waiting as {slot} of {}", AGENTS[*agent]),
             Self::Cancel { back } => write!(f, "cancels request -{back}"),
-            Self::Beat { agent, status, health } => {
+            Self::Heartbeat { agent, status, health } => {
                 write!(f, "beats for {}: {} {health}", AGENTS[*agent], status.as_str())
             }
             Self::Register { agent, epoch, skilled, heartbeat_ms } => {
                 let skilled = if *skilled { " skilled" } else { "" };
                 write!(f, "registers {}{skilled} beating {heartbeat_ms}ms {epoch:?}", AGENTS[*agent])
             }
-            Self::Look { what, number } => write!(f, "inspects {what} {number}"),
-            Self::Heard { agents } => write!(f, "relays heartbeats of {agents:?}"),
+            Self::Inspect { what, number } => write!(f, "inspects {what} {number}"),
+            Self::HeartbeatBatch { agents } => write!(f, "relays heartbeats of {agents:?}"),
         }
     }
 }

@@ -10,9 +10,9 @@ use quorate::{Error, Hub as Library};
 use quorate_client::{ConnectOptions, connect_with};
 use quorate_core::AgentFilter;
 use quorate_sim::data_directory;
-use quorate_sim::fuzz::{Extent, Mutator, seed_of_run};
+use quorate_sim::fuzz::{FuzzLimit, Mutator, fuzz_seed};
 
-use super::hub::Hub;
+use super::hub::TestHub;
 
 /// Requested paths; the last one returns an error.
 const PATHS: &[&str] = &[
@@ -73,24 +73,24 @@ async fn call(hub: &Library, which: usize, message: &str) -> Result<(), Error> {
 // Fails under: a response parser that panics, or an error without a message.
 #[test]
 fn i21_client_survives_malformed_responses() {
-    let seed = seed_of_run();
+    let seed = fuzz_seed();
     println!("rerun: QUORATE_SEED={seed} cargo test -p quorate-sim --test it i21_client");
     let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build().unwrap();
     runtime.block_on(async {
-        let hub = Hub::new(data_directory()).await;
-        hub.prepare().await;
+        let hub = TestHub::new(data_directory()).await;
+        hub.register_agents().await;
         let (_, sent) = hub
-            .ask(&hub.admin, b"POST /v1/messages {\"from\":\"alice\",\"to\":\"bob\",\"payload\":1}")
+            .request(&hub.admin, b"POST /v1/messages {\"from\":\"alice\",\"to\":\"bob\",\"payload\":1}")
             .await
             .unwrap();
         let sent: serde_json::Value = serde_json::from_str(&sent).unwrap();
         let message = sent["receipts"][0]["id"].as_str().unwrap().to_owned();
-        hub.ask(&hub.admin, b"PUT /v1/context/k {\"content\":{\"a\":1}}").await.unwrap();
-        hub.ask(&hub.admin, b"POST /v1/sessions {\"id\":\"s1\",\"title\":\"S\"}").await.unwrap();
+        hub.request(&hub.admin, b"PUT /v1/context/k {\"content\":{\"a\":1}}").await.unwrap();
+        hub.request(&hub.admin, b"POST /v1/sessions {\"id\":\"s1\",\"title\":\"S\"}").await.unwrap();
         let mut corpus = Vec::new();
         for path in PATHS {
             let line = format!("GET {}", path.replace("MESSAGE", &message));
-            corpus.push(hub.ask(&hub.admin, line.as_bytes()).await.unwrap());
+            corpus.push(hub.request(&hub.admin, line.as_bytes()).await.unwrap());
         }
         let next: NextResponse = Arc::new(Mutex::new((200, Vec::new())));
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
@@ -111,7 +111,7 @@ fn i21_client_survives_malformed_responses() {
             assert_eq!(call(&client, which, &message).await.is_ok(), *status == 200, "{text}");
         }
         let bodies = corpus.iter().map(|(_, text)| text.as_bytes().to_vec()).collect();
-        let mut cases = Mutator::new("answers", seed, Extent::of_run(2_000), bodies);
+        let mut cases = Mutator::new("answers", seed, FuzzLimit::from_env(2_000), bodies);
         while let Some((which, case)) = cases.next_case() {
             *next.lock().unwrap() = (corpus[which].0, case.clone());
             if let Err(error) = call(&client, which, &message).await {

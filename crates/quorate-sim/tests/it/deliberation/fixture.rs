@@ -8,7 +8,7 @@ use quorate::deliberation::{Member, Spec};
 use quorate::{Entropy, Failure, Hub, ProcedureDraft, ProcedureStatus, RunningAgent, SystemClock, Work};
 use quorate_core::SpaceName;
 use quorate_engine::Engine;
-use quorate_sim::gate::{Gate, Judge};
+use quorate_sim::fault_store::{FaultRule, FaultStore};
 use quorate_sqlite::{OpenError, Options, SqliteStore};
 use serde_json::{Value, json};
 
@@ -22,18 +22,18 @@ const AGENTS: [(&str, f64, &str, f64); 3] = [
 
 /// Agents of the deliberation.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) enum Cast {
+pub(crate) enum AgentSet {
     /// Three agents that answer.
     Three,
     /// The same, but ben sends an invalid answer until the error is returned to him.
-    OneTwice,
+    OneRetry,
     /// The same, with emil, who only sends invalid answers, and dora, who is not registered.
     TwoMissing,
 }
 
-pub(crate) fn spec(cast: Cast) -> Spec {
+pub(crate) fn spec(cast: AgentSet) -> Spec {
     let mut names = AGENTS.map(|(id, ..)| id).to_vec();
-    if cast == Cast::TwoMissing {
+    if cast == AgentSet::TwoMissing {
         names.extend(["dora", "emil"]);
     }
     let members = names.into_iter().map(|id| Member { id: id.to_owned(), provider: None }).collect();
@@ -41,8 +41,8 @@ pub(crate) fn spec(cast: Cast) -> Spec {
 }
 
 /// Returns the fixed answer of an agent. Only ben changes his position, to that of the most confident peer.
-fn answer(cast: Cast, name: &str, action: &str, asked: &Value) -> Value {
-    if name == "emil" || name == "ben" && cast == Cast::OneTwice && asked["wrong"].is_null() {
+fn answer(cast: AgentSet, name: &str, action: &str, asked: &Value) -> Value {
+    if name == "emil" || name == "ben" && cast == AgentSet::OneRetry && asked["wrong"].is_null() {
         return json!("what?");
     }
     let (_, score, recommendation, confidence) =
@@ -70,9 +70,9 @@ fn answer(cast: Cast, name: &str, action: &str, asked: &Value) -> Value {
     })
 }
 
-async fn agents(hub: &Hub, cast: Cast) -> Result<Vec<RunningAgent>, quorate::Error> {
+async fn agents(hub: &Hub, cast: AgentSet) -> Result<Vec<RunningAgent>, quorate::Error> {
     let mut running = Vec::new();
-    let emil = (cast == Cast::TwoMissing).then_some("emil");
+    let emil = (cast == AgentSet::TwoMissing).then_some("emil");
     for name in AGENTS.map(|(name, ..)| name).into_iter().chain(emil) {
         let handler = move |action: &'static str| {
             move |work: Work<Value>| async move { Ok::<_, Failure>(answer(cast, name, action, &work.payload)) }
@@ -97,7 +97,7 @@ async fn sent(hub: &Hub) -> Vec<String> {
 
 /// Runs the deliberation until it ends or the hub fails. Returns the result and the client ids of all messages, which
 /// show that no message was repeated or omitted.
-pub(crate) async fn deliberate(hub: Hub, cast: Cast, spec: &Spec) -> Option<(Value, Vec<String>)> {
+pub(crate) async fn run_deliberation(hub: Hub, cast: AgentSet, spec: &Spec) -> Option<(Value, Vec<String>)> {
     let work = async {
         let _agents = agents(&hub, cast).await.ok()?;
         let driver = hub.drive_deliberations().await.ok()?;
@@ -129,11 +129,11 @@ pub(crate) async fn deliberate(hub: Hub, cast: Cast, spec: &Spec) -> Option<(Val
 }
 
 /// Opens a hub with fault injection.
-pub(crate) async fn gated(data: &Path, judge: Judge) -> Hub {
+pub(crate) async fn hub_with_faults(data: &Path, judge: FaultRule) -> Hub {
     let options = quorate_engine::Options::default();
     let engine = Engine::start_with(options, SystemClock::new(), Entropy::system(), |wiring| {
         let store = SqliteStore::open(data, Options::default(), wiring)?;
-        Ok::<_, OpenError>(Gate::new(store, judge) as Arc<_>)
+        Ok::<_, OpenError>(FaultStore::new(store, judge) as Arc<_>)
     });
     let engine = engine.expect("engine starts");
     let space = engine.space(SpaceName::new("default").expect("a name")).await.expect("a space");
@@ -141,13 +141,13 @@ pub(crate) async fn gated(data: &Path, judge: Judge) -> Hub {
 }
 
 /// Removes the fields that differ between runs: timestamps and durations.
-pub(crate) fn timeless(mut value: Value) -> Value {
+pub(crate) fn without_times(mut value: Value) -> Value {
     match &mut value {
         Value::Object(fields) => {
             fields.retain(|name, _| !["timestamp", "actual"].contains(&name.as_str()));
-            fields.values_mut().for_each(|field| *field = timeless(field.take()));
+            fields.values_mut().for_each(|field| *field = without_times(field.take()));
         }
-        Value::Array(items) => items.iter_mut().for_each(|item| *item = timeless(item.take())),
+        Value::Array(items) => items.iter_mut().for_each(|item| *item = without_times(item.take())),
         _ => {}
     }
     value

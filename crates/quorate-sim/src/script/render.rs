@@ -6,7 +6,7 @@ use quorate_core::{
 };
 use quorate_store::{DeliveryState, Entry, ReadQuery, ReadResult, Store as _};
 
-use super::stage::{START_MS, Stage};
+use super::runner::{START_MS, ScriptRunner};
 
 /// Renders a timestamp as the time since the start of the script.
 pub(super) fn since_start(at: Timestamp) -> String {
@@ -14,39 +14,39 @@ pub(super) fn since_start(at: Timestamp) -> String {
     if ms % 1000 == 0 { format!("{}s", ms / 1000) } else { format!("{ms}ms") }
 }
 
-impl Stage {
+impl ScriptRunner {
     /// Renders an accepted commit: the effects of its record, results that no effect shows, and dispatches to
     /// consumers.
-    pub(super) async fn tell(&mut self, who: &str, receipt: &Receipt, before: Seq) {
+    pub(super) async fn render_receipt(&mut self, who: &str, receipt: &Receipt, before: Seq) {
         match receipt.seq {
             Some(seq) if seq > before => self.tell_record(seq).await,
-            Some(seq) => self.say(format!("the same answer as #{seq}")),
+            Some(seq) => self.push_line(format!("the same answer as #{seq}")),
             None => {}
         }
         let lines: Vec<_> =
             receipt.results.iter().filter_map(|result| self.result(who, result, receipt)).collect();
         if receipt.seq.is_none() && lines.is_empty() {
-            self.say(format!("{who}: nothing to write"));
+            self.push_line(format!("{who}: nothing to write"));
         }
-        lines.into_iter().for_each(|line| self.say(line));
-        for dispatch in self.sunk() {
+        lines.into_iter().for_each(|line| self.push_line(line));
+        for dispatch in self.take_dispatches() {
             for (consumer, delivery) in dispatch.dispatched {
-                self.cast_mut().hold(&delivery);
+                self.names_mut().record_lease(&delivery);
                 let line = format!(
                     "{} receives {}",
-                    self.cast().consumer_name(consumer),
+                    self.names().consumer_name(consumer),
                     self.lease_line(&delivery)
                 );
-                self.say(line);
+                self.push_line(line);
             }
             for (consumer, event) in dispatch.consumer_events {
-                let who = self.cast().consumer_name(consumer).to_owned();
-                let line = self.told_line(&who, &event);
-                self.say(line);
+                let who = self.names().consumer_name(consumer).to_owned();
+                let line = self.event_line(&who, &event);
+                self.push_line(line);
             }
             for consumer in dispatch.dismissed_consumers {
-                let line = format!("{} is dismissed", self.cast().consumer_name(consumer));
-                self.say(line);
+                let line = format!("{} is dismissed", self.names().consumer_name(consumer));
+                self.push_line(line);
             }
         }
     }
@@ -83,9 +83,9 @@ impl Stage {
             OpResult::Queued => Some(format!("{who} is queued")),
             OpResult::SessionOpened { .. } | OpResult::SessionAdded { .. } => None,
             OpResult::TasksCreated { seq, .. } | OpResult::TaskAccepted { seq, .. } => {
-                self.task_result(who, result, Some(*seq) == receipt.seq)
+                self.task_result_line(who, result, Some(*seq) == receipt.seq)
             }
-            OpResult::TasksClaimed(_) => self.task_result(who, result, true),
+            OpResult::TasksClaimed(_) => self.task_result_line(who, result, true),
             OpResult::SnapshotMade { .. } => None,
             OpResult::RolledBack { to, written, deleted } => {
                 Some(format!("rolled back to #{to}: {written} written, {deleted} deleted"))
@@ -104,7 +104,7 @@ impl Stage {
     }
 
     fn lease_line(&self, delivery: &LeasedDelivery) -> String {
-        let (name, _) = self.cast().called(delivery.delivery);
+        let (name, _) = self.names().delivery_name(delivery.delivery);
         format!("{name} (attempt {}, token {})", delivery.attempt, delivery.token)
     }
 
@@ -115,7 +115,7 @@ impl Stage {
         for effect in &body.effects {
             if let Effect::Written { key, version, part, restores, .. } = effect {
                 let position = (restores.map_or(seq, |restored| restored.seq), *part);
-                self.cast_mut().name_version(key, *version, position);
+                self.names_mut().record_version(key, *version, position);
             }
             if let Effect::Sent { message, first, .. } = effect {
                 // Messages that the hub sends about a task or a budget are named after it.
@@ -128,17 +128,17 @@ impl Stage {
                     let name = format!("!{about}");
                     let id = MessageId { generation: Generation(0), seq, n };
                     let names = message.to.agents().iter().map(ToString::to_string).collect();
-                    self.cast_mut().name_message(&name, id, *first, names);
+                    self.names_mut().name_message(&name, id, *first, names);
                 }
             }
             if let Effect::Backfilled { agent, first, letters } = effect {
                 let recipient = self.agent_name(*agent);
                 for (message, number) in letters.iter().zip(first.0..) {
-                    self.cast_mut().name_brought(DeliveryNo(number), message, &recipient);
+                    self.names_mut().name_backfilled(DeliveryNo(number), message, &recipient);
                 }
             }
             if let Some(line) = self.effect(effect, seq, &mut n) {
-                self.say(format!("#{seq} {line}"));
+                self.push_line(format!("#{seq} {line}"));
             }
         }
     }
@@ -146,7 +146,7 @@ impl Stage {
     /// Renders an effect. `n` counts the messages of the record.
     fn effect(&self, effect: &Effect, seq: Seq, n: &mut u32) -> Option<String> {
         let delivery_name = |number: DeliveryNo| {
-            let (name, recipient) = self.cast().called(number);
+            let (name, recipient) = self.names().delivery_name(number);
             format!("{name} of {recipient}")
         };
         Some(match effect {
@@ -162,12 +162,12 @@ impl Stage {
             Effect::Sent { first, deliveries, .. } => {
                 let id = MessageId { generation: Generation(0), seq, n: *n };
                 *n += 1;
-                let mut line = format!("{} sent to", self.cast().name_of(id));
+                let mut line = format!("{} sent to", self.names().message_name(id));
                 if deliveries.is_empty() {
                     line.push_str(" no recipient");
                 }
                 for (index, delivery) in deliveries.iter().enumerate() {
-                    let (_, recipient) = self.cast().called(DeliveryNo(first.0 + index as u64));
+                    let (_, recipient) = self.names().delivery_name(DeliveryNo(first.0 + index as u64));
                     let leased = if delivery.lease.is_some() { " (leased immediately)" } else { "" };
                     line.push_str(&format!(" {recipient}{leased}"));
                 }
@@ -192,7 +192,7 @@ impl Stage {
             Effect::Changed { verb, item: Item::Lock(lock) } => self.lock_line(*verb, lock),
             Effect::Changed { verb, item: Item::Budget(budget) } => budget_line(verb.as_str(), budget),
             Effect::WaitAborted { cycle } => self.cycle_line(cycle),
-            Effect::Changed { verb, item: Item::Task(task) } => return self.task_effect(*verb, task),
+            Effect::Changed { verb, item: Item::Task(task) } => return self.task_effect_line(*verb, task),
             Effect::Changed { verb, item: Item::Request(request) } => self.request_line(*verb, request),
             Effect::Changed { verb, item } => format!("{} {}", verb.as_str(), item.key().id),
             Effect::SessionAdded { session, kind, n, .. } => format!("{session} has {} {n}", kind.as_str()),
@@ -202,7 +202,8 @@ impl Stage {
             }
             Effect::Backfilled { agent, first, letters } => {
                 let numbers = (first.0..).zip(letters).map(|(number, _)| DeliveryNo(number));
-                let all: Vec<_> = numbers.map(|number| self.cast().called(number).0.to_owned()).collect();
+                let all: Vec<_> =
+                    numbers.map(|number| self.names().delivery_name(number).0.to_owned()).collect();
                 format!("{} backfilled to {}", all.join(", "), self.agent_name(*agent))
             }
             Effect::DeniedByPolicy { delivery, .. } => {
@@ -224,7 +225,7 @@ impl Stage {
         }
     }
 
-    pub(super) fn tell_refusal(&mut self, refused: &Refused) {
+    pub(super) fn render_refusal(&mut self, refused: &Refused) {
         let facts = &refused.facts;
         let mut line = format!("refused {}", refused.code);
         if let Some(version) = facts.current_version {
@@ -248,23 +249,23 @@ impl Stage {
         if refused.code == Code::UnknownRecipient {
             line.push_str(&format!(": {}", refused.detail));
         }
-        self.say(line);
+        self.push_line(line);
     }
 
-    pub(super) async fn tell_entry(&mut self, name: &str, query: ReadQuery) {
-        let line = match self.rows(query).await {
+    pub(super) async fn render_entry(&mut self, name: &str, query: ReadQuery) {
+        let line = match self.read(query).await {
             ReadResult::Entry(Some(entry)) => entry_line(&entry),
             _ => format!("{name}: nothing"),
         };
-        self.say(line);
+        self.push_line(line);
     }
 
-    pub(super) async fn tell_rows(&mut self, query: ReadQuery) {
-        let lines: Vec<String> = match self.rows(query).await {
+    pub(super) async fn render_rows(&mut self, query: ReadQuery) {
+        let lines: Vec<String> = match self.read(query).await {
             ReadResult::Entries(entries) => entries.iter().map(entry_line).collect(),
             ReadResult::DeadLetters(letters) => {
                 let line = |letter: &quorate_store::DeadLetter| {
-                    let (name, recipient) = self.cast().called(letter.delivery);
+                    let (name, recipient) = self.names().delivery_name(letter.delivery);
                     format!("dead: {name} of {recipient} after {} ({})", letter.attempts, letter.reason)
                 };
                 letters.iter().map(line).collect()
@@ -273,22 +274,22 @@ impl Stage {
             other => panic!("cannot render {other:?}"),
         };
         if lines.is_empty() {
-            self.say("none");
+            self.push_line("none");
         }
-        lines.into_iter().for_each(|line| self.say(line));
+        lines.into_iter().for_each(|line| self.push_line(line));
     }
 
-    pub(super) async fn tell_budget(&mut self, id: &str) {
-        let line = match self.rows(ReadQuery::Item(ItemKey::new(ItemKind::Budget, id))).await {
+    pub(super) async fn render_budget(&mut self, id: &str) {
+        let line = match self.read(ReadQuery::Item(ItemKey::new(ItemKind::Budget, id))).await {
             ReadResult::Item(Some(Item::Budget(budget))) => budget_line("budget", &budget),
             _ => format!("budget {id}: nothing"),
         };
-        self.say(line);
+        self.push_line(line);
     }
 
-    pub(super) async fn tell_where(&mut self, name: &str) {
-        for (first, recipient) in self.cast().deliveries(name) {
-            let rows = self.rows(ReadQuery::Deliveries { first, count: 1 }).await;
+    pub(super) async fn render_deliveries(&mut self, name: &str) {
+        for (first, recipient) in self.names().deliveries(name) {
+            let rows = self.read(ReadQuery::Deliveries { first, count: 1 }).await;
             let ReadResult::Deliveries(states) = rows else { panic!("expected deliveries: {rows:?}") };
             let state = match states[0] {
                 Some(DeliveryState::Open { state: OpenDeliveryState::Ready { since }, attempt }) => {
@@ -309,21 +310,21 @@ impl Stage {
                 }
                 None => "does not exist".into(),
             };
-            self.say(format!("{name} of {recipient}: {state}"));
+            self.push_line(format!("{name} of {recipient}: {state}"));
         }
     }
 
-    pub(super) async fn tell_text(&mut self, name: &str) {
-        let id = self.cast().message(name);
-        let ReadResult::Message(Some(found)) = self.rows(ReadQuery::Message { seq: id.seq, n: id.n }).await
+    pub(super) async fn render_payload(&mut self, name: &str) {
+        let id = self.names().message(name);
+        let ReadResult::Message(Some(found)) = self.read(ReadQuery::Message { seq: id.seq, n: id.n }).await
         else {
-            return self.say(format!("{name}: nothing"));
+            return self.push_line(format!("{name}: nothing"));
         };
         let from = found.message.from.as_ref().map_or("the hub", |from| from.as_str());
-        self.say(format!("{name} from {from}: {}", text(&found.message.payload)));
+        self.push_line(format!("{name} from {from}: {}", text(&found.message.payload)));
     }
 
-    pub(super) fn tell_counts(&mut self) {
+    pub(super) fn render_counts(&mut self) {
         let published = self.store().published(self.space()).expect("space exists");
         let counts = published.borrow().counts;
         let all = [
@@ -340,7 +341,7 @@ impl Stage {
             .filter(|(_, count)| *count > 0)
             .map(|(name, count)| format!("{count} {name}"))
             .collect();
-        self.say(some.join(", "));
+        self.push_line(some.join(", "));
     }
 }
 

@@ -13,8 +13,8 @@ use quorate_core::{
 };
 use quorate_engine::{Engine, Error, Space};
 use quorate_server::{App, Settings};
-use quorate_sim::aftermath;
-use quorate_sim::history::{Act, Call, Once, agent};
+use quorate_sim::history::{Call, CallOp, DedupBy, agent_id};
+use quorate_sim::recovery;
 use quorate_sqlite::{Disk, Faults, FileKind, OpenError, Options, Repeat, SqliteStore};
 use quorate_store::{AsOf, Entropy, ManualClock, Store, StoreError, SystemClock};
 use serde_json::Value;
@@ -25,42 +25,42 @@ use tokio::time::timeout;
 const GUARD: Duration = Duration::from_secs(60);
 const LEASE_MS: u64 = 60_000;
 
-pub(crate) struct Hub {
+pub(crate) struct FaultyHub {
     pub(crate) space: Space,
     pub(crate) disk: Arc<Disk>,
     directory: tempfile::TempDir,
 }
 
 /// Opens a hub with two agents on a disk with fault injection.
-pub(crate) async fn hub() -> Hub {
+pub(crate) async fn open_hub() -> FaultyHub {
     let directory = tempfile::tempdir().unwrap();
     let disk = Disk::new();
     // Preallocated space would let a few commits succeed on a full disk.
     disk.faults().disable_preallocation();
     let options = Options { disk: Some(Arc::clone(&disk)), ..Options::default() };
-    let space = aftermath::open(&directory.path().join("data"), options).await.unwrap();
+    let space = recovery::open(&directory.path().join("data"), options).await.unwrap();
     for name in ["ann", "bob"] {
-        let op = Op::RegisterAgent(RegisterAgent::named(agent(name)));
+        let op = Op::RegisterAgent(RegisterAgent::named(agent_id(name)));
         space.commit(Commit::new(Principal::System, vec![op])).await.unwrap();
     }
-    Hub { space, disk, directory }
+    FaultyHub { space, disk, directory }
 }
 
-impl Hub {
+impl FaultyHub {
     /// Reopens the directory on a disk without faults.
     async fn reopen(self) -> (Space, tempfile::TempDir) {
         self.space.engine().close().await;
-        let space = aftermath::open(&self.directory.path().join("data"), Options::default()).await.unwrap();
+        let space = recovery::open(&self.directory.path().join("data"), Options::default()).await.unwrap();
         (space, self.directory)
     }
 }
 
-pub(crate) fn send(id: &str, size: usize) -> Call {
-    let act = Act::Send { to: vec!["bob".into()], level: 1, tries: 4, size, once: Once::Key };
+pub(crate) fn message_call(id: &str, size: usize) -> Call {
+    let act = CallOp::Send { to: vec!["bob".into()], level: 1, tries: 4, size, once: DedupBy::Key };
     Call { id: id.into(), by: "ann".into(), act }
 }
 
-pub(crate) async fn make(space: &Space, call: &Call) -> Result<Receipt, Error> {
+pub(crate) async fn send_call(space: &Space, call: &Call) -> Result<Receipt, Error> {
     space.commit(call.commit(space)).await
 }
 
@@ -69,10 +69,10 @@ fn is_full(result: &Result<Receipt, Error>) -> bool {
 }
 
 /// Limits the free space, and sends until the disk is full.
-async fn fill(hub: &Hub) {
+async fn fill(hub: &FaultyHub) {
     hub.disk.faults().limit_free_space(20_000);
     for count in 0..100 {
-        let sent = make(&hub.space, &send(&format!("fill-{count}"), 3000)).await;
+        let sent = send_call(&hub.space, &message_call(&format!("fill-{count}"), 3000)).await;
         if is_full(&sent) {
             return;
         }
@@ -93,11 +93,11 @@ async fn log_has(space: &Space, call: &str) -> usize {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn i22_a_full_disk_refuses_writes_and_applies_nothing() {
-    let hub = hub().await;
-    make(&hub.space, &send("before", 10)).await.unwrap();
+    let hub = open_hub().await;
+    send_call(&hub.space, &message_call("before", 10)).await.unwrap();
     fill(&hub).await;
     let before = hub.space.published();
-    let refused = make(&hub.space, &send("refused", 3000)).await;
+    let refused = send_call(&hub.space, &message_call("refused", 3000)).await;
     let error = refused.unwrap_err();
     assert!(matches!(error, Error::Store(StoreError::DiskFull)), "{error}");
     assert!(error.nothing_applied());
@@ -114,37 +114,37 @@ async fn i22_a_full_disk_refuses_writes_and_applies_nothing() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn i22_service_resumes_without_a_restart_when_space_is_freed() {
-    let hub = hub().await;
-    let bob = Principal::Agent(agent("bob"));
-    let mut consumer = hub.space.consume(&bob, None, &agent("bob"), 200, LEASE_MS).await.unwrap();
-    let ann = Principal::Agent(agent("ann"));
+    let hub = open_hub().await;
+    let bob = Principal::Agent(agent_id("bob"));
+    let mut consumer = hub.space.consume(&bob, None, &agent_id("bob"), 200, LEASE_MS).await.unwrap();
+    let ann = Principal::Agent(agent_id("ann"));
     let mut follow = hub.space.follow();
     follow.borrow_and_update();
     let claiming = {
         let (space, ann) = (hub.space.clone(), ann.clone());
-        tokio::spawn(async move { space.claim(&ann, None, &agent("ann"), 1, LEASE_MS, GUARD * 2).await })
+        tokio::spawn(async move { space.claim(&ann, None, &agent_id("ann"), 1, LEASE_MS, GUARD * 2).await })
     };
     // An empty claim writes no record but publishes its batch: from here on the claim is waiting.
     timeout(GUARD, follow.changed()).await.expect("claim is decided").unwrap();
-    make(&hub.space, &send("before", 10)).await.unwrap();
+    send_call(&hub.space, &message_call("before", 10)).await.unwrap();
     fill(&hub).await;
-    assert!(is_full(&make(&hub.space, &send("later", 3000)).await));
+    assert!(is_full(&send_call(&hub.space, &message_call("later", 3000)).await));
     hub.disk.faults().lift_space_limit();
     // The same call with the same key: it was not applied before, and is now applied once.
-    make(&hub.space, &send("later", 3000)).await.unwrap();
-    make(&hub.space, &send("later", 3000)).await.unwrap();
+    send_call(&hub.space, &message_call("later", 3000)).await.unwrap();
+    send_call(&hub.space, &message_call("later", 3000)).await.unwrap();
     assert_eq!(log_has(&hub.space, "later").await, 1);
     let mut last = String::new();
     while last != "later" {
         let delivery =
             timeout(GUARD, consumer.next()).await.expect("consumer is still open").unwrap().unwrap();
-        last = quorate_sim::history::origin(&delivery.message.payload.bytes).0;
+        last = quorate_sim::history::parse_origin(&delivery.message.payload.bytes).0;
         assert_eq!(delivery.attempt, 1, "{last}");
         let ack = Op::Ack(delivery.lease.unwrap());
         hub.space.commit(Commit::new(bob.clone(), vec![ack])).await.unwrap();
     }
-    let back = Act::Send { to: vec!["ann".into()], level: 1, tries: 4, size: 10, once: Once::ClientId };
-    make(&hub.space, &Call { id: "back".into(), by: "bob".into(), act: back }).await.unwrap();
+    let back = CallOp::Send { to: vec!["ann".into()], level: 1, tries: 4, size: 10, once: DedupBy::ClientId };
+    send_call(&hub.space, &Call { id: "back".into(), by: "bob".into(), act: back }).await.unwrap();
     let claimed = timeout(GUARD, claiming).await.expect("claim is still waiting").unwrap().unwrap();
     assert_eq!(claimed.len(), 1);
     let counts = hub.space.published().counts;
@@ -153,22 +153,22 @@ async fn i22_service_resumes_without_a_restart_when_space_is_freed() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn i22_a_claim_and_an_ack_on_a_full_disk_change_nothing() {
-    let hub = hub().await;
-    let bob = Principal::Agent(agent("bob"));
-    make(&hub.space, &send("one", 10)).await.unwrap();
-    let claimed = hub.space.claim(&bob, None, &agent("bob"), 1, LEASE_MS, Duration::ZERO).await.unwrap();
+    let hub = open_hub().await;
+    let bob = Principal::Agent(agent_id("bob"));
+    send_call(&hub.space, &message_call("one", 10)).await.unwrap();
+    let claimed = hub.space.claim(&bob, None, &agent_id("bob"), 1, LEASE_MS, Duration::ZERO).await.unwrap();
     let lease = claimed[0].lease.unwrap();
-    make(&hub.space, &send("two", 10)).await.unwrap();
+    send_call(&hub.space, &message_call("two", 10)).await.unwrap();
     hub.disk.faults().limit_free_space(0);
     let before = hub.space.published();
-    let claim = hub.space.claim(&bob, None, &agent("bob"), 1, LEASE_MS, Duration::ZERO).await;
+    let claim = hub.space.claim(&bob, None, &agent_id("bob"), 1, LEASE_MS, Duration::ZERO).await;
     assert!(matches!(claim, Err(Error::Store(StoreError::DiskFull))));
     let ack = hub.space.commit(Commit::new(bob.clone(), vec![Op::Ack(lease)])).await;
     assert!(is_full(&ack));
     assert_eq!(hub.space.published().counts, before.counts);
     hub.disk.faults().lift_space_limit();
     hub.space.commit(Commit::new(bob.clone(), vec![Op::Ack(lease)])).await.unwrap();
-    let claimed = hub.space.claim(&bob, None, &agent("bob"), 9, LEASE_MS, Duration::ZERO).await.unwrap();
+    let claimed = hub.space.claim(&bob, None, &agent_id("bob"), 9, LEASE_MS, Duration::ZERO).await.unwrap();
     assert_eq!(claimed.len(), 1);
     assert_eq!(claimed[0].attempt, 1, "a failed claim does not count as an attempt");
     assert!(claimed[0].lease.unwrap().token > lease.token);
@@ -178,14 +178,14 @@ async fn i22_a_claim_and_an_ack_on_a_full_disk_change_nothing() {
 /// remembered: the next restart would clear the table with the newest keys.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_key_is_stored_although_the_disk_was_full_on_the_first_call_of_the_day() {
-    let hub = hub().await;
+    let hub = open_hub().await;
     hub.disk.faults().limit_free_space(0);
-    assert!(is_full(&make(&hub.space, &send("first", 10)).await));
+    assert!(is_full(&send_call(&hub.space, &message_call("first", 10)).await));
     hub.disk.faults().lift_space_limit();
-    let first = make(&hub.space, &send("second", 10)).await.unwrap();
+    let first = send_call(&hub.space, &message_call("second", 10)).await.unwrap();
     let (space, _directory) = hub.reopen().await;
-    make(&space, &send("third", 10)).await.unwrap();
-    let again = make(&space, &send("second", 10)).await.unwrap();
+    send_call(&space, &message_call("third", 10)).await.unwrap();
+    let again = send_call(&space, &message_call("second", 10)).await.unwrap();
     assert_eq!(again, first, "the same key and content return the same response");
     assert_eq!(log_has(&space, "second").await, 1);
 }
@@ -204,7 +204,7 @@ async fn call(app: &App, admin: &Secret, method: &str, path: &str, body: &str) -
 // accepting writes after a disk failure.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn i22_i27_over_http_a_full_disk_returns_507_and_a_failed_disk_an_unknown_outcome() {
-    let hub = hub().await;
+    let hub = open_hub().await;
     let admin = hub.space.generate_secret();
     let create = CreateToken {
         digest: admin.digest(),
@@ -213,7 +213,7 @@ async fn i22_i27_over_http_a_full_disk_returns_507_and_a_failed_disk_an_unknown_
         expires_at: None,
     };
     hub.space.commit(Commit::new(Principal::System, vec![Op::CreateToken(create)])).await.unwrap();
-    let private = aftermath::open(&hub.directory.path().join("private"), Options::default()).await.unwrap();
+    let private = recovery::open(&hub.directory.path().join("private"), Options::default()).await.unwrap();
     let private = Arc::clone(private.engine());
     let app = App::new(Arc::clone(hub.space.engine()), private, Settings::default()).await.unwrap();
     let large = format!("{{\"content\":\"{}\"}}", "x".repeat(3000));
@@ -241,8 +241,8 @@ async fn i22_i27_over_http_a_full_disk_returns_507_and_a_failed_disk_an_unknown_
 }
 
 async fn check_failure(case: &str, inject: impl FnOnce(&Faults)) {
-    let hub = hub().await;
-    make(&hub.space, &send("before", 10)).await.unwrap();
+    let hub = open_hub().await;
+    send_call(&hub.space, &message_call("before", 10)).await.unwrap();
     inject(hub.disk.faults());
     let failure = tokio::spawn(hub.space.engine().failure());
     let mut acknowledged = Vec::new();
@@ -253,8 +253,8 @@ async fn check_failure(case: &str, inject: impl FnOnce(&Faults)) {
         for count in 0..40 {
             let space = hub.space.clone();
             calls.spawn(async move {
-                let call = send(&format!("call-{batch}-{count}"), 100);
-                (call.clone(), make(&space, &call).await)
+                let call = message_call(&format!("call-{batch}-{count}"), 100);
+                (call.clone(), send_call(&space, &call).await)
             });
         }
         while let Some(ended) = calls.join_next().await {
@@ -276,7 +276,7 @@ async fn check_failure(case: &str, inject: impl FnOnce(&Faults)) {
     assert!(matches!(reported, StoreError::Failed(_)), "{case}: {reported}");
     // The disk works again, but nothing more is acknowledged: disk and memory may differ.
     hub.disk.faults().clear_errors();
-    let after = make(&hub.space, &send("after", 10)).await.unwrap_err();
+    let after = send_call(&hub.space, &message_call("after", 10)).await.unwrap_err();
     assert!(matches!(after, Error::Store(StoreError::Failed(_))), "{case}: {after}");
     assert!(hub.space.engine().space(SpaceName::new("other").unwrap()).await.is_err(), "{case}");
     let (space, _directory) = hub.reopen().await;
@@ -288,7 +288,7 @@ async fn check_failure(case: &str, inject: impl FnOnce(&Faults)) {
     for call in &unknown {
         let count = log_has(&space, &call.id).await;
         assert!(count <= 1, "{case}: {}", call.id);
-        make(&space, call).await.unwrap();
+        send_call(&space, call).await.unwrap();
         assert_eq!(log_has(&space, &call.id).await, 1, "{case}: {} is applied once", call.id);
     }
     let counts = space.published().counts;
@@ -313,10 +313,10 @@ async fn i22_after_a_failed_write_nothing_more_is_acknowledged() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn i22_a_commit_is_atomic_after_a_failed_sync() {
-    let hub = hub().await;
-    let bob = Principal::Agent(agent("bob"));
-    make(&hub.space, &send("input", 10)).await.unwrap();
-    let claimed = hub.space.claim(&bob, None, &agent("bob"), 1, LEASE_MS, Duration::ZERO).await.unwrap();
+    let hub = open_hub().await;
+    let bob = Principal::Agent(agent_id("bob"));
+    send_call(&hub.space, &message_call("input", 10)).await.unwrap();
+    let claimed = hub.space.claim(&bob, None, &agent_id("bob"), 1, LEASE_MS, Duration::ZERO).await.unwrap();
     let put = PutEntry {
         key: Key::new("result").unwrap(),
         entry_type: "note".into(),
@@ -343,7 +343,7 @@ async fn i22_a_commit_is_atomic_after_a_failed_sync() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_data_directory_is_locked_by_one_process() {
-    let hub = hub().await;
+    let hub = open_hub().await;
     let directory = hub.directory.path().join("data");
     let second = Engine::start(SystemClock::new(), Entropy::system(), |wiring| {
         let store = SqliteStore::open(&directory, Options::default(), wiring)?;
@@ -354,13 +354,13 @@ async fn a_data_directory_is_locked_by_one_process() {
     assert_eq!(*holder, std::process::id().to_string());
     assert!(!error.is_damage());
     // The first hub is not affected, and the lock is released when it is closed.
-    make(&hub.space, &send("still", 10)).await.unwrap();
+    send_call(&hub.space, &message_call("still", 10)).await.unwrap();
     let (space, _directory) = hub.reopen().await;
     assert_eq!(log_has(&space, "still").await, 1);
 }
 
 /// Opens a hub with fault injection and a manual clock, with a message that bob has leased for a second.
-pub(crate) async fn hub_with_a_lease(clock: &Arc<ManualClock>) -> Hub {
+pub(crate) async fn hub_with_lease(clock: &Arc<ManualClock>) -> FaultyHub {
     let directory = tempfile::tempdir().unwrap();
     let disk = Disk::new();
     disk.faults().disable_preallocation();
@@ -371,18 +371,18 @@ pub(crate) async fn hub_with_a_lease(clock: &Arc<ManualClock>) -> Hub {
     });
     let space = engine.unwrap().space(SpaceName::new("default").unwrap()).await.unwrap();
     for name in ["ann", "bob"] {
-        let op = Op::RegisterAgent(RegisterAgent::named(agent(name)));
+        let op = Op::RegisterAgent(RegisterAgent::named(agent_id(name)));
         space.commit(Commit::new(Principal::System, vec![op])).await.unwrap();
     }
-    make(&space, &send("one", 10)).await.unwrap();
-    let bob = Principal::Agent(agent("bob"));
-    let first = space.claim(&bob, None, &agent("bob"), 1, 1000, Duration::ZERO).await.unwrap();
+    send_call(&space, &message_call("one", 10)).await.unwrap();
+    let bob = Principal::Agent(agent_id("bob"));
+    let first = space.claim(&bob, None, &agent_id("bob"), 1, 1000, Duration::ZERO).await.unwrap();
     assert_eq!(first[0].attempt, 1);
-    Hub { space, disk, directory }
+    FaultyHub { space, disk, directory }
 }
 
 /// Advances the clock until no delivery is leased: a failed sweep is retried on the hub's clock.
-pub(crate) async fn until_returned(space: &Space, clock: &ManualClock) {
+pub(crate) async fn wait_until_unleased(space: &Space, clock: &ManualClock) {
     let mut follow = space.follow();
     let returned = async {
         while follow.borrow_and_update().counts.leased > 0 {
@@ -397,13 +397,13 @@ pub(crate) async fn until_returned(space: &Space, clock: &ManualClock) {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn i22_a_lease_that_expires_on_a_full_disk_is_returned_when_space_is_freed() {
     let clock = ManualClock::at(1_800_000_000_000);
-    let hub = hub_with_a_lease(&clock).await;
+    let hub = hub_with_lease(&clock).await;
     hub.disk.faults().limit_free_space(0);
     clock.advance(Duration::from_millis(1001));
-    assert!(is_full(&make(&hub.space, &send("two", 10)).await));
+    assert!(is_full(&send_call(&hub.space, &message_call("two", 10)).await));
     hub.disk.faults().lift_space_limit();
-    until_returned(&hub.space, &clock).await;
-    let bob = Principal::Agent(agent("bob"));
-    let second = hub.space.claim(&bob, None, &agent("bob"), 1, LEASE_MS, Duration::ZERO).await.unwrap();
+    wait_until_unleased(&hub.space, &clock).await;
+    let bob = Principal::Agent(agent_id("bob"));
+    let second = hub.space.claim(&bob, None, &agent_id("bob"), 1, LEASE_MS, Duration::ZERO).await.unwrap();
     assert_eq!(second[0].attempt, 2);
 }

@@ -7,7 +7,7 @@ use quorate_core::{
     AgentId, DeliveryId, Destination, IdempotencyKey, Key, LockName, MessageId, Pattern, Secret, SpaceName,
     TaskId, TokenId, TokenName,
 };
-use quorate_sim::fuzz::{Extent, Mutator, seed_of_run};
+use quorate_sim::fuzz::{FuzzLimit, Mutator, fuzz_seed};
 
 const CORPUS: &[&str] = &[
     "alice",
@@ -40,10 +40,10 @@ fn assert_round_trip<T: FromStr + Display + PartialEq + Debug>(text: &str) {
 
 #[test]
 fn i21_identifier_parsers_survive_malformed_input() {
-    let seed = seed_of_run();
+    let seed = fuzz_seed();
     println!("rerun: QUORATE_SEED={seed} cargo test -p quorate-sim --test it i21_identifier");
     let corpus = CORPUS.iter().map(|word| word.as_bytes().to_vec()).collect();
-    let mut cases = Mutator::new("words", seed, Extent::of_run(100_000), corpus);
+    let mut cases = Mutator::new("words", seed, FuzzLimit::from_env(100_000), corpus);
     while let Some((_, bytes)) = cases.next_case() {
         let text = String::from_utf8_lossy(&bytes);
         assert_round_trip::<Destination>(&text);

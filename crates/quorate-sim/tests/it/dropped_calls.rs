@@ -5,8 +5,8 @@ use std::time::Duration;
 
 use quorate_core::{Commit, Op, Principal, RegisterAgent};
 use quorate_engine::Space;
-use quorate_sim::aftermath;
-use quorate_sim::history::{Act, Call, Event, Once, agent, perform};
+use quorate_sim::history::{Call, CallOp, DedupBy, Event, agent_id, send_call};
+use quorate_sim::recovery;
 use quorate_sqlite::Options;
 
 const LEASE_MS: u64 = 60_000;
@@ -14,7 +14,7 @@ const LEASE_MS: u64 = 60_000;
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_claim_dropped_while_it_is_pending_takes_nothing() {
     let (space, _directory) = hub().await;
-    let (bob, principal) = (agent("bob"), Principal::Agent(agent("bob")));
+    let (bob, principal) = (agent_id("bob"), Principal::Agent(agent_id("bob")));
     poll_once_and_drop(space.claim(&principal, None, &bob, 1, LEASE_MS, Duration::from_secs(60))).await;
     assert_bob_receives_a_message(&space).await;
 }
@@ -22,16 +22,16 @@ async fn a_claim_dropped_while_it_is_pending_takes_nothing() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_consumer_dropped_while_it_is_opening_takes_nothing() {
     let (space, _directory) = hub().await;
-    let (bob, principal) = (agent("bob"), Principal::Agent(agent("bob")));
+    let (bob, principal) = (agent_id("bob"), Principal::Agent(agent_id("bob")));
     poll_once_and_drop(space.consume(&principal, None, &bob, 5, LEASE_MS)).await;
     assert_bob_receives_a_message(&space).await;
 }
 
 async fn hub() -> (Space, tempfile::TempDir) {
     let directory = tempfile::tempdir().unwrap();
-    let space = aftermath::open(directory.path(), Options::default()).await.unwrap();
+    let space = recovery::open(directory.path(), Options::default()).await.unwrap();
     for name in ["ann", "bob"] {
-        let op = Op::RegisterAgent(RegisterAgent::named(agent(name)));
+        let op = Op::RegisterAgent(RegisterAgent::named(agent_id(name)));
         space.commit(Commit::new(Principal::System, vec![op])).await.unwrap();
     }
     (space, directory)
@@ -44,10 +44,10 @@ async fn poll_once_and_drop(call: impl Future) {
 }
 
 async fn assert_bob_receives_a_message(space: &Space) {
-    let act = Act::Send { to: vec!["bob".into()], level: 1, tries: 4, size: 10, once: Once::Key };
-    let sent = perform(space, &Call { id: "one".into(), by: "ann".into(), act }).await;
+    let act = CallOp::Send { to: vec!["bob".into()], level: 1, tries: 4, size: 10, once: DedupBy::Key };
+    let sent = send_call(space, &Call { id: "one".into(), by: "ann".into(), act }).await;
     assert!(matches!(sent, Event::Done { .. }), "{sent:?}");
-    let (bob, principal) = (agent("bob"), Principal::Agent(agent("bob")));
+    let (bob, principal) = (agent_id("bob"), Principal::Agent(agent_id("bob")));
     let claimed = space.claim(&principal, None, &bob, 1, LEASE_MS, Duration::ZERO).await.unwrap();
     assert_eq!(claimed.len(), 1, "the dropped call holds the delivery: {:?}", space.published().counts);
 }

@@ -8,8 +8,8 @@ use quorate_core::{
     RegisterAgent, Seq, SpaceNo, row_id,
 };
 use quorate_engine::{Error, MessageFilter, Space};
-use quorate_sim::aftermath;
-use quorate_sim::history::agent;
+use quorate_sim::history::agent_id;
+use quorate_sim::recovery;
 use quorate_sqlite::Options;
 use quorate_store::AsOf;
 
@@ -21,7 +21,7 @@ async fn commit(space: &Space, op: Op) -> (Seq, OpResult) {
 }
 
 async fn send(space: &Space, payload: &'static str) -> Seq {
-    let message = Message::new(Destination::Agent(agent("bob")), "say", space.seal(payload));
+    let message = Message::new(Destination::Agent(agent_id("bob")), "say", space.seal(payload));
     commit(space, Op::send(message)).await.0
 }
 
@@ -61,9 +61,9 @@ fn assert_corruption_reported(result: Result<impl Sized, Error>, seq: Seq) {
 async fn i2_a_corrupted_payload_is_never_delivered() {
     let root = tempfile::tempdir().unwrap();
     let directory = root.path().join("data");
-    let space = aftermath::open(&directory, Options::default()).await.unwrap();
+    let space = recovery::open(&directory, Options::default()).await.unwrap();
     for name in ["ann", "bob"] {
-        commit(&space, Op::RegisterAgent(RegisterAgent::named(agent(name)))).await;
+        commit(&space, Op::RegisterAgent(RegisterAgent::named(agent_id(name)))).await;
     }
     let (first, second) = (send(&space, "\"one\"").await, send(&space, "\"two\"").await);
     let third = send(&space, "\"three\"").await;
@@ -71,7 +71,7 @@ async fn i2_a_corrupted_payload_is_never_delivered() {
     let (plan, notes) = (put(&space, "plan").await, put(&space, "notes").await);
     space.engine().close().await;
     corrupt(&directory, &[first, third, plan]);
-    let space = aftermath::open(&directory, Options::default()).await.unwrap();
+    let space = recovery::open(&directory, Options::default()).await.unwrap();
 
     let id = |seq| MessageId { generation: space.published().generations.at_seq(seq), seq, n: 0 };
     assert_corruption_reported(space.message(id(first)).await, first);
@@ -83,13 +83,13 @@ async fn i2_a_corrupted_payload_is_never_delivered() {
     assert_eq!(space.watch("notes", Seq(1)).next().await.unwrap().seq, notes);
 
     // A claim of two deliveries returns the intact one; a consumer receives the next intact one.
-    let bob = Principal::Agent(agent("bob"));
-    let claimed = space.claim(&bob, None, &agent("bob"), 2, LEASE_MS, Duration::ZERO).await.unwrap();
+    let bob = Principal::Agent(agent_id("bob"));
+    let claimed = space.claim(&bob, None, &agent_id("bob"), 2, LEASE_MS, Duration::ZERO).await.unwrap();
     let payloads = |deliveries: &[quorate_engine::Delivery]| -> Vec<_> {
         deliveries.iter().map(|one| one.message.payload.bytes.clone()).collect()
     };
     assert_eq!(payloads(&claimed), ["\"two\""]);
-    let mut consumer = space.consume(&bob, None, &agent("bob"), 5, LEASE_MS).await.unwrap();
+    let mut consumer = space.consume(&bob, None, &agent_id("bob"), 5, LEASE_MS).await.unwrap();
     let received = tokio::time::timeout(Duration::from_secs(60), consumer.next()).await.unwrap();
     assert_eq!(payloads(&[received.unwrap().unwrap()]), ["\"four\""]);
 

@@ -14,8 +14,8 @@ use quorate_store::{
 };
 use tempfile::TempDir;
 
-use super::asked::{Words, agent, key, principal, span};
-use super::cast::Cast;
+use super::names::NameTable;
+use super::parse::{Words, agent_id, duration_ms, entry_key, principal};
 
 pub(super) const START_MS: u64 = 1_800_000_000_000;
 
@@ -26,7 +26,7 @@ const SWEEPS_MAX: usize = 10;
 const AGENTS: [&str; 3] = ["alice", "bob", "carol"];
 
 /// Executes the statements of a script and collects the output.
-pub(super) struct Stage {
+pub(super) struct ScriptRunner {
     directory: TempDir,
     clock: Arc<ManualClock>,
     store: Option<Arc<SqliteStore>>,
@@ -41,10 +41,10 @@ pub(super) struct Stage {
 struct SpaceState {
     name: String,
     number: SpaceNo,
-    cast: Cast,
+    cast: NameTable,
 }
 
-impl Stage {
+impl ScriptRunner {
     pub(super) async fn new() -> Self {
         let dispatched: Arc<Mutex<Vec<BatchDispatch>>> = Arc::default();
         let output = Arc::clone(&dispatched);
@@ -67,11 +67,11 @@ impl Stage {
         stage
     }
 
-    pub(super) fn told(self) -> String {
+    pub(super) fn into_output(self) -> String {
         self.lines.join("\n")
     }
 
-    pub(super) fn say(&mut self, line: impl Into<String>) {
+    pub(super) fn push_line(&mut self, line: impl Into<String>) {
         self.lines.push(line.into());
     }
 
@@ -84,11 +84,11 @@ impl Stage {
         self.store.as_ref().expect("store is open")
     }
 
-    pub(super) fn cast(&self) -> &Cast {
+    pub(super) fn names(&self) -> &NameTable {
         &self.spaces[self.current].cast
     }
 
-    pub(super) fn cast_mut(&mut self) -> &mut Cast {
+    pub(super) fn names_mut(&mut self) -> &mut NameTable {
         &mut self.spaces[self.current].cast
     }
 
@@ -100,42 +100,42 @@ impl Stage {
         self.clock.now().wall
     }
 
-    pub(super) async fn play(&mut self, statement: &str) {
-        let mut words = Words::of(statement);
-        match words.must("a word") {
+    pub(super) async fn run(&mut self, statement: &str) {
+        let mut words = Words::new(statement);
+        match words.require("a word") {
             "restart" => {
                 self.store().close().await;
                 self.store = None;
                 self.open();
             }
-            "in" => self.switch_space(words.must("a space")).await,
-            "wall" => self.move_wall_clock(words.must("a time")),
-            "quietly" => self.advance(words.must("a time")),
+            "in" => self.switch_space(words.require("a space")).await,
+            "wall" => self.move_wall_clock(words.require("a time")),
+            "quietly" => self.advance(words.require("a time")),
             "read" | "history" | "list" | "where" | "text" | "dead" | "counts" | "locks" | "task"
             | "tasks" | "budget" | "subscriptions" => self.query(statement).await,
-            "agents" => self.tell_agents(statement).await,
-            "inbox" => self.tell_inbox(words.must("an agent")).await,
-            "request" => self.tell_request(words.must("a question")).await,
-            "why" => self.tell_why(words.must("a message")).await,
-            "session" | "timeline" => self.look_at_session(statement).await,
-            "approval" => self.tell_approval(words.must("an approval")).await,
-            "tokens" => self.tell_tokens(),
-            "authenticate" => self.tell_door(words.must("a token")),
+            "agents" => self.render_agents(statement).await,
+            "inbox" => self.render_inbox(words.require("an agent")).await,
+            "request" => self.render_request(words.require("a question")).await,
+            "why" => self.render_explanation(words.require("a message")).await,
+            "session" | "timeline" => self.query_session(statement).await,
+            "approval" => self.render_approval(words.require("an approval")).await,
+            "tokens" => self.render_tokens(),
+            "authenticate" => self.render_authentication(words.require("a token")),
             time if time.starts_with('+') => {
                 self.advance(time);
                 self.sweep_due().await;
             }
             "old" => {
-                let who = words.must("a name");
+                let who = words.require("a name");
                 self.commit_statement(who, statement.trim_start_matches("old").trim_start(), 1).await;
             }
             who => self.commit_statement(who, statement, 0).await,
         }
     }
 
-    pub(super) async fn play_silently(&mut self, statement: &str) {
+    pub(super) async fn run_silently(&mut self, statement: &str) {
         let length = self.lines.len();
-        self.play(statement).await;
+        self.run(statement).await;
         self.lines.truncate(length);
     }
 
@@ -147,24 +147,24 @@ impl Stage {
         let space = SpaceName::new(name).expect("valid space name");
         let number = self.store().space(space).await.expect("storage works");
         self.current = self.spaces.len();
-        self.spaces.push(SpaceState { name: name.to_owned(), number, cast: Cast::default() });
-        let registrations = AGENTS.map(|name| Op::RegisterAgent(RegisterAgent::named(agent(name))));
+        self.spaces.push(SpaceState { name: name.to_owned(), number, cast: NameTable::default() });
+        let registrations = AGENTS.map(|name| Op::RegisterAgent(RegisterAgent::named(agent_id(name))));
         let commit = Commit::new(Principal::System, registrations.to_vec());
         let receipt = self.transact(commit).await.expect("agents are registered");
         for (name, result) in AGENTS.into_iter().zip(receipt.results) {
             if let OpResult::Registered { epoch } = result {
-                self.cast_mut().name_epoch(name, epoch);
+                self.names_mut().record_epoch(name, epoch);
             }
         }
     }
 
     fn advance(&self, time: &str) {
-        self.clock.advance(Duration::from_millis(span(time.trim_start_matches('+'))));
+        self.clock.advance(Duration::from_millis(duration_ms(time.trim_start_matches('+'))));
     }
 
     fn move_wall_clock(&self, time: &str) {
         let now = self.now().0;
-        let ms = span(&time[1..]);
+        let ms = duration_ms(&time[1..]);
         self.clock.jump_wall_to(if time.starts_with('-') { now - ms } else { now + ms });
     }
 
@@ -200,14 +200,14 @@ impl Stage {
         };
         let (mut ops, mut names) = (Vec::new(), Vec::new());
         for part in parts.split('&') {
-            let parsed = self.asked(who, part);
+            let parsed = self.parse_part(who, part);
             names.resize(ops.len(), None);
             names.push(parsed.message);
             ops.extend(parsed.ops);
         }
         let mut commit = Commit::new(principal(who), ops.clone());
         if epochs_back > 0 {
-            commit.epoch = Some(self.cast().epoch(who, epochs_back));
+            commit.epoch = Some(self.names().epoch(who, epochs_back));
         }
         if let Some(key) = repeat_key {
             commit = commit.keyed(key);
@@ -221,9 +221,9 @@ impl Stage {
                     let name = names.get(index).and_then(Option::as_deref);
                     self.record_result(op, &receipt, index, name, &recipients);
                 }
-                self.tell(who, &receipt, before).await;
+                self.render_receipt(who, &receipt, before).await;
             }
-            Err(refused) => self.tell_refusal(&refused),
+            Err(refused) => self.render_refusal(&refused),
         }
     }
 
@@ -264,50 +264,52 @@ impl Stage {
             (Op::Send { .. }, OpResult::Sent { id, first, .. }) => {
                 let name = name.unwrap_or("?").to_owned();
                 let recipients = recipients.get(id.n as usize).cloned().unwrap_or_default();
-                self.cast_mut().name_message(&name, *id, *first, recipients);
+                self.names_mut().name_message(&name, *id, *first, recipients);
             }
             (Op::RegisterAgent(new), OpResult::Registered { epoch }) => {
-                self.cast_mut().name_epoch(new.id.as_str(), *epoch);
+                self.names_mut().record_epoch(new.id.as_str(), *epoch);
             }
             (Op::Request(ask), OpResult::Requested { id, first, .. }) => {
                 let name = name.unwrap_or("?").to_owned();
                 let recipients = recipients.get(id.n as usize).cloned().unwrap_or_default();
-                self.cast_mut().name_message(&name, *id, *first, recipients);
+                self.names_mut().name_message(&name, *id, *first, recipients);
                 let asker = ask.message.from.as_ref().map_or(String::new(), ToString::to_string);
-                self.cast_mut().name_asker(&name, &asker);
+                self.names_mut().set_requester(&name, &asker);
             }
-            (_, OpResult::LocksGranted(locked)) => self.learn_locked(locked),
-            (_, OpResult::Claimed(taken)) => taken.iter().for_each(|one| self.cast_mut().hold(one)),
+            (_, OpResult::LocksGranted(locked)) => self.record_locks(locked),
+            (_, OpResult::Claimed(taken)) => taken.iter().for_each(|one| self.names_mut().record_lease(one)),
             (_, OpResult::TasksClaimed(taken)) => {
-                taken.iter().for_each(|one| self.cast_mut().tokens.hold(one));
+                taken.iter().for_each(|one| self.names_mut().task_tokens.record_lease(one));
             }
             _ => {}
         }
     }
 
     /// Takes everything dispatched to consumers since the last call.
-    pub(super) fn sunk(&mut self) -> Vec<BatchDispatch> {
+    pub(super) fn take_dispatches(&mut self) -> Vec<BatchDispatch> {
         std::mem::take(&mut *self.dispatched.lock().unwrap_or_else(PoisonError::into_inner))
     }
 
-    pub(super) async fn rows(&self, what: ReadQuery) -> ReadResult {
+    pub(super) async fn read(&self, what: ReadQuery) -> ReadResult {
         let mut rows = self.store().read(self.space(), vec![what]).await.expect("read succeeds");
         rows.remove(0)
     }
 
     async fn query(&mut self, statement: &str) {
-        let mut words = Words::of(statement);
-        let what = match words.must("a word") {
+        let mut words = Words::new(statement);
+        let what = match words.require("a word") {
             "read" => {
-                let name = words.must("a key");
-                let when = match words.after("at") {
+                let name = words.require("a key");
+                let when = match words.option("at") {
                     None => AsOf::Latest,
                     Some(at) => when(at),
                 };
-                self.tell_entry(name, ReadQuery::Entry { key: key(name), when }).await;
+                self.render_entry(name, ReadQuery::Entry { key: entry_key(name), when }).await;
                 return;
             }
-            "history" => ReadQuery::History { key: key(words.must("a key")), after: Version(0), limit: 1000 },
+            "history" => {
+                ReadQuery::History { key: entry_key(words.require("a key")), after: Version(0), limit: 1000 }
+            }
             "list" => ReadQuery::Entries {
                 prefix: words.next().unwrap_or("").into(),
                 entry_type: None,
@@ -317,15 +319,15 @@ impl Stage {
             },
             "dead" => ReadQuery::DeadLetters { agent: None, after: DeliveryNo(0), limit: 1000 },
             "subscriptions" => ReadQuery::items(ItemKind::Subscription, 1000),
-            "counts" => return self.tell_counts(),
-            "locks" => return self.tell_locks().await,
-            "task" => return self.tell_task(words.must("a task")).await,
-            "tasks" => return self.tell_task_counts(),
-            "budget" => return self.tell_budget(words.must("a budget")).await,
-            "text" => return self.tell_text(words.must("a message")).await,
-            _ => return self.tell_where(words.must("a message")).await,
+            "counts" => return self.render_counts(),
+            "locks" => return self.render_locks().await,
+            "task" => return self.render_task(words.require("a task")).await,
+            "tasks" => return self.render_task_counts(),
+            "budget" => return self.render_budget(words.require("a budget")).await,
+            "text" => return self.render_payload(words.require("a message")).await,
+            _ => return self.render_deliveries(words.require("a message")).await,
         };
-        self.tell_rows(what).await;
+        self.render_rows(what).await;
     }
 }
 
@@ -336,6 +338,6 @@ fn when(at: &str) -> AsOf {
     }
     match at.strip_prefix('#') {
         Some(seq) => AsOf::Seq(Seq(seq.parse().expect("a sequence number"))),
-        None => AsOf::Time(Timestamp(START_MS + span(at))),
+        None => AsOf::Time(Timestamp(START_MS + duration_ms(at))),
     }
 }

@@ -10,9 +10,11 @@ use quorate_engine::{Engine, Error, Space};
 use quorate_sqlite::{OpenError, Options, SqliteStore};
 use quorate_store::{Entropy, ReadQuery, ReadResult, Store, SystemClock};
 
-use crate::check::{self, Found, Tally, Violation};
-use crate::history::{Act, Call, Event, LockAct, Received, agent, digest, perform, unknown};
-use crate::load::{self, Note};
+use crate::check::{self, CheckStats, InvariantViolation, StoreContents};
+use crate::history::{
+    Call, CallOp, Event, LockOp, ReceivedDelivery, agent_id, digest, send_call, unresolved_calls,
+};
+use crate::load::{self, Recorder};
 use quorate_core::{error_chain, hex};
 
 /// Upper bound on waits that normally end immediately. It only prevents a hanging test.
@@ -36,23 +38,24 @@ pub async fn open(directory: &Path, options: Options) -> Result<Space, String> {
 
 /// Returns the event that records the head of an opened store.
 #[must_use]
-pub fn opened(space: &Space) -> Event {
+pub fn opened_event(space: &Space) -> Event {
     let head = space.published().head;
     Event::Opened { head: head.seq.0, hash: hex::encode(&head.hash) }
 }
 
 /// Creates a recorder that collects events in memory.
 #[must_use]
-pub fn notebook() -> (Note, Arc<Mutex<Vec<Event>>>) {
+pub fn recorder() -> (Recorder, Arc<Mutex<Vec<Event>>>) {
     let events = Arc::new(Mutex::new(Vec::new()));
     let output = Arc::clone(&events);
-    let note: Note = Arc::new(move |event| output.lock().unwrap_or_else(PoisonError::into_inner).push(event));
+    let note: Recorder =
+        Arc::new(move |event| output.lock().unwrap_or_else(PoisonError::into_inner).push(event));
     (note, events)
 }
 
 /// Takes the recorded events.
 #[must_use]
-pub fn noted(events: &Mutex<Vec<Event>>) -> Vec<Event> {
+pub fn take_events(events: &Mutex<Vec<Event>>) -> Vec<Event> {
     std::mem::take(&mut events.lock().unwrap_or_else(PoisonError::into_inner))
 }
 
@@ -60,8 +63,8 @@ pub fn noted(events: &Mutex<Vec<Event>>) -> Vec<Event> {
 ///
 /// # Errors
 /// Every violated invariant.
-pub async fn check(directory: &Path, mut history: Vec<Event>) -> Result<Tally, Vec<Violation>> {
-    let single = |promise, what: String| vec![Violation { promise, what }];
+pub async fn check(directory: &Path, mut history: Vec<Event>) -> Result<CheckStats, Vec<InvariantViolation>> {
+    let single = |promise, what: String| vec![InvariantViolation { invariant: promise, detail: what }];
     let space = open(directory, Options::default()).await.map_err(|why| {
         single("opens after any covered fault", format!("the directory does not open: {why}"))
     })?;
@@ -70,39 +73,42 @@ pub async fn check(directory: &Path, mut history: Vec<Event>) -> Result<Tally, V
     space.engine().close().await;
     let mut violations = worked.err().unwrap_or_default();
     if let Err(why) = integrity(directory) {
-        violations.push(Violation { promise: "the database is intact", what: why });
+        violations.push(InvariantViolation { invariant: "the database is intact", detail: why });
     }
     let tally = match found {
-        Ok(found) => check::all(&history, &found, &mut violations),
+        Ok(found) => check::check_all(&history, &found, &mut violations),
         Err(error) => {
-            violations.push(Violation { promise: "reads succeed", what: error_chain(&error) });
-            Tally::default()
+            violations.push(InvariantViolation { invariant: "reads succeed", detail: error_chain(&error) });
+            CheckStats::default()
         }
     };
     if violations.is_empty() { Ok(tally) } else { Err(violations) }
 }
 
 /// Completes unfinished calls, drains the inboxes and replays all acknowledged calls.
-async fn work(space: &Space, history: &mut Vec<Event>) -> Result<(), Vec<Violation>> {
-    let (note, events) = notebook();
-    note(opened(space));
-    load::repeat(space, unknown(history), &note).await;
+async fn work(space: &Space, history: &mut Vec<Event>) -> Result<(), Vec<InvariantViolation>> {
+    let (note, events) = recorder();
+    note(opened_event(space));
+    load::repeat_calls(space, unresolved_calls(history), &note).await;
     let drained = drain(space, &note).await;
-    history.extend(noted(&events));
+    history.extend(take_events(&events));
     let failed = |error: Error| {
         let what = format!("the hub does not work after the fault: {}", error_chain(&error));
-        vec![Violation { promise: "I27 every call completes and the backlog drains", what }]
+        vec![InvariantViolation {
+            invariant: "I27 every call completes and the backlog drains",
+            detail: what,
+        }]
     };
     drained.map_err(failed)?;
     replay_calls(space, history).await
 }
 
 /// Registers every agent again, which releases all leases, and acks every delivery.
-async fn drain(space: &Space, note: &Note) -> Result<(), Error> {
+async fn drain(space: &Space, note: &Recorder) -> Result<(), Error> {
     let names: Vec<String> = space.published().agents.iter().map(|(_, agent)| agent.id.to_string()).collect();
     for name in &names {
-        let op = Op::RegisterAgent(RegisterAgent::named(agent(name)));
-        space.commit(Commit::new(Principal::Agent(agent(name)), vec![op])).await?;
+        let op = Op::RegisterAgent(RegisterAgent::named(agent_id(name)));
+        space.commit(Commit::new(Principal::Agent(agent_id(name)), vec![op])).await?;
     }
     let mut follow = space.follow();
     let mut count = 0;
@@ -113,17 +119,18 @@ async fn drain(space: &Space, note: &Note) -> Result<(), Error> {
         }
         let mut got = 0;
         for name in &names {
-            let principal = Principal::Agent(agent(name));
-            let claimed = space.claim(&principal, None, &agent(name), 64, 60_000, Duration::ZERO).await?;
+            let principal = Principal::Agent(agent_id(name));
+            let claimed = space.claim(&principal, None, &agent_id(name), 64, 60_000, Duration::ZERO).await?;
             for delivery in claimed {
-                let Some(received) = Received::of(name, &delivery) else { continue };
+                let Some(received) = ReceivedDelivery::from_delivery(name, &delivery) else { continue };
                 let (lease, by) = (received.lease, name.clone());
                 note(Event::Received(received));
                 got += 1;
                 count += 1;
-                let call = Call { id: format!("drain-{count}"), by, act: Act::Ack { lease, stale: false } };
+                let call =
+                    Call { id: format!("drain-{count}"), by, act: CallOp::Ack { lease, stale: false } };
                 note(Event::Started(call.clone()));
-                note(perform(space, &call).await);
+                note(send_call(space, &call).await);
             }
         }
         // The remaining deliveries are not due yet: the next sweep changes the published state.
@@ -134,7 +141,7 @@ async fn drain(space: &Space, note: &Note) -> Result<(), Error> {
 }
 
 /// I3: replays every acknowledged call. Each response is the same, and no record is written.
-async fn replay_calls(space: &Space, history: &[Event]) -> Result<(), Vec<Violation>> {
+async fn replay_calls(space: &Space, history: &[Event]) -> Result<(), Vec<InvariantViolation>> {
     let calls: std::collections::HashMap<&str, &Call> = history
         .iter()
         .filter_map(
@@ -149,27 +156,30 @@ async fn replay_calls(space: &Space, history: &[Event]) -> Result<(), Vec<Violat
         let Some(call) = calls.get(call.as_str()) else { continue };
         let (space, call, answer) = (space.clone(), (*call).clone(), answer.clone());
         // Concurrently: one at a time would cost one sync each.
-        replays.spawn(async move { (perform(&space, &call).await, call, answer) });
+        replays.spawn(async move { (send_call(&space, &call).await, call, answer) });
     }
     while let Some(joined) = replays.join_next().await {
         let Ok((replayed, call, before)) = joined else { continue };
         let same =
-            matches!(&replayed, Event::Done { answer, .. } if answer.same_as(&before, call.is_keyed()));
+            matches!(&replayed, Event::Done { answer, .. } if answer.matches(&before, call.is_keyed()));
         if !same {
             let what = format!("{call:?} got response {before:?}, and then {replayed:?}");
-            violations.push(Violation { promise: "I3 a replayed call has the same response", what });
+            violations.push(InvariantViolation {
+                invariant: "I3 a replayed call has the same response",
+                detail: what,
+            });
         }
     }
     let after = space.published().head.seq;
     if after != head {
         let what = format!("replayed calls moved the head from {head} to {after}");
-        violations.push(Violation { promise: "I3 a replayed call has no effect", what });
+        violations.push(InvariantViolation { invariant: "I3 a replayed call has no effect", detail: what });
     }
     if violations.is_empty() { Ok(()) } else { Err(violations) }
 }
 
 /// Reads the full contents of the store.
-async fn gather(space: &Space, history: &[Event]) -> Result<Found, Error> {
+async fn gather(space: &Space, history: &[Event]) -> Result<StoreContents, Error> {
     let published = space.published();
     let mut records = Vec::new();
     loop {
@@ -212,7 +222,7 @@ async fn gather(space: &Space, history: &[Event]) -> Result<Found, Error> {
     let mut entries = std::collections::BTreeMap::new();
     for event in history {
         if let Event::Started(Call {
-            act: Act::Put { key, .. } | Act::Step { key, .. } | Act::Lock(LockAct::Write { key, .. }),
+            act: CallOp::Put { key, .. } | CallOp::Step { key, .. } | CallOp::Lock(LockOp::Write { key, .. }),
             ..
         }) = event
             && !entries.contains_key(key)
@@ -226,7 +236,7 @@ async fn gather(space: &Space, history: &[Event]) -> Result<Found, Error> {
             entries.insert(key.clone(), versions.collect::<Vec<_>>());
         }
     }
-    Ok(Found { id, published, records, dead, states, entries })
+    Ok(StoreContents { id, published, records, dead, states, entries })
 }
 
 /// Runs SQLite's integrity check.

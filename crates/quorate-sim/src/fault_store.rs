@@ -13,7 +13,7 @@ use tokio::sync::{mpsc, oneshot, watch};
 
 /// Fault injected instead of a commit.
 #[derive(Clone, Debug)]
-pub enum TurnedAway {
+pub enum InjectedFault {
     /// The commit is refused.
     Refused(Refused),
     /// The storage fails for this call only.
@@ -23,22 +23,22 @@ pub enum TurnedAway {
 }
 
 /// Decides whether to inject a fault, given the commit and the head before it.
-pub type Judge = Box<dyn Fn(&Commit, Seq) -> Option<TurnedAway> + Send + Sync>;
+pub type FaultRule = Box<dyn Fn(&Commit, Seq) -> Option<InjectedFault> + Send + Sync>;
 
 /// Queued commits with the channel for their outcome.
 type QueuedCommits = (SpaceNo, Vec<Commit>, oneshot::Sender<Result<Vec<CommitResult>, StoreError>>);
 
 /// Store wrapper that injects faults.
-pub struct Gate {
+pub struct FaultStore {
     inner: Arc<dyn Store>,
     queue: mpsc::UnboundedSender<QueuedCommits>,
     killed: watch::Receiver<bool>,
 }
 
-impl Gate {
+impl FaultStore {
     /// Wraps a store.
     #[must_use]
-    pub fn new(inner: Arc<dyn Store>, judge: Judge) -> Arc<Self> {
+    pub fn new(inner: Arc<dyn Store>, judge: FaultRule) -> Arc<Self> {
         let (queue, mut next) = mpsc::unbounded_channel::<QueuedCommits>();
         let (killing, killed) = watch::channel(false);
         let store = Arc::clone(&inner);
@@ -56,7 +56,7 @@ impl Gate {
 
 async fn apply(
     store: &Arc<dyn Store>,
-    judge: &Judge,
+    judge: &FaultRule,
     killed: &watch::Sender<bool>,
     space: SpaceNo,
     commits: Vec<Commit>,
@@ -69,9 +69,9 @@ async fn apply(
         let head = store.published(space).map_or(Seq(0), |published| published.borrow().head.seq);
         match judge(&commit, head) {
             None => outcomes.extend(store.transact(space, vec![commit]).await?),
-            Some(TurnedAway::Refused(refused)) => outcomes.push(Err(refused)),
-            Some(TurnedAway::Failed(error)) => return Err(error),
-            Some(TurnedAway::Killed) => {
+            Some(InjectedFault::Refused(refused)) => outcomes.push(Err(refused)),
+            Some(InjectedFault::Failed(error)) => return Err(error),
+            Some(InjectedFault::Killed) => {
                 killed.send_replace(true);
                 return Err(killed_error());
             }
@@ -84,7 +84,7 @@ fn killed_error() -> StoreError {
     StoreError::Failed("killed".into())
 }
 
-impl Store for Gate {
+impl Store for FaultStore {
     fn space(&self, name: SpaceName) -> BoxFuture<'_, Result<SpaceNo, StoreError>> {
         self.inner.space(name)
     }

@@ -8,13 +8,13 @@ use quorate::{ProcedureDraft, ProcedureStatus};
 use quorate_core::{Code, Commit, Op, Refused, Timestamp};
 use quorate_server::{Journal, JournalFormat, JournalLevel};
 use quorate_sim::data_directory;
-use quorate_sim::gate::TurnedAway;
+use quorate_sim::fault_store::InjectedFault;
 use quorate_sqlite::{FileKind, Repeat};
 use quorate_store::{ManualClock, StoreError};
 use tracing::subscriber::DefaultGuard;
 
-use crate::deliberation::stage::{Cast, gated, spec};
-use crate::disk::{hub, hub_with_a_lease, make, send, until_returned};
+use crate::deliberation::fixture::{AgentSet, hub_with_faults, spec};
+use crate::disk_faults::{hub_with_lease, message_call, open_hub, send_call, wait_until_unleased};
 
 /// Upper bound on waits that normally end immediately. It only prevents a hanging test.
 const GUARD: Duration = Duration::from_secs(60);
@@ -41,10 +41,10 @@ impl Lines {
 #[tokio::test]
 async fn i22_the_writer_reports_a_storage_failure() {
     let (lines, _guard) = Lines::capture();
-    let hub = hub().await;
+    let hub = open_hub().await;
     assert_eq!(lines.count("storage failed: no commit is acknowledged"), 0);
     hub.disk.faults().fail_sync(Some(FileKind::Wal), 1, Repeat::Once);
-    make(&hub.space, &send("one", 10)).await.expect_err("sync failed");
+    send_call(&hub.space, &message_call("one", 10)).await.expect_err("sync failed");
     assert_eq!(lines.count("storage failed: no commit is acknowledged"), 1, "{:?}", lines.0);
 }
 
@@ -53,7 +53,7 @@ async fn i22_the_writer_reports_a_storage_failure() {
 async fn i22_a_failing_sweep_is_reported_once() {
     let (lines, _guard) = Lines::capture();
     let clock = ManualClock::at(1_800_000_000_000);
-    let hub = hub_with_a_lease(&clock).await;
+    let hub = hub_with_lease(&clock).await;
     hub.disk.faults().limit_free_space(0);
     clock.advance(Duration::from_millis(1001));
     let reported = async {
@@ -64,7 +64,7 @@ async fn i22_a_failing_sweep_is_reported_once() {
     };
     tokio::time::timeout(GUARD, reported).await.expect("failure is reported");
     hub.disk.faults().lift_space_limit();
-    until_returned(&hub.space, &clock).await;
+    wait_until_unleased(&hub.space, &clock).await;
     assert_eq!(lines.count("sweep failed, retrying"), 1, "{:?}", lines.0);
 }
 
@@ -81,14 +81,14 @@ async fn i18_an_abandoned_deliberation_is_reported_with_its_code_only() {
         let mut steps = steps.lock().unwrap();
         *steps += 1;
         match *steps {
-            1 => Some(TurnedAway::Failed(StoreError::Busy)),
-            2 => Some(TurnedAway::Refused(Refused::new(Code::SecretDetected, "it holds hunter2"))),
+            1 => Some(InjectedFault::Failed(StoreError::Busy)),
+            2 => Some(InjectedFault::Refused(Refused::new(Code::SecretDetected, "it holds hunter2"))),
             _ => None,
         }
     };
-    let hub = gated(&directory.path().join("hub"), Box::new(judge)).await;
+    let hub = hub_with_faults(&directory.path().join("hub"), Box::new(judge)).await;
     let driver = hub.drive_deliberations().await.unwrap();
-    hub.start_procedure(ProcedureDraft::deliberation(&spec(Cast::Three)).id("p")).await.unwrap();
+    hub.start_procedure(ProcedureDraft::deliberation(&spec(AgentSet::Three)).id("p")).await.unwrap();
     let mut follow = hub.space().unwrap().follow();
     let failed = async {
         loop {

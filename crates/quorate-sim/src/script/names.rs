@@ -7,12 +7,12 @@ use quorate_core::{
     MessageId, RecordedMessage, RegisterAgent, Seq, Version,
 };
 
-use super::asked::agent;
+use super::parse::agent_id;
 use super::tasks::TaskTokens;
 
 /// Name table of one space.
 #[derive(Default)]
-pub(super) struct Cast {
+pub(super) struct NameTable {
     /// Messages by script name.
     messages: BTreeMap<String, NamedMessage>,
     /// All lease tokens of each delivery, oldest first.
@@ -29,7 +29,7 @@ pub(super) struct Cast {
     /// Last registration of each agent that was registered with options.
     descriptions: BTreeMap<String, RegisterAgent>,
     /// Lease tokens of tasks.
-    pub(super) tokens: TaskTokens,
+    pub(super) task_tokens: TaskTokens,
 }
 
 struct NamedMessage {
@@ -49,14 +49,14 @@ impl NamedMessage {
     }
 }
 
-impl Cast {
+impl NameTable {
     /// Returns the sender of a request.
-    pub(super) fn asker(&self, name: &str) -> String {
+    pub(super) fn requester(&self, name: &str) -> String {
         self.named(name).asker.clone().unwrap_or_else(|| panic!("{name} is not a request"))
     }
 
     /// Records the sender of a request.
-    pub(super) fn name_asker(&mut self, name: &str, asker: &str) {
+    pub(super) fn set_requester(&mut self, name: &str, asker: &str) {
         if let Some(named) = self.messages.get_mut(name) {
             named.asker = Some(asker.to_owned());
         }
@@ -77,35 +77,35 @@ impl Cast {
     }
 
     /// Names a backfilled delivery.
-    pub(super) fn name_brought(&mut self, number: DeliveryNo, letter: &RecordedMessage, recipient: &str) {
+    pub(super) fn name_backfilled(&mut self, number: DeliveryNo, letter: &RecordedMessage, recipient: &str) {
         let matches = |named: &NamedMessage| (named.id.seq, named.id.n) == (letter.seq, letter.n);
         let name = self.messages.iter().find(|(_, named)| matches(named)).map_or("?", |(name, _)| name);
         self.brought.insert(number, (name.to_owned(), recipient.to_owned()));
     }
 
-    pub(super) fn name_version(&mut self, key: &Key, version: Version, position: (Seq, u32)) {
+    pub(super) fn record_version(&mut self, key: &Key, version: Version, position: (Seq, u32)) {
         self.written.insert((key.clone(), version), position);
     }
 
     /// Returns the position of an entry version in the log: record and payload part.
-    pub(super) fn place_of(&self, key: Key, version: Version) -> (Seq, u32) {
+    pub(super) fn version_position(&self, key: Key, version: Version) -> (Seq, u32) {
         self.written.get(&(key, version)).copied().expect("version was written by the script")
     }
 
-    pub(super) fn name_epoch(&mut self, agent: &str, epoch: Epoch) {
+    pub(super) fn record_epoch(&mut self, agent: &str, epoch: Epoch) {
         let epochs = self.epochs.entry(agent.to_owned()).or_default();
         if epochs.last() != Some(&epoch) {
             epochs.push(epoch);
         }
     }
 
-    pub(super) fn describe(&mut self, agent: &str, description: RegisterAgent) {
+    pub(super) fn set_registration(&mut self, agent: &str, description: RegisterAgent) {
         self.descriptions.insert(agent.to_owned(), description);
     }
 
     /// Returns the last registration of an agent.
-    pub(super) fn description(&self, name: &str) -> RegisterAgent {
-        let default = || RegisterAgent::named(agent(name));
+    pub(super) fn registration(&self, name: &str) -> RegisterAgent {
+        let default = || RegisterAgent::named(agent_id(name));
         self.descriptions.get(name).cloned().unwrap_or_else(default)
     }
 
@@ -119,7 +119,7 @@ impl Cast {
             .unwrap_or_else(|| panic!("{agent} has no epoch {back} registrations ago"))
     }
 
-    pub(super) fn hold(&mut self, handed: &LeasedDelivery) {
+    pub(super) fn record_lease(&mut self, handed: &LeasedDelivery) {
         self.leases.entry(handed.delivery).or_default().push(handed.token);
     }
 
@@ -132,7 +132,7 @@ impl Cast {
         ConsumerId(index as u64)
     }
 
-    pub(super) fn give(&mut self, lock: &str, fence: Fence) {
+    pub(super) fn record_fence(&mut self, lock: &str, fence: Fence) {
         self.fences.insert(lock.to_owned(), fence);
     }
 
@@ -178,17 +178,17 @@ impl Cast {
             Some((_, nth)) => leases.get(nth.parse::<usize>().expect("a number after #") - 1),
             None => leases.last(),
         };
-        LeaseRef { delivery: id_of(number), token: token.copied().unwrap_or_default() }
+        LeaseRef { delivery: delivery_id(number), token: token.copied().unwrap_or_default() }
     }
 
     /// Returns the script name of a message.
-    pub(super) fn name_of(&self, id: MessageId) -> &str {
+    pub(super) fn message_name(&self, id: MessageId) -> &str {
         let found = self.messages.iter().find(|(_, named)| named.id == id);
         found.map_or("?", |(name, _)| name)
     }
 
     /// Returns the message name and the recipient of a delivery.
-    pub(super) fn called(&self, number: DeliveryNo) -> (&str, &str) {
+    pub(super) fn delivery_name(&self, number: DeliveryNo) -> (&str, &str) {
         if let Some((name, whose)) = self.brought.get(&number) {
             return (name, whose);
         }
@@ -198,6 +198,6 @@ impl Cast {
 }
 
 /// Returns the full id of a delivery. Scripts never restore a backup, so the generation is always 0.
-pub(super) fn id_of(number: DeliveryNo) -> DeliveryId {
+pub(super) fn delivery_id(number: DeliveryNo) -> DeliveryId {
     DeliveryId { generation: Generation(0), number }
 }

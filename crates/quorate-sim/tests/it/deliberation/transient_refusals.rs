@@ -7,11 +7,11 @@ use quorate::deliberation::{Member, Spec};
 use quorate::{Failure, Hub, RunningAgent, Work};
 use quorate_core::{Code, Commit, Destination, Op, Principal, Refused, Seq};
 use quorate_sim::data_directory;
-use quorate_sim::gate::{Judge, TurnedAway};
+use quorate_sim::fault_store::{FaultRule, InjectedFault};
 use quorate_store::StoreError;
 use serde_json::{Value, json};
 
-use super::stage::{Cast, deliberate, gated, spec, timeless};
+use super::fixture::{AgentSet, hub_with_faults, run_deliberation, spec, without_times};
 
 fn is_from_driver(commit: &Commit) -> bool {
     matches!(&commit.principal, Principal::Agent(agent) if agent.as_str() == "deliberations")
@@ -26,33 +26,33 @@ fn request_to_ben(commit: &Commit) -> Option<usize> {
 }
 
 /// Refuses the first `times` requests to ben as if his inbox were full, and counts them.
-fn full_inbox_of_ben(times: usize) -> (Judge, Arc<AtomicUsize>) {
+fn full_inbox_of_ben(times: usize) -> (FaultRule, Arc<AtomicUsize>) {
     let count = Arc::new(AtomicUsize::new(0));
     let seen = Arc::clone(&count);
     let judge = move |commit: &Commit, _: Seq| {
         let index = request_to_ben(commit).filter(|_| seen.load(Ordering::SeqCst) < times)?;
         seen.fetch_add(1, Ordering::SeqCst);
         let refused = Refused::new(Code::QueueFull, "the inbox of agent ben is full").at_op(index);
-        Some(TurnedAway::Refused(refused))
+        Some(InjectedFault::Refused(refused))
     };
     (Box::new(judge), count)
 }
 
 async fn undisturbed(spec: &Spec) -> (Value, Vec<String>) {
     let directory = data_directory();
-    let hub = gated(&directory.path().join("hub"), Box::new(|_, _| None)).await;
-    let (result, sent) = deliberate(hub, Cast::Three, spec).await.expect("no faults");
-    (timeless(result), sent)
+    let hub = hub_with_faults(&directory.path().join("hub"), Box::new(|_, _| None)).await;
+    let (result, sent) = run_deliberation(hub, AgentSet::Three, spec).await.expect("no faults");
+    (without_times(result), sent)
 }
 
 // Fails under: a temporary refusal that ends the deliberation; a question that is not retried, or sent twice.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a8_a_full_inbox_is_retried() {
-    let (directory, spec) = (data_directory(), spec(Cast::Three));
+    let (directory, spec) = (data_directory(), spec(AgentSet::Three));
     let (judge, refused) = full_inbox_of_ben(3);
-    let hub = gated(&directory.path().join("hub"), judge).await;
-    let (result, sent) = deliberate(hub, Cast::Three, &spec).await.expect("deliberation ends");
-    assert_eq!((timeless(result), sent), undisturbed(&spec).await);
+    let hub = hub_with_faults(&directory.path().join("hub"), judge).await;
+    let (result, sent) = run_deliberation(hub, AgentSet::Three, &spec).await.expect("deliberation ends");
+    assert_eq!((without_times(result), sent), undisturbed(&spec).await);
     assert_eq!(refused.load(Ordering::SeqCst), 3);
 }
 
@@ -60,11 +60,11 @@ async fn a8_a_full_inbox_is_retried() {
 // agent with a reason.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a8_an_agent_whose_inbox_stays_full_is_excluded() {
-    let (directory, mut spec) = (data_directory(), spec(Cast::Three));
+    let (directory, mut spec) = (data_directory(), spec(AgentSet::Three));
     (spec.limits.analysis_ms, spec.limits.message_ms) = (1_000, 1_000);
     let (judge, refused) = full_inbox_of_ben(usize::MAX);
-    let hub = gated(&directory.path().join("hub"), judge).await;
-    let (result, _) = deliberate(hub, Cast::Three, &spec).await.expect("deliberation ends");
+    let hub = hub_with_faults(&directory.path().join("hub"), judge).await;
+    let (result, _) = run_deliberation(hub, AgentSet::Three, &spec).await.expect("deliberation ends");
     let missing = result["missing"].as_array().expect("a list");
     assert_eq!((missing.len(), &missing[0]["agent"]), (1, &json!("ben")));
     let why = "the inbox of agent ben is full";
@@ -78,7 +78,7 @@ async fn a8_an_agent_whose_inbox_stays_full_is_excluded() {
 // Fails under: a driver that abandons a deliberation while the hub cannot write.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a1_a_deliberation_resumes_after_temporary_write_failures() {
-    let (directory, spec) = (data_directory(), spec(Cast::Three));
+    let (directory, spec) = (data_directory(), spec(AgentSet::Three));
     let count = Arc::new(AtomicUsize::new(0));
     let seen = Arc::clone(&count);
     let judge = move |commit: &Commit, _: Seq| {
@@ -88,15 +88,15 @@ async fn a1_a_deliberation_resumes_after_temporary_write_failures() {
         }
         // Three periods of failures, each with several attempts.
         match seen.fetch_add(1, Ordering::SeqCst) {
-            1..6 => Some(TurnedAway::Failed(StoreError::Busy)),
-            9..14 => Some(TurnedAway::Failed(StoreError::DiskFull)),
-            17..22 => Some(TurnedAway::Refused(Refused::new(Code::Overloaded, "too much waits"))),
+            1..6 => Some(InjectedFault::Failed(StoreError::Busy)),
+            9..14 => Some(InjectedFault::Failed(StoreError::DiskFull)),
+            17..22 => Some(InjectedFault::Refused(Refused::new(Code::Overloaded, "too much waits"))),
             _ => None,
         }
     };
-    let hub = gated(&directory.path().join("hub"), Box::new(judge)).await;
-    let (result, sent) = deliberate(hub, Cast::Three, &spec).await.expect("deliberation ends");
-    assert_eq!((timeless(result), sent), undisturbed(&spec).await);
+    let hub = hub_with_faults(&directory.path().join("hub"), Box::new(judge)).await;
+    let (result, sent) = run_deliberation(hub, AgentSet::Three, &spec).await.expect("deliberation ends");
+    assert_eq!((without_times(result), sent), undisturbed(&spec).await);
     assert!(count.load(Ordering::SeqCst) > 22, "all failures were reached");
 }
 
@@ -128,7 +128,7 @@ async fn crowd(hub: &Hub, names: &[String]) -> Vec<RunningAgent> {
 
 async fn with_a_crowd(count: usize, change: impl FnOnce(&mut Spec)) -> Value {
     let directory = data_directory();
-    let hub = gated(&directory.path().join("hub"), Box::new(|_, _| None)).await;
+    let hub = hub_with_faults(&directory.path().join("hub"), Box::new(|_, _| None)).await;
     let names: Vec<String> = (0..count).map(|at| format!("a{at}")).collect();
     let _running = crowd(&hub, &names).await;
     let members = names.into_iter().map(|id| Member { id, provider: None }).collect();
@@ -136,7 +136,7 @@ async fn with_a_crowd(count: usize, change: impl FnOnce(&mut Spec)) -> Value {
     spec.limits.rounds = 1;
     change(&mut spec);
     // The three agents of the fixture are registered too, but not members.
-    deliberate(hub, Cast::Three, &spec).await.expect("deliberation ends").0
+    run_deliberation(hub, AgentSet::Three, &spec).await.expect("deliberation ends").0
 }
 
 // Fails under: a round that is truncated to one commit, or refused as a whole.

@@ -6,11 +6,11 @@ use proptest::option::weighted;
 use proptest::prelude::{BoxedStrategy, Just, Strategy, prop_oneof};
 use quorate_core::{BudgetId, Message, MessageType, Op, SetBudget};
 
-use super::plan::Do;
+use super::plan::PlannedOp;
 
 /// Position of a message in its chain.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Chain {
+pub(super) struct ChainFields {
     /// Correlation id, if set.
     correlation: Option<u8>,
     caused: bool,
@@ -21,13 +21,13 @@ pub(super) struct Chain {
 
 /// Limits of a budget.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Spend {
+pub(super) struct BudgetSpec {
     budget: u8,
     messages: u64,
     money: Option<u64>,
 }
 
-impl fmt::Display for Chain {
+impl fmt::Display for ChainFields {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Self { correlation, caused, hops, answer, budget } = self;
         if let Some(chain) = correlation {
@@ -46,18 +46,18 @@ impl fmt::Display for Chain {
     }
 }
 
-impl fmt::Display for Spend {
+impl fmt::Display for BudgetSpec {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "sets b{} to {} messages and {:?} money", self.budget, self.messages, self.money)
     }
 }
 
 /// Generates chain fields; most messages have none, so that they are not refused.
-pub(super) fn chain() -> BoxedStrategy<Chain> {
-    let none = Chain { correlation: None, caused: false, hops: 0, answer: false, budget: None };
+pub(super) fn chain_fields() -> BoxedStrategy<ChainFields> {
+    let none = ChainFields { correlation: None, caused: false, hops: 0, answer: false, budget: None };
     let hops = prop_oneof![8 => 0..3u16, 2 => Just(32), 2 => Just(33), 1 => Just(34)];
     let some = (weighted(0.8, 0..2u8), proptest::bool::ANY, hops, proptest::bool::weighted(0.1), budget());
-    let some = some.prop_map(|(correlation, caused, hops, answer, budget)| Chain {
+    let some = some.prop_map(|(correlation, caused, hops, answer, budget)| ChainFields {
         correlation,
         caused,
         hops,
@@ -71,14 +71,14 @@ fn budget() -> BoxedStrategy<Option<u8>> {
     weighted(0.3, 0..2u8).boxed()
 }
 
-pub(super) fn spend() -> BoxedStrategy<Do> {
+pub(super) fn budget_op() -> BoxedStrategy<PlannedOp> {
     (0..2u8, prop_oneof![4 => 1..6u64, 1 => Just(0)], weighted(0.2, 0..2u64))
-        .prop_map(|(budget, messages, money)| Do::Budget(Spend { budget, messages, money }))
+        .prop_map(|(budget, messages, money)| PlannedOp::Budget(BudgetSpec { budget, messages, money }))
         .boxed()
 }
 
-impl Chain {
-    pub(super) fn mark(self, message: Message) -> Message {
+impl ChainFields {
+    pub(super) fn apply_to(self, message: Message) -> Message {
         Message {
             correlation_id: self.correlation.map(|chain| format!("c{chain}")),
             causation_id: self.caused.then(|| "msg_0-1-0".into()),
@@ -90,7 +90,7 @@ impl Chain {
     }
 }
 
-impl Spend {
+impl BudgetSpec {
     pub(super) fn op(self) -> Op {
         let id = BudgetId::new(format!("b{}", self.budget)).expect("valid budget id");
         Op::SetBudget(SetBudget { id, messages_max: self.messages, tokens_max: None, money_max: self.money })
