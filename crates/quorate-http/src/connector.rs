@@ -12,20 +12,25 @@ use hyper_util::rt::TokioIo;
 use tokio::net::TcpStream;
 use tower_service::Service;
 
-#[cfg(feature = "tls")]
-pub use crate::tls::TrustRoots;
-
-/// The trusted certificate authorities. Empty, because this program was built without https.
-#[cfg(not(feature = "tls"))]
+/// The trusted certificate authorities.
 #[derive(Clone, Default, Debug)]
-pub struct TrustRoots;
+pub enum TrustRoots {
+    /// The system's trust store, or the file named by `SSL_CERT_FILE`. Loaded with the first https connection. Unused if
+    /// this program was built without https.
+    #[default]
+    System,
+    /// Only these authorities.
+    #[cfg(feature = "tls")]
+    Custom(std::sync::Arc<tokio_rustls::rustls::RootCertStore>),
+}
 
 /// A bidirectional byte stream. Wrap it in `TokioIo` for tokio's traits.
+pub type Stream = TransportStream;
+
 #[cfg(feature = "tls")]
-pub type Stream = hyper_rustls::MaybeHttpsStream<TokioIo<TcpStream>>;
-/// A bidirectional byte stream. Wrap it in `TokioIo` for tokio's traits.
+type TransportStream = hyper_rustls::MaybeHttpsStream<TokioIo<TcpStream>>;
 #[cfg(not(feature = "tls"))]
-pub type Stream = TokioIo<TcpStream>;
+type TransportStream = TokioIo<TcpStream>;
 
 /// A connection error.
 #[derive(Clone, Debug, thiserror::Error)]

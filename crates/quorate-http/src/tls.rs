@@ -9,17 +9,7 @@ use tokio_rustls::rustls::pki_types::CertificateDer;
 use tokio_rustls::rustls::pki_types::pem::PemObject as _;
 use tokio_rustls::rustls::{ClientConfig, RootCertStore, crypto};
 
-use crate::ConnectError;
-
-/// The trusted certificate authorities.
-#[derive(Clone, Default, Debug)]
-pub enum TrustRoots {
-    /// The system's trust store, or the file named by `SSL_CERT_FILE`. Loaded with the first https connection.
-    #[default]
-    System,
-    /// Only these authorities.
-    Custom(Arc<RootCertStore>),
-}
+use crate::{ConnectError, TrustRoots};
 
 impl TrustRoots {
     /// Trusts only the authorities of a PEM file.
