@@ -5,9 +5,8 @@ use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use quorate_core::{
-    Item, ItemKind, ItemRange, Key, Seq, SpaceNo, TaskId, TaskState, TaskStatus, Timestamp, Version,
-};
+use quorate_api::rollback::{ConsistencyCounts, ConsistencyReport, Inconsistency};
+use quorate_core::{Item, ItemKind, ItemRange, SpaceNo, TaskState};
 use quorate_store::{Clock, ReadQuery, ReadResult, Store, StoreError};
 use tokio::sync::watch;
 use tokio::task::JoinHandle;
@@ -23,129 +22,66 @@ const PAGE: usize = 1000;
 /// Maximum number of inconsistencies listed.
 const FINDINGS_MAX: usize = 100;
 
-/// Result of a consistency check.
-#[derive(Clone, PartialEq, Eq, Debug)]
-pub struct ConsistencyReport {
-    /// Time at which the check started.
-    pub at: Timestamp,
-    /// Newest record at that time.
-    pub seq: Seq,
-    /// Number of checked entries that were derived from others.
-    pub entries: u64,
-    /// Number of checked tasks that are done or partially done.
-    pub tasks: u64,
-    /// Whether everything was checked. A check covers at most 100,000 entries and 100,000 tasks.
-    pub complete: bool,
-    /// Number of dependencies on entries that do not exist.
-    pub dangling: u64,
-    /// Number of dependencies on outdated versions.
-    pub stale: u64,
-    /// Number of groups of entries with cyclic dependencies.
-    pub cyclic: u64,
-    /// Number of tasks that are done or partially done without a result.
-    pub resultless: u64,
-    /// First 100 inconsistencies: cycles, then dangling entries, then tasks without a result, then stale entries.
-    pub findings: Vec<Inconsistency>,
-}
-
-/// An inconsistency.
-#[derive(Clone, PartialEq, Eq, Debug)]
-pub enum Inconsistency {
-    /// Dependency cycle: each entry was derived from the next, and the last from the first.
-    Cycle {
-        /// Keys of the entries.
-        keys: Vec<Key>,
-    },
-    /// Entry derived from an entry that does not exist or was deleted.
-    Dangling {
-        /// Key of the derived entry.
-        key: Key,
-        /// Version of the derived entry.
-        version: Version,
-        /// Key of the source entry.
-        on: Key,
-        /// Version of the source entry; 0 if it did not exist then.
-        on_version: Version,
-    },
-    /// Entry derived from an outdated version.
-    Stale {
-        /// Key of the derived entry.
-        key: Key,
-        /// Version of the derived entry.
-        version: Version,
-        /// Key of the source entry.
-        on: Key,
-        /// Version of the source entry that was used; 0 if it did not exist then.
-        on_version: Version,
-        /// Current version of the source entry.
-        now: Version,
-    },
-    /// Task that is done or partially done without a result.
-    Resultless {
-        /// Task ID.
-        task: TaskId,
-        /// Status of the task.
-        status: TaskStatus,
-    },
-}
-
-impl ConsistencyReport {
-    /// Whether the check was complete and found no inconsistency.
-    #[must_use]
-    pub fn is_clean(&self) -> bool {
-        self.complete && self.dangling + self.stale + self.cyclic + self.resultless == 0
-    }
-
-    async fn of(store: &Arc<dyn Store>, clock: &dyn Clock, space: SpaceNo) -> Result<Self, Error> {
-        let published = store.published(space).ok_or(StoreError::UnknownSpace)?;
-        let seq = published.borrow().head.seq;
-        let at = clock.now().wall;
-        let found = Dependencies::load(store, space).await?;
-        let (mut dangling, mut stale) = (Vec::new(), Vec::new());
-        let mut counts = [0; 2];
-        for entry in &found.entries {
-            for on in &entry.sources {
-                let live = on.current.filter(|head| !head.deleted);
-                let (key, version) = (entry.key.clone(), entry.version);
-                let (name, on_version) = (on.key.clone(), on.version);
-                match live {
-                    Some(now) if now.version == on.version => {}
-                    Some(now) => {
-                        counts[1] += 1;
-                        push_limited(
-                            &mut stale,
-                            Inconsistency::Stale { key, version, on: name, on_version, now: now.version },
-                        );
-                    }
-                    None => {
-                        counts[0] += 1;
-                        push_limited(
-                            &mut dangling,
-                            Inconsistency::Dangling { key, version, on: name, on_version },
-                        );
-                    }
+/// Checks a space. The findings are ordered: cycles, then dangling entries, then tasks without a result, then stale
+/// entries.
+async fn run_check(
+    store: &Arc<dyn Store>,
+    clock: &dyn Clock,
+    space: SpaceNo,
+) -> Result<ConsistencyReport, Error> {
+    let published = store.published(space).ok_or(StoreError::UnknownSpace)?;
+    let seq = published.borrow().head.seq;
+    let at = clock.now().wall;
+    let found = Dependencies::load(store, space).await?;
+    let (mut dangling, mut stale) = (Vec::new(), Vec::new());
+    let mut counts = [0; 2];
+    for entry in &found.entries {
+        for on in &entry.sources {
+            let live = on.current.filter(|head| !head.deleted);
+            let (key, version) = (entry.key.clone(), entry.version);
+            let (name, on_version) = (on.key.clone(), on.version);
+            match live {
+                Some(now) if now.version == on.version => {}
+                Some(now) => {
+                    counts[1] += 1;
+                    push_limited(
+                        &mut stale,
+                        Inconsistency::Stale {
+                            key,
+                            version,
+                            on: name,
+                            on_version,
+                            current_version: now.version,
+                        },
+                    );
+                }
+                None => {
+                    counts[0] += 1;
+                    push_limited(
+                        &mut dangling,
+                        Inconsistency::Dangling { key, version, on: name, on_version },
+                    );
                 }
             }
         }
-        let ended = EndedTasks::read(store, space).await?;
-        let cycles = found.cycles();
-        let cyclic = cycles.len() as u64;
-        let cycles = cycles.into_iter().map(|keys| Inconsistency::Cycle { keys });
-        let findings = cycles.chain(dangling).chain(ended.findings).chain(stale).take(FINDINGS_MAX).collect();
-        let [dangling, stale] = counts;
-        Ok(Self {
-            at,
-            seq,
-            entries: found.entries.len() as u64,
-            tasks: ended.tasks,
-            complete: found.complete && ended.complete,
-            dangling,
-            stale,
-            cyclic,
-            resultless: ended.resultless,
-            findings,
-        })
     }
+    let ended = EndedTasks::read(store, space).await?;
+    let cycles = found.cycles();
+    let cyclic = cycles.len() as u64;
+    let cycles = cycles.into_iter().map(|keys| Inconsistency::Cycle { keys });
+    let findings = cycles.chain(dangling).chain(ended.findings).chain(stale).take(FINDINGS_MAX).collect();
+    let [dangling, stale] = counts;
+    let complete = found.complete && ended.complete;
+    let clean = complete && dangling + stale + cyclic + ended.resultless == 0;
+    let counts = ConsistencyCounts {
+        entries: found.entries.len() as u64,
+        tasks: ended.tasks,
+        dangling,
+        stale,
+        cyclic,
+        resultless: ended.resultless,
+    };
+    Ok(ConsistencyReport { clean, at, seq, complete, counts, findings })
 }
 
 /// Tasks that are done or partially done.
@@ -205,7 +141,7 @@ impl Space {
     /// Storage failures.
     pub async fn check(&self) -> Result<Arc<ConsistencyReport>, Error> {
         let engine = self.engine();
-        let check = Arc::new(ConsistencyReport::of(&engine.store, &*engine.clock, self.number()).await?);
+        let check = Arc::new(run_check(&engine.store, &*engine.clock, self.number()).await?);
         engine.checks.publish(self.number(), &check);
         Ok(check)
     }
@@ -258,7 +194,7 @@ impl ConsistencyChecks {
         let timer = tokio::spawn(async move {
             loop {
                 clock.wait(every).await;
-                match ConsistencyReport::of(&store, &*clock, space).await {
+                match run_check(&store, &*clock, space).await {
                     Ok(check) => checks.publish(space, &Arc::new(check)),
                     Err(Error::Store(
                         StoreError::Closed | StoreError::Failed(_) | StoreError::UnknownSpace,

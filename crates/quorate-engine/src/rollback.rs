@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 
+use quorate_api::rollback::{DerivedEntry, RestoredEntry, RollbackResult};
 use quorate_core::{
     Commit, Effect, Epoch, IdempotencyKey, Key, Op, OpResult, Principal, Receipt, Rollback, Seq, Version,
     codec,
@@ -14,47 +15,6 @@ use crate::space::Space;
 
 /// Maximum number of derived entries listed.
 const LISTED_MAX: usize = 1000;
-
-/// Result of a rollback.
-#[derive(Clone, PartialEq, Eq, Debug)]
-pub struct RollbackResult {
-    /// Record of the rollback; `None` if nothing had to change.
-    pub seq: Option<Seq>,
-    /// Record that was rolled back to.
-    pub to: Seq,
-    /// Changed entries, by key.
-    pub changed: Vec<RolledBackEntry>,
-    /// First 1,000 entries that were derived, directly or transitively, from an undone version.
-    pub built_on: Vec<DerivedEntry>,
-    /// Total number of such entries.
-    pub built_on_count: u64,
-    /// Whether all entries were searched; the limit is 100,000.
-    pub complete: bool,
-}
-
-/// Entry that was rolled back.
-#[derive(Clone, PartialEq, Eq, Debug)]
-pub struct RolledBackEntry {
-    /// Entry key.
-    pub key: Key,
-    /// New version.
-    pub version: Version,
-    /// Restored version; `None` if the entry did not exist then and was deleted.
-    pub restored: Option<Version>,
-}
-
-/// Entry that was derived from an undone version. It is left unchanged.
-#[derive(Clone, PartialEq, Eq, Debug)]
-pub struct DerivedEntry {
-    /// Key of the derived entry.
-    pub key: Key,
-    /// Version of the derived entry.
-    pub version: Version,
-    /// Key of the source entry.
-    pub on: Key,
-    /// Version of the source entry.
-    pub on_version: Version,
-}
 
 impl Space {
     /// Rolls entries back and lists the entries that were derived from undone versions. The list is read right after
@@ -113,7 +73,7 @@ impl Space {
     }
 
     /// Returns the entries that a record rolled back.
-    async fn entries_changed_by(&self, seq: Seq) -> Result<Vec<RolledBackEntry>, Error> {
+    async fn entries_changed_by(&self, seq: Seq) -> Result<Vec<RestoredEntry>, Error> {
         let records = self.log(seq, 1).await?;
         let body = records.first().map(codec::read_body).transpose();
         let body = body.map_err(|error| StoreError::Corrupt(format!("record {seq}: {error}").into()))?;
@@ -121,14 +81,14 @@ impl Space {
         for effect in body.map(|body| body.effects).unwrap_or_default() {
             match effect {
                 Effect::Written { key, version, restores, .. } => {
-                    changed.push(RolledBackEntry {
+                    changed.push(RestoredEntry {
                         key,
                         version,
                         restored: restores.map(|restored| restored.version),
                     });
                 }
                 Effect::Deleted { key, version } => {
-                    changed.push(RolledBackEntry { key, version, restored: None })
+                    changed.push(RestoredEntry { key, version, restored: None })
                 }
                 _ => {}
             }
@@ -140,7 +100,7 @@ impl Space {
     /// Returns for each entry the last kept version and the first new one: the versions between them were undone.
     async fn undone_ranges(
         &self,
-        changed: &[RolledBackEntry],
+        changed: &[RestoredEntry],
         to: Seq,
     ) -> Result<BTreeMap<Key, (Version, Version)>, Error> {
         let deleted = || changed.iter().filter(|entry| entry.restored.is_none());

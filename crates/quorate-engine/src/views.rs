@@ -7,10 +7,6 @@ use quorate_api::delivery::{
 use quorate_api::entry::{Entry as ApiEntry, EntryVersion};
 use quorate_api::inbox::InboxDelivery;
 use quorate_api::message::{Deliveries, Message as ApiMessage, MessageWithDeliveries};
-use quorate_api::rollback::{
-    ConsistencyCounts, ConsistencyReport as ApiCheck, DerivedEntry, Inconsistency as ApiFinding,
-    RestoredEntry, RollbackResult as ApiRollback,
-};
 use quorate_api::session::{
     TimelineAddition, TimelineChange, TimelineEntry as ApiTimelineLine, TimelineEvent, TimelineMessage,
     TimelineRecord,
@@ -20,11 +16,9 @@ use quorate_api::{RawJson, payload};
 use quorate_core::{AgentRegistry, Message, OpenDeliveryState, TimelineKind, Timestamp};
 use quorate_store::{DeliveryState, Entry};
 
-use crate::consistency::{ConsistencyReport, Inconsistency};
 use crate::mailboxes::{Delivery, MessageRef};
 use crate::reads::{DeliveryView, MessageView};
 use crate::registry::{AgentView, InboxEntry};
-use crate::rollback::RollbackResult;
 use crate::sessions::{SessionEvent, TimelineEntry};
 use crate::space::Space;
 use crate::task::{ClaimedTask, TaskView};
@@ -208,62 +202,5 @@ pub fn timeline_entry(line: &TimelineEntry) -> ApiTimelineLine {
     ApiTimelineLine {
         record: TimelineRecord { seq: line.seq, at: line.at, by: line.by.clone() },
         event: what,
-    }
-}
-
-/// Converts the result of a rollback.
-#[must_use]
-pub fn rollback_result(done: RollbackResult) -> ApiRollback {
-    let changed = done.changed.into_iter();
-    let built_on = done.built_on.into_iter();
-    ApiRollback {
-        seq: done.seq,
-        to: done.to,
-        changed: changed
-            .map(|one| RestoredEntry { key: one.key, version: one.version, restored: one.restored })
-            .collect(),
-        built_on: built_on
-            .map(|one| DerivedEntry {
-                key: one.key,
-                version: one.version,
-                on: one.on,
-                on_version: one.on_version,
-            })
-            .collect(),
-        built_on_count: done.built_on_count,
-        complete: done.complete,
-    }
-}
-
-/// Converts the result of a consistency check.
-#[must_use]
-pub fn consistency_report(check: &ConsistencyReport) -> ApiCheck {
-    ApiCheck {
-        clean: check.is_clean(),
-        at: check.at,
-        seq: check.seq,
-        complete: check.complete,
-        counts: ConsistencyCounts {
-            entries: check.entries,
-            tasks: check.tasks,
-            dangling: check.dangling,
-            stale: check.stale,
-            cyclic: check.cyclic,
-            resultless: check.resultless,
-        },
-        findings: check.findings.iter().cloned().map(finding).collect(),
-    }
-}
-
-fn finding(finding: Inconsistency) -> ApiFinding {
-    match finding {
-        Inconsistency::Cycle { keys } => ApiFinding::Cycle { keys },
-        Inconsistency::Dangling { key, version, on, on_version } => {
-            ApiFinding::Dangling { key, version, on, on_version }
-        }
-        Inconsistency::Stale { key, version, on, on_version, now } => {
-            ApiFinding::Stale { key, version, on, on_version, current_version: now }
-        }
-        Inconsistency::Resultless { task, status } => ApiFinding::Resultless { task, status },
     }
 }

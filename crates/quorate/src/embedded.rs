@@ -171,11 +171,7 @@ impl Backend for Space {
         epoch: Option<Epoch>,
         rollback: Rollback,
     ) -> BackendFuture<'_, RollbackResult> {
-        Box::pin(async move {
-            Ok(quorate_engine::views::rollback_result(
-                Self::rollback(self, &principal, epoch, None, rollback).await?,
-            ))
-        })
+        Box::pin(async move { Self::rollback(self, &principal, epoch, None, rollback).await })
     }
 
     fn watch(&self, prefix: String, from: Seq) -> Box<dyn ChangeStream> {

@@ -9,8 +9,6 @@ use quorate_api::rollback::{
 };
 use quorate_core::{MakeSnapshot, Op, OpResult, Snapshot as CoreSnapshot, SnapshotName};
 
-use quorate_engine::views;
-
 use crate::api::{Route, delete, get, post, schema};
 use crate::body;
 use crate::call::{ApiResult, Call, json_response, ok_response};
@@ -58,7 +56,7 @@ pub(crate) fn routes() -> Vec<Route> {
 pub(crate) async fn rollback(call: Call) -> ApiResult {
     let request = body::parse::<Rollback>(&call.body)?.into_core()?;
     let done = call.space.rollback(&call.principal, call.epoch, call.key.clone(), request).await?;
-    ok_response(&views::rollback_result(done))
+    ok_response(&done)
 }
 
 pub(crate) async fn snapshot(call: Call) -> ApiResult {
@@ -87,5 +85,5 @@ pub(crate) async fn snapshots(call: Call) -> ApiResult {
 
 /// Checks the consistency of entries and tasks.
 pub(crate) async fn check(call: Call) -> ApiResult {
-    ok_response(&views::consistency_report(&*call.space.check().await?))
+    ok_response(&*call.space.check().await?)
 }

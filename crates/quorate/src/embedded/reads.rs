@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::collections::btree_map::Entry as Named;
+use std::sync::Arc;
 use std::time::Duration;
 
 use quorate_api::entry::Entry;
@@ -54,7 +55,7 @@ impl BackendReads for Space {
     }
 
     fn check(&self) -> BackendFuture<'_, ConsistencyReport> {
-        Box::pin(async move { Ok(views::consistency_report(&*Self::check(self).await?)) })
+        Box::pin(async move { Ok(Arc::unwrap_or_clone(Self::check(self).await?)) })
     }
 
     fn agents(&self, filter: AgentFilter) -> BackendFuture<'_, Vec<AgentInfo>> {

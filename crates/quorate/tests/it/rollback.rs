@@ -164,7 +164,7 @@ async fn c11_a_check_is_repeated_periodically() {
                 .space()
                 .expect("an embedded hub")
                 .last_check()
-                .is_none_or(|check| check.dangling != dangling)
+                .is_none_or(|check| check.counts.dangling != dangling)
             {
                 clock.advance(Duration::from_secs(600));
                 tokio::task::yield_now().await;
