@@ -455,8 +455,8 @@ impl Effect {
             CoreEffect::Leased { deliveries, .. }
             | CoreEffect::LeasedFromPool { deliveries, .. }
             | CoreEffect::AckedMany { deliveries } => delivery::deliveries_effect(effect, deliveries, names),
-            CoreEffect::Backfilled { agent, first, letters } => {
-                let deliveries = letters.iter().zip((first.0..).map(DeliveryNo));
+            CoreEffect::Backfilled { agent, first, messages } => {
+                let deliveries = messages.iter().zip((first.0..).map(DeliveryNo));
                 delivery::backfill_effect(*agent, deliveries, names)
             }
             CoreEffect::Acked { .. }

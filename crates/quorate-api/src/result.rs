@@ -212,7 +212,7 @@ pub fn parse_result(op: &Op, raw: &str) -> Result<OpResult, serde_json::Error> {
             written,
             deleted,
         })?,
-        Op::Subscribe(_) => parse_as(raw, |Since { since }| OpResult::Subscribed { since, wanted: None })?,
+        Op::Subscribe(_) => parse_as(raw, |Since { since }| OpResult::Subscribed { since, backfill: None })?,
         Op::CompleteTask(_) | Op::FailTask(_) => {
             let Accepted { seq, accepted_token } = serde_json::from_str(raw)?;
             match (seq, accepted_token) {
@@ -287,8 +287,8 @@ fn parse_decided(raw: &str) -> Result<OpResult, serde_json::Error> {
         digest: ActionDigest,
     }
     let Decided { seq, state, digest } = serde_json::from_str(raw)?;
-    let known = ApprovalState::WORDS.into_iter().find(|known| *known == state);
-    let state = known.ok_or_else(|| serde::de::Error::unknown_variant(&state, &ApprovalState::WORDS))?;
+    let known = ApprovalState::NAMES.into_iter().find(|known| *known == state);
+    let state = known.ok_or_else(|| serde::de::Error::unknown_variant(&state, &ApprovalState::NAMES))?;
     Ok(OpResult::ApprovalDecided { seq, state, digest })
 }
 

@@ -149,7 +149,7 @@ inline_schema!(
 );
 inline_schema!(
     /// State of an approval.
-    ApprovalStateName => one_of(&ApprovalState::WORDS)
+    ApprovalStateName => one_of(&ApprovalState::NAMES)
 );
 inline_schema!(
     /// SHA-256 digest in hexadecimal.

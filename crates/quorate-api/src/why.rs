@@ -1,6 +1,6 @@
 //! Explanations: why a resource is in its state, what it waits for, and what happens next.
 
-use quorate_core::{Timestamp, WaitsFor, Why as CoreWhy, WhyNext};
+use quorate_core::{NextTransition as CoreNextTransition, Timestamp, WaitsFor, Why as CoreWhy};
 use serde::{Deserialize, Serialize};
 
 /// Explanation of the state of a message, a task, an approval or a procedure.
@@ -141,16 +141,16 @@ fn wait(waits_for: &WaitsFor) -> Option<WaitCondition> {
     })
 }
 
-fn next_step(next: WhyNext) -> Option<NextTransition> {
+fn next_step(next: CoreNextTransition) -> Option<NextTransition> {
     Some(match next {
-        WhyNext::Nothing => return None,
-        WhyNext::BecomesAvailable => NextTransition::Available,
-        WhyNext::IsRedelivered => NextTransition::Redelivered,
-        WhyNext::DeadLetter => NextTransition::DeadLetter,
-        WhyNext::Expires => NextTransition::Expires,
-        WhyNext::TimesOut => NextTransition::TimesOut,
-        WhyNext::Starts => NextTransition::Starts,
-        WhyNext::Fails => NextTransition::Abandoned,
+        CoreNextTransition::Nothing => return None,
+        CoreNextTransition::BecomesAvailable => NextTransition::Available,
+        CoreNextTransition::IsRedelivered => NextTransition::Redelivered,
+        CoreNextTransition::DeadLetter => NextTransition::DeadLetter,
+        CoreNextTransition::Expires => NextTransition::Expires,
+        CoreNextTransition::TimesOut => NextTransition::TimesOut,
+        CoreNextTransition::Starts => NextTransition::Starts,
+        CoreNextTransition::Fails => NextTransition::Abandoned,
     })
 }
 
@@ -163,7 +163,7 @@ impl From<Explanation> for CoreWhy {
             since: why.since,
             attempt: why.attempt.zip(why.max_attempts),
             waits_for: why.waits_for.map_or(WaitsFor::Nothing, Into::into),
-            next: why.next.map_or(WhyNext::Nothing, Into::into),
+            next: why.next.map_or(CoreNextTransition::Nothing, Into::into),
             next_at: why.next_at,
             summary: why.sentence,
             parts: why.parts.into_iter().map(Into::into).collect(),
@@ -188,7 +188,7 @@ impl From<WaitCondition> for WaitsFor {
     }
 }
 
-impl From<NextTransition> for WhyNext {
+impl From<NextTransition> for CoreNextTransition {
     fn from(next: NextTransition) -> Self {
         match next {
             NextTransition::Available => Self::BecomesAvailable,

@@ -95,7 +95,7 @@ pub enum ApprovalState {
 
 impl ApprovalState {
     /// The names of all states, in display order.
-    pub const WORDS: [&'static str; 5] = ["pending", "approved", "rejected", "modified", "expired"];
+    pub const NAMES: [&'static str; 5] = ["pending", "approved", "rejected", "modified", "expired"];
 
     /// The name on the wire.
     #[must_use]

@@ -417,7 +417,7 @@ pub enum Effect {
         /// The number of the first delivery.
         first: DeliveryNo,
         /// The messages.
-        letters: Vec<RecordedMessage>,
+        messages: Vec<RecordedMessage>,
     },
     /// A waiting delivery was dead-lettered, because the policy no longer allows its message.
     DeniedByPolicy {

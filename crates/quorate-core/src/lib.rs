@@ -126,7 +126,7 @@ pub use text_serde::{extract_refusal, parse as parse_text};
 pub use time::{Mono, Now, Timestamp};
 pub use topic::{Pattern, Topic};
 pub use trace::{SpanId, TraceContext, TraceId};
-pub use why::{Next as WhyNext, WaitsFor, Why};
+pub use why::{NextTransition, WaitsFor, Why};
 pub use working::{
     AccessTokens, DeliveryStateCounts, Head, NextWake, OpenDelivery, OpenDeliveryState, ReplayedRecord,
     StoredCounters, SubscriptionTree, TokenLookup, WorkingState,

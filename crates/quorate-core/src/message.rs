@@ -105,7 +105,7 @@ pub enum MessageType {
     Response,
 }
 
-crate::text_serde::serde_words!(MessageType);
+crate::text_serde::serde_names!(MessageType);
 
 impl MessageType {
     /// All values.
@@ -133,7 +133,7 @@ pub enum Durability {
     Ephemeral,
 }
 
-crate::text_serde::serde_words!(Durability);
+crate::text_serde::serde_names!(Durability);
 
 impl Durability {
     /// All values.
@@ -208,7 +208,7 @@ pub enum IfUnavailable {
     Fail,
 }
 
-crate::text_serde::serde_words!(IfUnavailable);
+crate::text_serde::serde_names!(IfUnavailable);
 
 impl IfUnavailable {
     /// All values, in the order of their stored numbers.

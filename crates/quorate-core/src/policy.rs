@@ -21,7 +21,7 @@ pub enum Preset {
     Supervised,
 }
 
-crate::text_serde::serde_words!(Preset);
+crate::text_serde::serde_names!(Preset);
 
 impl Preset {
     /// All values.

@@ -20,7 +20,7 @@ pub enum AgentStatus {
     Offline,
 }
 
-crate::text_serde::serde_words!(AgentStatus);
+crate::text_serde::serde_names!(AgentStatus);
 
 impl AgentStatus {
     /// All values, in the order of their stored numbers.

@@ -19,7 +19,7 @@ pub enum ProcedureStatus {
     Failed,
 }
 
-crate::text_serde::serde_words!(ProcedureStatus);
+crate::text_serde::serde_names!(ProcedureStatus);
 
 impl ProcedureStatus {
     /// All values.

@@ -23,7 +23,7 @@ pub enum AgentRole {
     Observer,
 }
 
-crate::text_serde::serde_words!(AgentRole);
+crate::text_serde::serde_names!(AgentRole);
 
 impl AgentRole {
     /// All roles.

@@ -25,7 +25,7 @@ pub enum RoutedTo {
         /// The required capability.
         capability: Capability,
         /// The agents that may claim it.
-        takers: PoolAccess,
+        access: PoolAccess,
     },
 }
 
@@ -183,11 +183,11 @@ impl RoutingContext<'_> {
             .hint("register an agent with this capability first; the message was not sent"));
         }
         let is_coordinator = |number: &AgentNo| self.role(Some(*number)) == Some(AgentRole::Coordinator);
-        let takers = match self.policy.restricts_to_coordinators(sender.role) {
+        let access = match self.policy.restricts_to_coordinators(sender.role) {
             false => PoolAccess::AnyCapable,
             true if capable.iter().any(is_coordinator) => PoolAccess::Coordinators,
             true => return Err(recipient_not_allowed(&sender.to_string(), &format!("can:{capability}"))),
         };
-        Ok(RoutedTo::AnyCapable { capability: capability.clone(), takers })
+        Ok(RoutedTo::AnyCapable { capability: capability.clone(), access })
     }
 }

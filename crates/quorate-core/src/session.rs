@@ -22,7 +22,7 @@ pub enum SessionStatus {
     Failed,
 }
 
-crate::text_serde::serde_words!(SessionStatus);
+crate::text_serde::serde_names!(SessionStatus);
 
 impl SessionStatus {
     /// All values.
@@ -75,7 +75,7 @@ pub enum ContributionKind {
     Note,
 }
 
-crate::text_serde::serde_words!(ContributionKind);
+crate::text_serde::serde_names!(ContributionKind);
 
 impl ContributionKind {
     /// All kinds.

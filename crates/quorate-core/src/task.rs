@@ -56,7 +56,7 @@ pub enum OnDependencyFailure {
     Wait,
 }
 
-crate::text_serde::serde_words!(OnDependencyFailure);
+crate::text_serde::serde_names!(OnDependencyFailure);
 
 impl OnDependencyFailure {
     /// All values.

@@ -87,7 +87,7 @@ macro_rules! serde_text {
 }
 
 /// Implements serde for an enum as one of several names, by `ALL` and `as_str`.
-macro_rules! serde_words {
+macro_rules! serde_names {
     ($name:ty) => {
         impl serde::Serialize for $name {
             fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
@@ -124,7 +124,7 @@ macro_rules! text_schema {
     };
 }
 
-pub(crate) use {serde_text, serde_words, text_schema};
+pub(crate) use {serde_names, serde_text, text_schema};
 
 /// Deserializes one of several names.
 pub(crate) fn deserialize_name<'de, T: Copy, D: Deserializer<'de>>(

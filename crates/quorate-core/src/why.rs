@@ -31,7 +31,7 @@ pub struct Why {
     /// The condition or agent it waits for.
     pub waits_for: WaitsFor,
     /// The next event if no agent acts.
-    pub next: Next,
+    pub next: NextTransition,
     /// Time of the next event, if a timer triggers it.
     pub next_at: Option<Timestamp>,
     /// The whole explanation as one sentence.
@@ -69,7 +69,7 @@ pub enum WaitsFor {
 
 /// The next event of a resource if no agent acts.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Next {
+pub enum NextTransition {
     /// No event is pending.
     Nothing,
     /// It becomes available for its first delivery.
@@ -116,7 +116,11 @@ impl Why {
                     attempts("attempts used", attempt),
                     format_time_of_day(due, now)
                 );
-                let next = if attempt == 0 { Next::BecomesAvailable } else { Next::IsRedelivered };
+                let next = if attempt == 0 {
+                    NextTransition::BecomesAvailable
+                } else {
+                    NextTransition::IsRedelivered
+                };
                 let next_at = Some(due);
                 Self { state: "scheduled".into(), waits_for: WaitsFor::Time, next, next_at, summary, ..base }
             }
@@ -131,7 +135,7 @@ impl Why {
                 if let Some(at) = expires {
                     summary.push_str(&format!("; expires at {}", format_time_of_day(at, now)));
                 }
-                let next = if expires.is_some() { Next::Expires } else { Next::Nothing };
+                let next = if expires.is_some() { NextTransition::Expires } else { NextTransition::Nothing };
                 let waits_for = match delivery.is_away {
                     true => WaitsFor::Return(agent.to_owned()),
                     false => WaitsFor::Claim(agent.to_owned()),
@@ -214,7 +218,7 @@ impl Why {
                     many.iter().filter_map(|one| Some((one.next_at?, one.next))).min_by_key(|one| one.0);
                 Self {
                     state: "sent".into(),
-                    next: soonest.map_or(Next::Nothing, |(_, next)| next),
+                    next: soonest.map_or(NextTransition::Nothing, |(_, next)| next),
                     next_at: soonest.map(|(at, _)| at),
                     summary: format!("sent to {} agents: {}", many.len(), counts.join(", ")),
                     ..Self::of(id)
@@ -242,7 +246,7 @@ impl Why {
         Self {
             state: "waiting".into(),
             waits_for: WaitsFor::Answers(missing),
-            next: Next::TimesOut,
+            next: NextTransition::TimesOut,
             next_at: Some(until),
             summary: sentence,
             ..self
@@ -265,7 +269,7 @@ impl Why {
             since: None,
             attempt: None,
             waits_for: WaitsFor::Nothing,
-            next: Next::Nothing,
+            next: NextTransition::Nothing,
             next_at: None,
             summary: String::new(),
             parts: Vec::new(),
@@ -274,13 +278,13 @@ impl Why {
 }
 
 /// The event that follows when the lease of a delivery expires at `until`.
-fn after_lease(open: &OpenDelivery, until: Timestamp) -> (Next, Timestamp, &'static str) {
+fn after_lease(open: &OpenDelivery, until: Timestamp) -> (NextTransition, Timestamp, &'static str) {
     if open.expires <= until {
-        (Next::Expires, until, "it expires")
+        (NextTransition::Expires, until, "it expires")
     } else if open.attempt >= open.attempts_max {
-        (Next::DeadLetter, until, "it is dead-lettered")
+        (NextTransition::DeadLetter, until, "it is dead-lettered")
     } else {
-        (Next::IsRedelivered, until, "it is redelivered")
+        (NextTransition::IsRedelivered, until, "it is redelivered")
     }
 }
 

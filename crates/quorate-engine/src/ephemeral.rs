@@ -192,8 +192,8 @@ impl Space {
         let to = match reach {
             RoutedTo::Agents(agents) if message.to.names_agents() => EphemeralTarget::All(agents),
             RoutedTo::Agents(agents) => EphemeralTarget::Any(agents),
-            RoutedTo::AnyCapable { capability, takers } => {
-                EphemeralTarget::One(capable_agents(&published, capability.as_str(), takers))
+            RoutedTo::AnyCapable { capability, access } => {
+                EphemeralTarget::One(capable_agents(&published, capability.as_str(), access))
             }
         };
         let number = self.engine().next_ephemeral_number();
@@ -282,10 +282,10 @@ fn check_sender(
 }
 
 /// Returns the agents that have a capability and are allowed to take the message.
-fn capable_agents(published: &PublishedState, capability: &str, takers: PoolAccess) -> Vec<AgentNo> {
+fn capable_agents(published: &PublishedState, capability: &str, access: PoolAccess) -> Vec<AgentNo> {
     let is_coordinator = |number: &AgentNo| {
         published.agents.get(*number).is_some_and(|agent| agent.role == AgentRole::Coordinator)
     };
     let capable = published.agents.capable(capability).iter().copied();
-    capable.filter(|number| takers == PoolAccess::AnyCapable || is_coordinator(number)).collect()
+    capable.filter(|number| access == PoolAccess::AnyCapable || is_coordinator(number)).collect()
 }

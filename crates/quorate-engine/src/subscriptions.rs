@@ -58,11 +58,11 @@ impl Space {
         }
         let (agent, pattern) = (&asked.agent.clone(), &asked.pattern.clone());
         let receipt = self.commit(asker(vec![Op::Subscribe(asked)])).await?;
-        let Some(OpResult::Subscribed { since, wanted }) = receipt.results.first() else {
+        let Some(OpResult::Subscribed { since, backfill }) = receipt.results.first() else {
             return Err(StoreError::Read("unexpected result of a subscription".into()).into());
         };
         let since = *since;
-        if wanted.is_some() {
+        if backfill.is_some() {
             let (space, agent, pattern) = (self.clone(), agent.clone(), pattern.clone());
             // Spawned, so that it is not cancelled with the caller.
             let backfill = tokio::spawn(async move { space.catch_up(&agent, &pattern).await });
@@ -190,7 +190,7 @@ struct Search<'a> {
 }
 
 impl Search<'_> {
-    async fn all_from(&self, mut wanted: History, from: Seq) -> Result<(), Error> {
+    async fn all_from(&self, mut expected: History, from: Seq) -> Result<(), Error> {
         let mut next = Seq(from.0.max(1));
         let (mut messages, mut pace) = (Vec::new(), Yielder::default());
         while next < self.own.since {
@@ -204,13 +204,13 @@ impl Search<'_> {
                 // Commit between two records, so that a crash neither loses nor repeats a message.
                 if messages.len() >= AT_ONCE {
                     let after = Seq(record.seq.0 + 1);
-                    self.commit_backfill(wanted, std::mem::take(&mut messages), after).await?;
-                    wanted = History::Seq(after);
+                    self.commit_backfill(expected, std::mem::take(&mut messages), after).await?;
+                    expected = History::Seq(after);
                 }
             }
             next = Seq(next.0 + records.len() as u64);
         }
-        self.commit_backfill(wanted, messages, self.own.since).await
+        self.commit_backfill(expected, messages, self.own.since).await
     }
 
     /// Returns the newest messages before the subscription, oldest first.
@@ -267,12 +267,12 @@ impl Search<'_> {
 
     async fn commit_backfill(
         &self,
-        wanted: History,
+        expected: History,
         messages: Vec<EarlierMessage>,
         next: Seq,
     ) -> Result<(), Error> {
         let (agent, pattern) = (self.own.agent.clone(), self.own.pattern.clone());
-        let op = Op::Backfill(Backfill { agent, pattern, expected: wanted, messages, next });
+        let op = Op::Backfill(Backfill { agent, pattern, expected, messages, next });
         match self.space.commit_system(vec![op]).await {
             // The agent unsubscribed meanwhile, or another call finished the backfill.
             Err(error) if error.code() == Code::NotFound => Ok(()),

@@ -309,7 +309,7 @@ impl Memtable {
                     self.set(held.delivery, LatestState::Ended { open, state: EndState::Acked, token, seq });
                 }
             }
-            Effect::Backfilled { first, letters, .. } => self.add_new(working, *first, letters.len()),
+            Effect::Backfilled { first, messages, .. } => self.add_new(working, *first, messages.len()),
             Effect::Redriven { delivery, to, seq, n, .. } => {
                 // If it ended again in the same record, that effect updates the state and keeps `redriven`.
                 let open = OpenDelivery::new(*to, *seq, *n, OpenDeliveryState::Ready { since: record.at });

@@ -95,9 +95,9 @@ pub use quorate_api::{Error, RemoteError};
 pub use quorate_core::{
     ActionDigest, AgentFilter, AgentRole, AgentStatus, ApprovalId, Code, ContributionKind, DeliveryId,
     DeliveryStateCounts, EndState, Fence, FenceRef, Health, IfUnavailable, LeaseToken, MessageId,
-    MessageType, OnDependencyFailure, Pattern, Policy, Preset, Priority, ProcedureId, ProcedureStatus,
-    Refused, RollbackTarget, Seq, SessionStatus, TaskCounts, TaskId, TaskLeaseRef, TaskStatus, Timestamp,
-    Verb, Version, Violation, WaitsFor, Why, WhyNext,
+    MessageType, NextTransition, OnDependencyFailure, Pattern, Policy, Preset, Priority, ProcedureId,
+    ProcedureStatus, Refused, RollbackTarget, Seq, SessionStatus, TaskCounts, TaskId, TaskLeaseRef,
+    TaskStatus, Timestamp, Verb, Version, Violation, WaitsFor, Why,
 };
 #[cfg(feature = "embedded")]
 pub use quorate_engine::SecretHandling;

@@ -149,7 +149,7 @@ fn messages() -> Vec<CoreEffect> {
         CoreEffect::Leased { lease_ms: 30_000, deliveries: held.clone() },
         CoreEffect::LeasedFromPool { agent: AgentNo(2), lease_ms: 30_000, deliveries: held.clone() },
         CoreEffect::AckedMany { deliveries: held },
-        CoreEffect::Backfilled { agent: AgentNo(2), first: delivery, letters: vec![letter] },
+        CoreEffect::Backfilled { agent: AgentNo(2), first: delivery, messages: vec![letter] },
     ]
 }
 

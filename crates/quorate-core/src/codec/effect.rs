@@ -87,9 +87,9 @@ pub(super) fn write(out: &mut Writer, effect: &Effect) -> u64 {
             out.numbers(&[agent.0, *lease_ms]);
             write_leases(out, deliveries);
         }
-        Effect::Backfilled { agent, first, letters } => {
-            out.numbers(&[agent.0, first.0, letters.len() as u64]);
-            letters.iter().for_each(|earlier| write_earlier(out, earlier));
+        Effect::Backfilled { agent, first, messages } => {
+            out.numbers(&[agent.0, first.0, messages.len() as u64]);
+            messages.iter().for_each(|earlier| write_earlier(out, earlier));
         }
         Effect::AgentStatus { number, presence } => {
             out.number(number.0);
@@ -341,9 +341,9 @@ fn read_backfilled(input: &mut Reader<'_>) -> Result<Effect, DecodeError> {
     let agent = AgentNo(input.number()?);
     let first = DeliveryNo(input.number()?);
     let count = input.count(7)?;
-    let mut letters = Vec::with_capacity(count);
+    let mut messages = Vec::with_capacity(count);
     for _ in 0..count {
-        letters.push(RecordedMessage {
+        messages.push(RecordedMessage {
             seq: Seq(input.number()?),
             n: input.narrow()?,
             priority: input.array().map(|[level, rank]| Priority { level, rank })?,
@@ -352,7 +352,7 @@ fn read_backfilled(input: &mut Reader<'_>) -> Result<Effect, DecodeError> {
             session: input.option()?.map(SessionNo),
         });
     }
-    Ok(Effect::Backfilled { agent, first, letters })
+    Ok(Effect::Backfilled { agent, first, messages })
 }
 
 fn read_written(input: &mut Reader<'_>) -> Result<Effect, DecodeError> {

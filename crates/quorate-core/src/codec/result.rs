@@ -78,9 +78,9 @@ fn write_one(out: &mut Writer, result: &OpResult) {
         OpResult::RolledBack { to, written, deleted } => {
             out.numbers(&[29, to.0, u64::from(*written), u64::from(*deleted)]);
         }
-        OpResult::Subscribed { since, wanted } => {
+        OpResult::Subscribed { since, backfill } => {
             out.numbers(&[12, since.0]);
-            write_history(out, *wanted);
+            write_history(out, *backfill);
         }
         OpResult::AckedMany { earlier } => {
             out.numbers(&[13, earlier.len() as u64]);
@@ -192,7 +192,7 @@ fn read_one(input: &mut Reader<'_>) -> Result<OpResult, DecodeError> {
             written: input.narrow()?,
             deleted: input.narrow()?,
         },
-        12 => OpResult::Subscribed { since: Seq(input.number()?), wanted: read_history(input)? },
+        12 => OpResult::Subscribed { since: Seq(input.number()?), backfill: read_history(input)? },
         13 => {
             let count = input.count(2)?;
             let mut earlier = Vec::with_capacity(count);
@@ -235,7 +235,7 @@ fn read_decided(input: &mut Reader<'_>) -> Result<OpResult, DecodeError> {
 
 fn read_state(input: &mut Reader<'_>) -> Result<&'static str, DecodeError> {
     let word = input.text()?;
-    let known = ApprovalState::WORDS.into_iter().find(|known| *known == word);
+    let known = ApprovalState::NAMES.into_iter().find(|known| *known == word);
     known.map_or_else(|| input.expected("the state of an approval"), Ok)
 }
 

@@ -167,8 +167,8 @@ fn topics_and_pools() -> Vec<Effect> {
         };
         Effect::Changed { verb: Verb::Subscribed, item: Item::Subscription(Box::new(item)) }
     };
-    let pool = |takers| {
-        let item = Pool { number: PoolNo(3), capability: "review".parse().unwrap(), access: takers };
+    let pool = |access| {
+        let item = Pool { number: PoolNo(3), capability: "review".parse().unwrap(), access };
         Effect::Changed { verb: Verb::PoolOpened, item: Item::Pool(item) }
     };
     let policy = |rules, supervised_since| {
@@ -181,7 +181,7 @@ fn topics_and_pools() -> Vec<Effect> {
         .chain([
             Effect::AckedMany { deliveries: leases.clone() },
             Effect::LeasedFromPool { agent: AgentNo(2), lease_ms: 30_000, deliveries: leases },
-            Effect::Backfilled { agent: AgentNo(2), first: DeliveryNo(17), letters: vec![letter] },
+            Effect::Backfilled { agent: AgentNo(2), first: DeliveryNo(17), messages: vec![letter] },
             Effect::DeniedByPolicy { delivery: DeliveryNo(17), origin: held(17, 9).origin },
             subscription(SubscriptionState::Active),
             subscription(SubscriptionState::CatchingUp(History::Seq(Seq(7)))),
@@ -280,10 +280,10 @@ fn results_round_trip() {
         OpResult::Written { version: Version(7) },
         OpResult::LocksGranted(locks::locked()),
         OpResult::Queued,
-        OpResult::Subscribed { since: Seq(8), wanted: None },
-        OpResult::Subscribed { since: Seq(8), wanted: Some(History::Seq(Seq(1))) },
-        OpResult::Subscribed { since: Seq(8), wanted: Some(History::Time(Timestamp(2))) },
-        OpResult::Subscribed { since: Seq(8), wanted: Some(History::Last(3)) },
+        OpResult::Subscribed { since: Seq(8), backfill: None },
+        OpResult::Subscribed { since: Seq(8), backfill: Some(History::Seq(Seq(1))) },
+        OpResult::Subscribed { since: Seq(8), backfill: Some(History::Time(Timestamp(2))) },
+        OpResult::Subscribed { since: Seq(8), backfill: Some(History::Last(3)) },
         OpResult::AckedMany { earlier: vec![(0, Seq(4)), (300, Seq(5))] },
     ];
     assert_eq!(read_results(&write_results(&results)).unwrap(), results);

@@ -189,7 +189,7 @@ pub enum OpResult {
         /// The record since which new messages are delivered.
         since: Seq,
         /// Requested history that is still to be delivered.
-        wanted: Option<History>,
+        backfill: Option<History>,
     },
     /// The deliveries are acknowledged.
     AckedMany {

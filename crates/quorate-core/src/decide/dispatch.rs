@@ -257,7 +257,7 @@ impl Draft<'_> {
         let numbers = match agent.as_str().parse() {
             Ok(Destination::Can(capability)) => {
                 let pools = [PoolAccess::AnyCapable, PoolAccess::Coordinators];
-                let pools = pools.map(|takers| self.working.pools().find(&capability, takers));
+                let pools = pools.map(|access| self.working.pools().find(&capability, access));
                 let homes = pools.into_iter().flatten().map(QueueId::Pool);
                 homes.flat_map(|home| self.working.open_of(home)).take(PURGE_MAX).collect::<Vec<_>>()
             }

@@ -72,7 +72,7 @@ impl<'a> MeteredLookup<'a> {
         let listed = |count: usize| (count / UNIT_STEPS) as u64;
         self.add_units(match effect {
             Effect::Sent { deliveries, .. } => 1 + deliveries.len() as u64,
-            Effect::Backfilled { letters, .. } => 1 + letters.len() as u64,
+            Effect::Backfilled { messages, .. } => 1 + messages.len() as u64,
             Effect::Leased { deliveries, .. } | Effect::LeasedFromPool { deliveries, .. } => {
                 deliveries.len() as u64
             }

@@ -137,8 +137,8 @@ impl Draft<'_> {
         }
         let recipients: Vec<Recipient> = match self.routing().route(message.from.as_ref(), &message.to)? {
             RoutedTo::Agents(agents) => agents.into_iter().map(Recipient::agent).collect(),
-            RoutedTo::AnyCapable { capability, takers } => {
-                vec![Recipient::pool(self.pool(&capability, takers)?)]
+            RoutedTo::AnyCapable { capability, access } => {
+                vec![Recipient::pool(self.pool(&capability, access)?)]
             }
         };
         if message.to == Destination::Broadcast {
@@ -186,8 +186,8 @@ impl Draft<'_> {
     }
 
     /// Returns the pool of a capability; creates it for the first message.
-    fn pool(&mut self, capability: &Capability, takers: PoolAccess) -> Result<PoolNo, Refused> {
-        if let Some(pool) = self.working.pools().find(capability, takers) {
+    fn pool(&mut self, capability: &Capability, access: PoolAccess) -> Result<PoolNo, Refused> {
+        if let Some(pool) = self.working.pools().find(capability, access) {
             return Ok(pool);
         }
         let number = PoolNo(self.working.pool_count() as u64 + 1);
@@ -200,7 +200,7 @@ impl Draft<'_> {
             .retryable()
             .hint("send to a capability that already has a pool"));
         }
-        let pool = Pool { number, capability: capability.clone(), access: takers };
+        let pool = Pool { number, capability: capability.clone(), access };
         self.change_item(Verb::PoolOpened, Item::Pool(pool));
         Ok(number)
     }

@@ -17,7 +17,7 @@ impl Draft<'_> {
         self.require_self(&asked.agent, "subscribe for")?;
         let number = self.require_agent(&asked.agent)?;
         if let Some(existing) = self.subscription(&asked.agent, &asked.pattern) {
-            return Ok(OpResult::Subscribed { since: existing.since, wanted: existing.pending_backfill() });
+            return Ok(OpResult::Subscribed { since: existing.since, backfill: existing.pending_backfill() });
         }
         let subscriptions = &self.working.items().subscriptions;
         let limits = [
@@ -44,7 +44,7 @@ impl Draft<'_> {
             state,
         };
         self.change_item(Verb::Subscribed, Item::Subscription(Box::new(new)));
-        Ok(OpResult::Subscribed { since: self.seq, wanted: asked.history })
+        Ok(OpResult::Subscribed { since: self.seq, backfill: asked.history })
     }
 
     pub(super) fn unsubscribe(&mut self, agent: &AgentId, pattern: &Pattern) -> Result<OpResult, Refused> {
@@ -75,9 +75,10 @@ impl Draft<'_> {
     /// Delivers earlier messages to a subscriber. Leaves out expired messages, the subscriber's own messages, and
     /// messages that the policy does not allow.
     pub(super) fn backfill(&mut self, history: &Backfill) -> Result<OpResult, Refused> {
-        let Backfill { agent, pattern, expected: wanted, messages, next } = history;
-        let existing =
-            self.subscription(agent, pattern).filter(|existing| existing.pending_backfill() == Some(*wanted));
+        let Backfill { agent, pattern, expected, messages, next } = history;
+        let existing = self
+            .subscription(agent, pattern)
+            .filter(|existing| existing.pending_backfill() == Some(*expected));
         let Some(existing) = existing.cloned() else { return Err(not_subscribed(agent, pattern)) };
         if messages.iter().any(|earlier| earlier.message.seq >= existing.since) {
             return Err(Refused::new(
@@ -85,7 +86,7 @@ impl Draft<'_> {
                 "a message of the history is not older than the subscription",
             ));
         }
-        let letters: Vec<RecordedMessage> = { messages.iter() }
+        let recorded: Vec<RecordedMessage> = { messages.iter() }
             .filter(|earlier| earlier.from.as_ref() != Some(agent))
             .filter(|earlier| earlier.message.expires_at.is_none_or(|at| at > self.now.wall))
             .filter(|earlier| self.routing().can_reach(earlier.from.as_ref(), existing.number))
@@ -94,10 +95,10 @@ impl Draft<'_> {
                 ..earlier.message
             })
             .collect();
-        self.check_capacity(existing.number, letters.len())?;
-        if !letters.is_empty() {
+        self.check_capacity(existing.number, recorded.len())?;
+        if !recorded.is_empty() {
             let first = self.working.next_delivery();
-            self.emit(Effect::Backfilled { agent: existing.number, first, letters });
+            self.emit(Effect::Backfilled { agent: existing.number, first, messages: recorded });
             self.working.schedule_dispatch(QueueId::Agent(existing.number));
         }
         let state = match *next >= existing.since {

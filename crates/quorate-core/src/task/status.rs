@@ -25,7 +25,7 @@ pub enum TaskStatus {
     Escalated,
 }
 
-crate::text_serde::serde_words!(TaskStatus);
+crate::text_serde::serde_names!(TaskStatus);
 
 impl TaskStatus {
     /// All values: first those of open tasks, then those of ended tasks.

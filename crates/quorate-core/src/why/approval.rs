@@ -1,6 +1,6 @@
 //! Explanation of an approval: pending since when, its deadline and default, or its outcome.
 
-use super::{Next, WaitsFor, Why, format_time_of_day};
+use super::{NextTransition, WaitsFor, Why, format_time_of_day};
 use crate::approval::{Approval, ApprovalState};
 use crate::time::Timestamp;
 
@@ -48,7 +48,7 @@ impl Why {
             assignee: Some(asker.to_owned()),
             since: Some(since),
             waits_for: if pending { WaitsFor::Approval(approval.id.to_string()) } else { WaitsFor::Nothing },
-            next: if pending { Next::Expires } else { Next::Nothing },
+            next: if pending { NextTransition::Expires } else { NextTransition::Nothing },
             next_at: pending.then_some(approval.expires_at),
             summary: sentence,
             ..Self::of(approval.id.to_string())

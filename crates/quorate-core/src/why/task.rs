@@ -1,6 +1,6 @@
 //! Explanation of a task, in the same form as for messages.
 
-use super::{Next, WaitsFor, Why, format_time_of_day};
+use super::{NextTransition, WaitsFor, Why, format_time_of_day};
 use crate::ids::{AgentNo, TaskId};
 use crate::task::{Task, TaskNext, TaskState, TaskWaitsFor};
 use crate::time::Timestamp;
@@ -25,11 +25,11 @@ impl Why {
             TaskWaitsFor::Approval(approval) => WaitsFor::Approval(approval),
         };
         let next = match why.next {
-            TaskNext::Nothing | TaskNext::Stays | TaskNext::IsClaimed => Next::Nothing,
-            TaskNext::Starts => Next::Starts,
-            TaskNext::BecomesReady => Next::BecomesAvailable,
-            TaskNext::IsRedelivered => Next::IsRedelivered,
-            TaskNext::Fails => Next::Fails,
+            TaskNext::Nothing | TaskNext::Stays | TaskNext::IsClaimed => NextTransition::Nothing,
+            TaskNext::Starts => NextTransition::Starts,
+            TaskNext::BecomesReady => NextTransition::BecomesAvailable,
+            TaskNext::IsRedelivered => NextTransition::IsRedelivered,
+            TaskNext::Fails => NextTransition::Fails,
         };
         let since = match &task.state {
             TaskState::Ready { since } => Some(*since),
@@ -70,7 +70,7 @@ fn sentence(why: &Why, task: &Task, now: Timestamp) -> String {
             format!("scheduled (attempts used {attempt} of {most}); available from {}", at(why.next_at))
         }
         (TaskState::Leased(_), WaitsFor::Ack(holder)) => {
-            let then = if why.next == Next::Fails { "it fails" } else { "it is redelivered" };
+            let then = if why.next == NextTransition::Fails { "it fails" } else { "it is redelivered" };
             format!(
                 "leased to {holder} since {} (attempt {attempt} of {most}); without a heartbeat by {} {then}",
                 at(why.since),

@@ -73,11 +73,11 @@ impl WorkingState {
             Effect::LeasedFromPool { agent, lease_ms, deliveries } => {
                 self.apply_leased(Some(*agent), *lease_ms, deliveries, (seq, now));
             }
-            Effect::Backfilled { agent, first, letters } => {
-                for (number, letter) in (first.0..).map(DeliveryNo).zip(letters) {
+            Effect::Backfilled { agent, first, messages } => {
+                for (number, letter) in (first.0..).map(DeliveryNo).zip(messages) {
                     self.create_redelivery(number, (*agent).into(), letter, now);
                 }
-                self.next_delivery = first.0 + letters.len() as u64;
+                self.next_delivery = first.0 + messages.len() as u64;
             }
             Effect::AgentStatus { number, presence } => {
                 if let Some(agent) = self.agents().get(*number).cloned() {

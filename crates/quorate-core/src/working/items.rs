@@ -260,7 +260,7 @@ impl WorkingState {
             self.update_task_counters(task);
         }
         if let Item::Pool(pool) = item {
-            self.requeue_takers(pool);
+            self.requeue_pool_consumers(pool);
         }
     }
 

@@ -39,8 +39,8 @@ impl Pools {
         self.entries.get(index).map(|entry| &entry.pool)
     }
 
-    pub(crate) fn find(&self, capability: &Capability, takers: PoolAccess) -> Option<PoolNo> {
-        self.by_name.get(&(capability.clone(), takers)).copied()
+    pub(crate) fn find(&self, capability: &Capability, access: PoolAccess) -> Option<PoolNo> {
+        self.by_name.get(&(capability.clone(), access)).copied()
     }
 }
 
@@ -102,7 +102,7 @@ impl WorkingState {
     }
 
     /// Requeues the consumers of all agents that serve a new pool.
-    pub(super) fn requeue_takers(&mut self, pool: &Pool) {
+    pub(super) fn requeue_pool_consumers(&mut self, pool: &Pool) {
         let able = self.agents.capable(pool.capability.as_str()).to_vec();
         for agent in able {
             if self.inbox(agent).pools.contains(&pool.number) {
@@ -135,8 +135,8 @@ impl WorkingState {
     fn pools_serving(&self, agent: &crate::registry::Agent) -> Vec<PoolNo> {
         let mut serving = Vec::new();
         for capability in agent.capabilities.iter().filter_map(|word| Capability::new(word).ok()) {
-            for takers in [PoolAccess::AnyCapable, PoolAccess::Coordinators] {
-                let found = self.pools.find(&capability, takers);
+            for access in [PoolAccess::AnyCapable, PoolAccess::Coordinators] {
+                let found = self.pools.find(&capability, access);
                 let found =
                     found.filter(|pool| self.pools.get(*pool).is_some_and(|pool| pool.is_open_to(agent)));
                 serving.extend(found);

@@ -202,8 +202,8 @@ impl Step<'_> {
                     span.reopen(index);
                 }
             }
-            Effect::Backfilled { agent, first, letters } => {
-                for (number, letter) in (first.0..).map(DeliveryNo).zip(letters) {
+            Effect::Backfilled { agent, first, messages } => {
+                for (number, letter) in (first.0..).map(DeliveryNo).zip(messages) {
                     self.fold.spans.add_delivery((letter.seq, letter.n), number, Some(*agent));
                 }
             }

@@ -139,9 +139,9 @@ async fn respond(call: &Call, status: StatusCode, approval: Approval) -> ApiResu
 
 pub(crate) async fn list(call: Call) -> ApiResult {
     let filter: ApprovalListQuery = call.query()?;
-    if let Some(word) = filter.state.as_deref().filter(|word| !ApprovalState::WORDS.contains(word)) {
+    if let Some(word) = filter.state.as_deref().filter(|word| !ApprovalState::NAMES.contains(word)) {
         return Err(Refused::new(Code::Invalid, format!("unknown approval state {word:?}"))
-            .hint(format!("use one of {}", ApprovalState::WORDS.join(", ")))
+            .hint(format!("use one of {}", ApprovalState::NAMES.join(", ")))
             .into());
     }
     let matches = |approval: &Approval| {

@@ -131,9 +131,9 @@ impl ScriptRunner {
                     self.names_mut().name_message(&name, id, *first, names);
                 }
             }
-            if let Effect::Backfilled { agent, first, letters } = effect {
+            if let Effect::Backfilled { agent, first, messages } = effect {
                 let recipient = self.agent_name(*agent);
-                for (message, number) in letters.iter().zip(first.0..) {
+                for (message, number) in messages.iter().zip(first.0..) {
                     self.names_mut().name_backfilled(DeliveryNo(number), message, &recipient);
                 }
             }
@@ -200,8 +200,8 @@ impl ScriptRunner {
                 let all: Vec<_> = deliveries.iter().map(|held| delivery_name(held.delivery)).collect();
                 format!("{} acked", all.join(", "))
             }
-            Effect::Backfilled { agent, first, letters } => {
-                let numbers = (first.0..).zip(letters).map(|(number, _)| DeliveryNo(number));
+            Effect::Backfilled { agent, first, messages } => {
+                let numbers = (first.0..).zip(messages).map(|(number, _)| DeliveryNo(number));
                 let all: Vec<_> =
                     numbers.map(|number| self.names().delivery_name(number).0.to_owned()).collect();
                 format!("{} backfilled to {}", all.join(", "), self.agent_name(*agent))

@@ -143,10 +143,10 @@ impl<'w> Draft<'w> {
                 self.agent_exists(*agent)?;
                 deliveries.iter().try_for_each(|held| self.leased(held.delivery, held.token))
             }
-            Effect::Backfilled { agent, first, letters } => {
+            Effect::Backfilled { agent, first, messages } => {
                 self.agent_exists(*agent)?;
                 let to = NewDelivery { to: (*agent).into(), lease: None };
-                self.sent(*first, &vec![to; letters.len()])
+                self.sent(*first, &vec![to; messages.len()])
             }
             Effect::DeniedByPolicy { delivery, .. } => {
                 let attempts = self.waiting(*delivery)?;

@@ -363,7 +363,7 @@ pub async fn e3_invalid_approval_requests_are_refused(bench: TestBench) {
     bench
         .commit_refused_with(Code::Forbidden, agent("alice"), vec![Op::RequestApproval(Box::new(other))])
         .await;
-    assert_eq!(ApprovalState::WORDS.len(), 5);
+    assert_eq!(ApprovalState::NAMES.len(), 5);
 }
 
 fn lock(who: &str, name: &str, waiting: WaitMode) -> Op {

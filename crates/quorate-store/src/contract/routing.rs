@@ -99,7 +99,7 @@ pub async fn d4_a_subscription_takes_effect_with_its_record(mut bench: TestBench
     bench.send_as("alice", to("topic:a.b")).await;
     let first = bench.commit_ok(agent("bob"), vec![subscribe("bob", "a.>", None)]).await;
     let since = first.seq.expect("a record");
-    assert_eq!(first.results, [OpResult::Subscribed { since, wanted: None }]);
+    assert_eq!(first.results, [OpResult::Subscribed { since, backfill: None }]);
     let again = bench.commit_ok(agent("bob"), vec![subscribe("bob", "a.>", Some(History::Last(5)))]).await;
     assert_eq!(
         (again.seq, &again.results[..]),

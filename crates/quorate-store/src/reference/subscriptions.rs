@@ -52,7 +52,7 @@ impl Transaction<'_> {
     pub(super) fn subscribe(&mut self, request: &Subscribe) -> Result<OpResult, Refused> {
         let number = self.require_own_agent(&request.agent)?;
         if let Some(known) = self.space.subscription(&request.agent, &request.pattern) {
-            return Ok(OpResult::Subscribed { since: known.since, wanted: pending_history(&known) });
+            return Ok(OpResult::Subscribed { since: known.since, backfill: pending_history(&known) });
         }
         let own = self.space.subscriptions().filter(|one| one.number == number).count();
         let all = self.space.subscriptions().count();
@@ -68,7 +68,7 @@ impl Transaction<'_> {
         let (agent, pattern) = (request.agent.clone(), request.pattern.clone());
         let new = Subscription { agent, number, pattern, since: self.seq, state };
         self.set_item(Item::Subscription(Box::new(new)));
-        Ok(OpResult::Subscribed { since: self.seq, wanted: request.history })
+        Ok(OpResult::Subscribed { since: self.seq, backfill: request.history })
     }
 
     pub(super) fn unsubscribe(&mut self, agent: &AgentId, pattern: &Pattern) -> Result<OpResult, Refused> {

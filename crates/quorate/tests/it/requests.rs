@@ -4,8 +4,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use quorate::{
-    AgentFilter, AgentStatus, Code, Failure, Health, Hub, HubOptions, IfUnavailable, ManualClock, TaskDraft,
-    WaitsFor, WhyNext, Work,
+    AgentFilter, AgentStatus, Code, Failure, Health, Hub, HubOptions, IfUnavailable, ManualClock,
+    NextTransition, TaskDraft, WaitsFor, Work,
 };
 use quorate_core::{Destination, Durability, Message, MessageType};
 use tempfile::TempDir;
@@ -265,12 +265,15 @@ async fn d4_why_for_messages_and_tasks() {
     assert_eq!((&*why.state, &why.waits_for), ("ready", &WaitsFor::Claim("bob".into())));
     let received = bob.receive(Duration::ZERO).await.expect("an answer").expect("a delivery");
     let why = hub.why(&received.id().to_string()).await.expect("it is there");
-    assert_eq!((why.next, why.next_at.map(|at| at.0)), (WhyNext::IsRedelivered, Some(START_MS + 30_000)));
+    assert_eq!(
+        (why.next, why.next_at.map(|at| at.0)),
+        (NextTransition::IsRedelivered, Some(START_MS + 30_000))
+    );
     bob.step(&received).commit().await.expect("acked");
     assert!(hub.why("mine").await.expect("it is there").summary.starts_with("acked by bob in record"));
     let asking = alice.ask("bob", "work", 2).start().await.expect("asked");
     let why = hub.why(&asking.id().to_string()).await.expect("it is there");
-    assert_eq!((&*why.state, why.next), ("waiting", WhyNext::TimesOut));
+    assert_eq!((&*why.state, why.next), ("waiting", NextTransition::TimesOut));
     assert_eq!(why.waits_for, WaitsFor::Answers(vec!["bob".into()]));
     let first = TaskDraft::new("cook", ()).id("t1");
     let second = TaskDraft::new("cook", ()).id("t2").depends_on(["t1"]);
@@ -279,7 +282,7 @@ async fn d4_why_for_messages_and_tasks() {
     assert_eq!((&*why.state, &why.waits_for), ("blocked", &WaitsFor::Tasks(vec!["t1".into()])));
     bob.claim_task(&[], Duration::ZERO).await.expect("an answer").expect("a task");
     let why = hub.why("t1").await.expect("it is there");
-    assert_eq!((why.assignee.as_deref(), why.next), (Some("bob"), WhyNext::IsRedelivered));
+    assert_eq!((why.assignee.as_deref(), why.next), (Some("bob"), NextTransition::IsRedelivered));
     assert_eq!(hub.why("nothing").await.expect_err("there is none").code(), Code::NotFound);
     drop(clock);
     hub.close().await;

@@ -16,10 +16,10 @@ pub(super) fn write(out: &mut Writer, pool: &Pool) {
 pub(super) fn read(input: &mut Reader<'_>) -> Result<Pool, DecodeError> {
     let number = PoolNo(u64::from(input.narrow::<u32>()?));
     let capability = input.id()?;
-    let takers = match input.number()? {
+    let access = match input.number()? {
         0 => PoolAccess::AnyCapable,
         1 => PoolAccess::Coordinators,
         _ => return input.expected("the agents that may claim from a pool"),
     };
-    Ok(Pool { number, capability, access: takers })
+    Ok(Pool { number, capability, access })
 }

@@ -100,24 +100,24 @@ fn c4_a_task_without_a_result_states_the_reason() {
 // Fails under: redelivery announced after the last attempt; a claim expected from the holder; the time left out.
 #[test]
 fn c4_a_task_is_explained_in_a_sentence_like_a_message() {
-    use crate::why::{Next, WaitsFor, Why};
+    use crate::why::{NextTransition, WaitsFor, Why};
     let name = |agent: AgentNo| format!("agent{agent}");
     let mut first = leased(1);
     Arc::make_mut(&mut first.spec).attempts_max = 2;
     let why = Why::of_task(&first, vec![], name, Timestamp(2_000));
     assert_eq!((&*why.state, &why.waits_for), ("leased", &WaitsFor::Ack("agent2".into())));
-    assert_eq!((why.next, why.next_at), (Next::IsRedelivered, Some(Timestamp(31_000))));
+    assert_eq!((why.next, why.next_at), (NextTransition::IsRedelivered, Some(Timestamp(31_000))));
     assert_eq!(
         why.summary,
         "leased to agent2 since 00:00:01 (attempt 1 of 2); without a heartbeat by 00:00:31 it is redelivered"
     );
     let last = Task { attempt: 2, ..first };
-    assert_eq!(Why::of_task(&last, vec![], name, Timestamp(2_000)).next, Next::Fails);
+    assert_eq!(Why::of_task(&last, vec![], name, Timestamp(2_000)).next, NextTransition::Fails);
     let blocked = task(TaskState::Blocked { held_by: vec![] }, 0);
     let why = Why::of_task(&blocked, vec![id("a"), id("b")], name, Timestamp(0));
     assert_eq!(
         (why.next, why.summary.as_str()),
-        (Next::Starts, "blocked; starts when these tasks are done: a, b")
+        (NextTransition::Starts, "blocked; starts when these tasks are done: a, b")
     );
     let mut ready = task(TaskState::Ready { since: Timestamp(0) }, 1);
     Arc::make_mut(&mut ready.spec).task_type = "review".into();
