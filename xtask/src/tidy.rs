@@ -5,6 +5,7 @@
 
 mod dependencies;
 mod documentation;
+mod duplicate_types;
 mod exempt;
 mod functions;
 mod idioms;
@@ -97,6 +98,7 @@ fn check(files: &[File]) -> Vec<Violation> {
         found.extend(machine_specific::check(file));
     }
     found.extend(dependencies::check(files));
+    found.extend(duplicate_types::check(&rust));
     found.extend(documentation::errors(files));
     found.extend(documentation::architecture(files));
     found.extend(shape::empty_crates(&rust, files));

@@ -100,7 +100,7 @@ pub enum RecordMode {
 }
 
 /// An agent, ready to answer questions.
-pub struct Agent {
+pub struct DeclaredAgent {
     /// Name of the agent in the playbook.
     pub name: String,
     /// Parsed `use:` value.
@@ -116,7 +116,7 @@ pub(crate) enum AgentRunner {
     Http(HttpAgent),
 }
 
-impl Agent {
+impl DeclaredAgent {
     /// Creates an agent from its `use:` value. Nothing is started or sent yet.
     ///
     /// # Errors
@@ -183,7 +183,7 @@ impl Agent {
     }
 }
 
-impl fmt::Debug for Agent {
+impl fmt::Debug for DeclaredAgent {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Agent").field("name", &self.name).field("declared", &self.declared).finish()
     }

@@ -6,7 +6,7 @@ use bytes::Bytes;
 use http_body_util::Full;
 use hyper::header::{ACCEPT, CONTENT_TYPE, DATE, HeaderMap, HeaderValue, LOCATION, RETRY_AFTER, USER_AGENT};
 use hyper::{Request, Response, Uri};
-use quorate_http::{Client, ClientOptions, ConnectError, Error, Limits};
+use quorate_http::{CallLimits, Client, ClientOptions, ConnectError, Error};
 
 use crate::limits;
 use crate::question::{AgentFailure, FailureKind, quote};
@@ -45,7 +45,7 @@ impl HttpClient {
         body: Vec<u8>,
         bytes_max: usize,
     ) -> Result<HttpResponse, AgentFailure> {
-        let bounds = Limits { timeout: limits::CALL_TIMEOUT, bytes_max };
+        let bounds = CallLimits { timeout: limits::CALL_TIMEOUT, bytes_max };
         let sent = self.0.send(request(url, headers, body)?, bounds).await;
         read(url, sent.map_err(|error| failure(url, error))?)
     }

@@ -1,7 +1,7 @@
 //! Tests one agent outside a deliberation: whether it is reachable, how fast it answers, whether the answer matches the
 //! schema.
 
-use crate::agent::{Agent, AgentRunner};
+use crate::agent::{AgentRunner, DeclaredAgent};
 use crate::clock;
 use crate::question::{AgentFailure, AgentQuestion, AgentReply, FailureKind, Usage};
 
@@ -51,7 +51,7 @@ impl Probe {
 }
 
 /// Probes an agent with a question.
-pub async fn probe(agent: &Agent, question: &AgentQuestion) -> Probe {
+pub async fn probe(agent: &DeclaredAgent, question: &AgentQuestion) -> Probe {
     let mut checks = vec![reachable(agent).await];
     if checks[0].outcome == CheckOutcome::Failed {
         checks.push(skipped("answers", "it cannot be reached"));
@@ -80,7 +80,7 @@ pub async fn probe(agent: &Agent, question: &AgentQuestion) -> Probe {
     }
 }
 
-async fn reachable(agent: &Agent) -> ProbeCheck {
+async fn reachable(agent: &DeclaredAgent) -> ProbeCheck {
     let began = clock::now();
     let reached = match &agent.runner {
         AgentRunner::Heuristic(_) => Ok("built in; rule-based, no model".to_owned()),

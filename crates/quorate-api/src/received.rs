@@ -36,7 +36,7 @@ impl std::fmt::Display for MessageRef {
 
 /// Delivery of a message to its recipient.
 #[derive(Clone, Debug)]
-pub struct Delivery {
+pub struct ReceivedDelivery {
     /// Lease under which it is held; `None` for an ephemeral message, which needs no ack.
     pub lease: Option<LeaseRef>,
     /// Duration of the lease.
@@ -51,7 +51,7 @@ pub struct Delivery {
     pub message: Arc<Message>,
 }
 
-impl Delivery {
+impl ReceivedDelivery {
     /// Returns the span of the message. An ephemeral message has none, so its parent span is returned.
     #[must_use]
     pub fn trace(&self) -> Option<TraceContext> {
@@ -62,7 +62,7 @@ impl Delivery {
     }
 }
 
-impl Delivery {
+impl ReceivedDelivery {
     /// Returns the ID of the delivery; `None` for an ephemeral message.
     #[must_use]
     pub fn delivery_id(&self) -> Option<DeliveryId> {

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use quorate_core::{AgentId, Commit, Destination, Message, Op, Principal, RegisterAgent};
-use quorate_engine::{Consumer, Delivery, Error, Space};
+use quorate_engine::{Consumer, Error, ReceivedDelivery, Space};
 use tokio::sync::{Mutex, mpsc};
 use tokio::task::JoinSet;
 
@@ -181,7 +181,7 @@ async fn work(
             let Some(delivery) = consumer.next().await? else { return Ok(()) };
             (delivery, consumer.grant_credit_op(1))
         };
-        let Delivery { lease: Some(lease), message, .. } = delivery else { continue };
+        let ReceivedDelivery { lease: Some(lease), message, .. } = delivery else { continue };
         let commit = Commit::new(principal.clone(), vec![Op::Ack(lease), grant]);
         space.commit(keyed(commit, cycle)).await?;
         if let Some(caller) = caller_of(&message.payload.bytes)

@@ -3,7 +3,7 @@
 
 use std::time::{Duration, Instant};
 
-use quorate::deliberation::{Limits, Member, Spec};
+use quorate::deliberation::{DeliberationLimits, Member, Spec};
 use quorate::{Failure, Hub, ProcedureDraft, ProcedureStatus, RunningAgent, Work};
 use quorate_procedures::tokens;
 use serde_json::{Value, json};
@@ -39,7 +39,8 @@ fn name(index: usize) -> String {
 fn spec() -> Spec {
     let members = (0..AGENTS).map(|index| Member { id: name(index), provider: None }).collect();
     // Enough messages to discuss every conflict in every round.
-    let limits = Limits { messages: (AGENTS * CONFLICTS) as u32, ..Limits::default() };
+    let limits =
+        DeliberationLimits { messages: (AGENTS * CONFLICTS) as u32, ..DeliberationLimits::default() };
     Spec { limits, ..Spec::new("Which value is right?", json!({"text": "five facts"}), members) }
 }
 

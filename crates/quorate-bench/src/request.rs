@@ -6,7 +6,7 @@ use std::time::Instant;
 use quorate_core::{
     AgentId, Commit, Destination, Durability, Message, MessageType, Op, Payload, Principal, SendRequest,
 };
-use quorate_engine::{Consumer, Delivery, Error, Space};
+use quorate_engine::{Consumer, Error, ReceivedDelivery, Space};
 use tokio::task::JoinSet;
 
 use crate::Scale;
@@ -106,7 +106,7 @@ async fn request_ephemeral(space: Space, from: AgentId, to: AgentId, count: u64)
 /// Responds to every request with the durability of the request.
 async fn answer(space: Space, agent: AgentId, mut consumer: Consumer) -> Result<(), Error> {
     let principal = Principal::Agent(agent.clone());
-    while let Some(Delivery { lease, id, message, .. }) = consumer.next().await? {
+    while let Some(ReceivedDelivery { lease, id, message, .. }) = consumer.next().await? {
         let Some(asker) = &message.from else { continue };
         let payload = match lease {
             Some(_) => space.seal(message.payload.bytes.clone()),

@@ -9,7 +9,7 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use quorate_core::{AgentId, Commit, CompleteTask, Dependency, NewTask, Now, Op, Principal, TaskStatus};
-use quorate_engine::{Error, Space, TaskClaimQuery, TaskEvent};
+use quorate_engine::{Error, Space, TaskClaimQuery, TaskConsumerEvent};
 use tokio::sync::Barrier;
 use tokio::task::JoinSet;
 
@@ -122,7 +122,7 @@ async fn work(space: Space, agent: AgentId, ready: Arc<Barrier>) -> Result<Laten
     let mut waits = Latencies::new();
     // Record timestamps have millisecond resolution, so the current time comes from a more precise clock.
     let start = (space.engine().clock().now(), Instant::now());
-    while let Some(TaskEvent::Task(task)) = consumer.next().await? {
+    while let Some(TaskConsumerEvent::Task(task)) = consumer.next().await? {
         if let Some(lease) = task.task.lease() {
             waits.record(since(start, lease.ready_since.0));
         }

@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use clap::Args;
 use quorate::Hub;
 use quorate::deliberation::{Member, Spec, estimate};
-use quorate_agents::{Agent, AgentContext, AgentSettings};
+use quorate_agents::{AgentContext, AgentSettings, DeclaredAgent};
 use quorate_core::AgentId;
 use quorate_procedures::tally::{TieBreak, VotingRule};
 use quorate_procedures::tokens;
@@ -102,7 +102,7 @@ fn playbook(args: &DeliberateArgs) -> anyhow::Result<(Playbook, Vec<String>)> {
         AgentId::new(name).map_err(|refused| wrong(&refused.detail, &refused.hint))?;
         match line {
             Some(line) => {
-                let declared = Agent::declare(name, line, &AgentSettings::default(), &surroundings);
+                let declared = DeclaredAgent::declare(name, line, &AgentSettings::default(), &surroundings);
                 let agent = declared.map_err(|refused| wrong(&refused.detail, &refused.hint))?;
                 members.push(Member { id: name.to_owned(), provider: provider_name(&agent.declared) });
                 agents.push(agent);

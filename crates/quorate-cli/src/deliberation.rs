@@ -5,7 +5,7 @@ mod lookup;
 mod unfinished;
 
 use clap::{Args, Subcommand};
-use quorate::deliberation::{Decision, Outcome};
+use quorate::deliberation::{ConflictResolution, Outcome};
 use quorate_procedures::conflict::Position;
 use quorate_procedures::deliberation::{TallySummary, compare_rules};
 use serde_json::{Value, json};
@@ -170,8 +170,8 @@ fn counted(choice: &Value) -> String {
 
 /// Returns all ballots, in the order of the conflicts.
 fn ballots(outcome: &Outcome, only: Option<&str>) -> anyhow::Result<Vec<Value>> {
-    let all: Vec<&Decision> = outcome.all_decisions().collect();
-    let chosen: Vec<&&Decision> =
+    let all: Vec<&ConflictResolution> = outcome.all_decisions().collect();
+    let chosen: Vec<&&ConflictResolution> =
         all.iter().filter(|one| only.is_none_or(|id| one.id.eq_ignore_ascii_case(id))).collect();
     if let (Some(id), true) = (only, chosen.is_empty()) {
         let ids: Vec<&str> = all.iter().map(|one| one.id.as_str()).collect();
@@ -182,7 +182,7 @@ fn ballots(outcome: &Outcome, only: Option<&str>) -> anyhow::Result<Vec<Value>> 
         };
         return Err(CommandError::new(NOT_FOUND, format!("there is no conflict {id}"), hint).into());
     }
-    let row = |decision: &Decision, after: &Position| {
+    let row = |decision: &ConflictResolution, after: &Position| {
         let before = decision.conflict.positions.iter().find(|one| one.agent == after.agent);
         json!({
             "conflict": decision.id,
@@ -194,7 +194,7 @@ fn ballots(outcome: &Outcome, only: Option<&str>) -> anyhow::Result<Vec<Value>> 
             "dissents": decision.minority.iter().any(|one| one.agent == after.agent),
         })
     };
-    let of = |decision: &&&Decision| -> Vec<Value> {
+    let of = |decision: &&&ConflictResolution| -> Vec<Value> {
         decision.positions.iter().map(|after| row(decision, after)).collect()
     };
     Ok(chosen.iter().flat_map(of).collect())

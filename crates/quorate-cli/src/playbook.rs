@@ -7,8 +7,8 @@ use std::fmt;
 use std::path::{Path, PathBuf};
 
 use anyhow::Context as _;
-use quorate_agents::Agent;
-use quorate_procedures::deliberation::{Limits, ProviderSpec, ScoreSpec, Spec};
+use quorate_agents::DeclaredAgent;
+use quorate_procedures::deliberation::{DeliberationLimits, ProviderSpec, ScoreSpec, Spec};
 use quorate_procedures::finding::Vocabulary;
 use quorate_procedures::{conflict, tally};
 use serde::Deserialize;
@@ -37,13 +37,13 @@ pub(crate) struct Playbook {
     /// Specification of the deliberation, with its input.
     pub(crate) spec: Spec,
     /// All declared agents, in file order. `spec.agents` lists those that take part.
-    pub(crate) agents: Vec<Agent>,
+    pub(crate) agents: Vec<DeclaredAgent>,
     /// Approval to request after the deliberation.
     pub(crate) approval: Option<Approval>,
 }
 
 /// Source of the input that agents read.
-pub(crate) enum Input<'a> {
+pub(crate) enum InputSource<'a> {
     /// The file that the playbook names.
     FromPlaybook,
     /// This file instead.
@@ -65,7 +65,7 @@ struct PlaybookIn {
     tie_break: Option<tally::TieBreak>,
     words: Option<Vocabulary>,
     score: Option<ScoreSpec>,
-    limits: Option<Limits>,
+    limits: Option<DeliberationLimits>,
     providers: Option<OrderedMap<Spanned<ProviderSpec>>>,
     approval: Option<Spanned<Approval>>,
 }
@@ -97,13 +97,13 @@ impl<'de, T: Deserialize<'de>> Deserialize<'de> for OrderedMap<T> {
 
 impl Playbook {
     /// Reads a playbook file; `input` can override its input.
-    pub(crate) fn read(path: &Path, input: Input<'_>) -> anyhow::Result<Self> {
+    pub(crate) fn read(path: &Path, input: InputSource<'_>) -> anyhow::Result<Self> {
         let text = read_text(path, BYTES_MAX, "a playbook")?;
         Self::parse(path, &text, input)
     }
 
     /// Parses a playbook; `path` is used for errors and relative paths.
-    pub(crate) fn parse(path: &Path, playbook: &str, input: Input<'_>) -> anyhow::Result<Self> {
+    pub(crate) fn parse(path: &Path, playbook: &str, input: InputSource<'_>) -> anyhow::Result<Self> {
         let file = PlaybookPath(path);
         let options = serde_saphyr::options! { with_snippet: false, strict_booleans: true };
         let found: PlaybookIn =
@@ -117,10 +117,12 @@ impl Playbook {
             ));
         }
         let text = match (input, &found.input) {
-            (Input::Text(text), _) => Some(text),
-            (Input::File(given), _) => Some(read_input(given)?),
-            (Input::FromPlaybook, Some(named)) => Some(read_input(&file.directory().join(&named.value))?),
-            (Input::FromPlaybook, None) => None,
+            (InputSource::Text(text), _) => Some(text),
+            (InputSource::File(given), _) => Some(read_input(given)?),
+            (InputSource::FromPlaybook, Some(named)) => {
+                Some(read_input(&file.directory().join(&named.value))?)
+            }
+            (InputSource::FromPlaybook, None) => None,
         };
         let providers = file.providers(found.providers.map(|providers| providers.0).unwrap_or_default())?;
         let (agents, participants) = file.agents(found.agents.value.0, &providers, text.as_deref())?;

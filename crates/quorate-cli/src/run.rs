@@ -18,7 +18,7 @@ use serde_json::Value;
 
 use crate::exit::{CommandError, FAILED, NO_DECISION};
 use crate::hub::HubArgs;
-use crate::playbook::{Input, Playbook};
+use crate::playbook::{InputSource, Playbook};
 use crate::report::{self, ReportFormat, ReportFormatArgs};
 use crate::terminal;
 
@@ -58,7 +58,7 @@ pub(crate) struct RunArgs {
 
 pub(crate) async fn run(args: RunArgs) -> anyhow::Result<()> {
     let format = args.format.selected();
-    let input = args.input.as_deref().map_or(Input::FromPlaybook, Input::File);
+    let input = args.input.as_deref().map_or(InputSource::FromPlaybook, InputSource::File);
     let playbook = Playbook::read(&args.file, input)?;
     if args.dry_run {
         return report::print_estimate(&estimate(&playbook.spec, tokens::count_o200k), format);

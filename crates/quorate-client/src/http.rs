@@ -12,7 +12,7 @@ use hyper::header::{AUTHORIZATION, CONTENT_TYPE, HOST, HeaderMap, HeaderName, He
 use hyper::{Method, Response};
 use quorate::{Clock, Code, Error, Refused, RemoteError, SystemClock};
 use quorate_env::sleep;
-use quorate_http::{Client, Limits, TrustRoots};
+use quorate_http::{CallLimits, Client, TrustRoots};
 use serde::de::DeserializeOwned;
 
 pub use response_lines::ResponseLines;
@@ -235,7 +235,7 @@ impl HttpRequest {
         let (inner, may_have_effect) = (Arc::clone(&self.http.inner), self.method != Method::GET);
         let repeatable = self.repeatable;
         let request = self.build()?;
-        let limits = Limits { timeout: self.within, bytes_max: inner.answer_bytes_max };
+        let limits = CallLimits { timeout: self.within, bytes_max: inner.answer_bytes_max };
         let mut tried = inner.client.send(request.clone(), limits).await;
         if repeatable
             && let Err(quorate_http::Error::ConnectionLost(_) | quorate_http::Error::Incomplete(_)) = &tried

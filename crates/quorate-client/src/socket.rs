@@ -10,7 +10,7 @@ use std::time::Duration;
 
 use futures_util::stream::{SplitSink, SplitStream};
 use futures_util::{SinkExt as _, StreamExt as _};
-use quorate::backend::{BackendFuture, CreditReturn, Delivery, DeliveryStream, WorkOutcome};
+use quorate::backend::{BackendFuture, CreditReturn, DeliveryStream, ReceivedDelivery, WorkOutcome};
 use quorate::{Code, Error, Refused};
 use quorate_api::delivery::Delivery as DeliveryJson;
 use quorate_api::problem::ProblemDetails;
@@ -412,7 +412,7 @@ impl SocketInbox {
 }
 
 impl DeliveryStream for SocketInbox {
-    fn next(&mut self) -> BackendFuture<'_, Option<Delivery>> {
+    fn next(&mut self) -> BackendFuture<'_, Option<ReceivedDelivery>> {
         Box::pin(async move {
             let shared = &self.socket.0;
             loop {

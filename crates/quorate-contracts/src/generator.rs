@@ -56,7 +56,7 @@ pub use ground_truth::{
     Activation, GroundTruth, Label, NearMiss, PlantedProblem, Recommendation, StatedFact, TextSpan,
     risk_score,
 };
-pub use phrasing::{PhrasingSet, Topic};
+pub use phrasing::{ContractTopic, PhrasingSet};
 pub use problem::{Problem, Severity};
 pub use provision::Provision;
 pub use section::Section;

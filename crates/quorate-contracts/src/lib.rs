@@ -17,8 +17,8 @@ pub mod measure;
 mod months;
 
 pub use generator::{
-    Activation, Clause, Contract, Currency, Date, Fact, GroundTruth, Label, NearMiss, PhrasingSet,
-    PlantedProblem, Problem, Provision, Recommendation, Section, Severity, StatedFact, TextSpan, Topic,
+    Activation, Clause, Contract, ContractTopic, Currency, Date, Fact, GroundTruth, Label, NearMiss,
+    PhrasingSet, PlantedProblem, Problem, Provision, Recommendation, Section, Severity, StatedFact, TextSpan,
     Value, generate, risk_score,
 };
 pub use heuristic::Heuristic;

@@ -13,7 +13,7 @@ use quorate_core::{
 use quorate_store::PublishedState;
 
 use crate::error::Error;
-use crate::mailboxes::{Delivery, MessageRef};
+use crate::mailboxes::{MessageRef, ReceivedDelivery};
 use crate::space::Space;
 
 pub(crate) use requests::EphemeralRequests;
@@ -32,8 +32,8 @@ pub(crate) struct EphemeralMessage {
 }
 
 impl EphemeralMessage {
-    pub(crate) fn into_delivery(self) -> Delivery {
-        Delivery {
+    pub(crate) fn into_delivery(self) -> ReceivedDelivery {
+        ReceivedDelivery {
             lease: None,
             lease_ms: 0,
             attempt: 1,

@@ -11,7 +11,7 @@ use quorate_core::limits::{FLAG_BYTES_MAX, REASON_CHARS_MAX};
 use quorate_core::{
     Code, Commit, Head, IdempotencyKey, Key, Op, Principal, PutEntry, Refused, Timestamp, Version,
 };
-use quorate_store::{AsOf, Entry, ReadQuery};
+use quorate_store::{AsOf, ReadQuery, StoredEntry};
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 use sha2::{Digest as _, Sha256};
@@ -148,7 +148,7 @@ impl Flags {
         self.0.engine().clock().now().wall
     }
 
-    async fn entry(&self, id: &str) -> Result<Entry, Error> {
+    async fn entry(&self, id: &str) -> Result<StoredEntry, Error> {
         let found = match Key::new(id) {
             Ok(key) => self.0.entry(&key, AsOf::Latest).await?,
             Err(_) => None,
@@ -222,14 +222,14 @@ fn checked(about: &Bytes) -> Result<Box<RawValue>, Refused> {
     Ok(flag)
 }
 
-fn read(entry: &Entry) -> Result<Option<Content>, Error> {
+fn read(entry: &StoredEntry) -> Result<Option<Content>, Error> {
     let Some(content) = entry.content.as_ref().filter(|content| !content.is_erased()) else {
         return Ok(None);
     };
     serde_json::from_slice(&content.bytes).map(Some).map_err(|error| unreadable(&entry.key, &error))
 }
 
-fn flag(entry: &Entry) -> Result<Flag, Error> {
+fn flag(entry: &StoredEntry) -> Result<Flag, Error> {
     let id = entry.key.to_string();
     let Some(content) = read(entry)? else {
         return Ok(Flag {

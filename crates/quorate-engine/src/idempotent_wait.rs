@@ -17,10 +17,10 @@ use tokio::sync::mpsc::UnboundedReceiver;
 use crate::ephemeral::EphemeralMessage;
 use crate::error::Error;
 use crate::flag_screening::flag_has_no_answer;
-use crate::mailboxes::{Delivery, MailboxItem};
-use crate::request::RequestHandle;
+use crate::mailboxes::{MailboxItem, ReceivedDelivery};
+use crate::request::RequestWaiter;
 use crate::space::{ConsumerGuard, Space};
-use crate::task::{ClaimedTask, TaskClaimQuery};
+use crate::task::{LeasedTaskWithInput, TaskClaimQuery};
 
 /// Minimum interval between polls.
 const POLL_INTERVAL: Duration = Duration::from_millis(20);
@@ -41,7 +41,7 @@ impl Space {
         max: u32,
         lease_ms: u64,
         wait: Duration,
-    ) -> Result<(Vec<Delivery>, Timestamp), Error> {
+    ) -> Result<(Vec<ReceivedDelivery>, Timestamp), Error> {
         let number = self.published().agents.number(agent).ok_or_else(|| {
             Refused::new(Code::NotFound, format!("there is no agent {agent}")).hint("register it first")
         })?;
@@ -84,7 +84,7 @@ impl Space {
         claim: &TaskClaimQuery,
         max: u32,
         wait: Duration,
-    ) -> Result<(Vec<ClaimedTask>, Timestamp), Error> {
+    ) -> Result<(Vec<LeasedTaskWithInput>, Timestamp), Error> {
         let commit = asker(crate::task::claim_commit(claim, max, WaitMode::NoWait).ops);
         let receipt = self.poll_until(
             commit,
@@ -111,7 +111,7 @@ impl Space {
         &self,
         asker: CommitBuilder<'_>,
         ask: SendRequest,
-    ) -> Result<RequestHandle, Error> {
+    ) -> Result<RequestWaiter, Error> {
         let commit = asker(vec![Op::Request(SendRequest { waiting: None, ..ask })]);
         let (principal, epoch) = (commit.principal.clone(), commit.epoch);
         let receipt = self.commit(commit).await?;

@@ -57,20 +57,23 @@ pub use flag_screening::{flag_has_no_answer, is_flag, is_flag_marker, is_marked 
 pub use flags::{FlagRequest, Flags};
 pub use idempotent_wait::CommitBuilder;
 pub use items::{ItemPage, StoredItem};
-pub use mailboxes::{Consumer, Delivery, MessageRef};
+pub use mailboxes::{Consumer, MessageRef, ReceivedDelivery};
 pub use messages::{ListedMessage, MessageCursor, MessageFilter, MessagesPage, OutboxPage};
 pub use procedures::{ProcedurePage, ProcedureView};
 pub use reads::{DeliveryView, MessageView};
 pub use registry::{AgentView, InboxEntry};
-pub use request::{Answer, RequestHandle};
+pub use request::{Answer, RequestWaiter};
 pub use secrets::{Scanner, SecretHandling, SecretMatch};
-pub use sessions::{SessionAddition, SessionEvent, TIMELINE_MAX, TimelineEntry};
+pub use sessions::{RecordedAddition, RecordedSessionEvent, SessionEvent, TIMELINE_MAX};
 pub use space::Space;
-pub use task::{ClaimedTask, PartialResult, TaskClaimQuery, TaskConsumer, TaskEvent, TaskFilter, TaskView};
+pub use task::{
+    LeasedTaskWithInput, PartialResult, TaskClaimQuery, TaskConsumer, TaskConsumerEvent, TaskFilter, TaskView,
+};
 pub use watch::{MemoryEntryChange, Watch};
 pub use yielder::Yielder;
 
 // Parameters and results of reads.
 pub use quorate_store::{
-    AsOf, DeadLetter, DeliveryState, Entry, PublishedState, ReadQuery, SpaceInfo, StoreStats, TimelinePage,
+    AsOf, PublishedState, ReadQuery, SpaceInfo, StoreStats, StoredDeadLetter, StoredDeliveryState,
+    StoredEntry, TimelinePage,
 };

@@ -17,7 +17,7 @@ use crate::ephemeral::{
 use crate::error::Error;
 use crate::space::Space;
 
-pub use quorate_api::received::{Delivery, MessageRef};
+pub use quorate_api::received::{MessageRef, ReceivedDelivery};
 
 /// Number of messages read from the log together for one consumer.
 const READ_AHEAD: usize = 64;
@@ -340,7 +340,7 @@ impl Consumer {
     ///
     /// # Errors
     /// If the message cannot be read.
-    pub async fn next(&mut self) -> Result<Option<Delivery>, Error> {
+    pub async fn next(&mut self) -> Result<Option<ReceivedDelivery>, Error> {
         loop {
             if let Some(delivery) = self.try_next().await? {
                 return Ok(Some(delivery));
@@ -356,7 +356,7 @@ impl Consumer {
     ///
     /// # Errors
     /// If the message cannot be read.
-    pub async fn try_next(&mut self) -> Result<Option<Delivery>, Error> {
+    pub async fn try_next(&mut self) -> Result<Option<ReceivedDelivery>, Error> {
         while let Ok(mail) = self.mail.try_recv() {
             self.enqueue(mail);
         }

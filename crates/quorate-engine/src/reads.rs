@@ -8,7 +8,8 @@ use quorate_core::{
     QueueId, Record, Refused, Seq, Timestamp, Version, codec,
 };
 use quorate_store::{
-    AsOf, DeadLetter, DeliveryState, Entry, ReadQuery, ReadResult, StoreError, StoredMessage,
+    AsOf, ReadQuery, ReadResult, StoreError, StoredDeadLetter, StoredDeliveryState, StoredEntry,
+    StoredMessage,
 };
 
 use crate::error::Error;
@@ -39,7 +40,7 @@ pub struct DeliveryView {
     /// Recipient; `can:CAPABILITY` for a message to a capability.
     pub agent: AgentId,
     /// Current state.
-    pub state: DeliveryState,
+    pub state: StoredDeliveryState,
 }
 
 impl Space {
@@ -52,7 +53,7 @@ impl Space {
     ///
     /// # Errors
     /// Storage failures.
-    pub async fn entry(&self, key: &Key, when: AsOf) -> Result<Option<Entry>, Error> {
+    pub async fn entry(&self, key: &Key, when: AsOf) -> Result<Option<StoredEntry>, Error> {
         match self.read_one(ReadQuery::Entry { key: key.clone(), when }).await? {
             ReadResult::Entry(entry) => Ok(entry),
             other => Err(unexpected_result(&other)),
@@ -63,7 +64,7 @@ impl Space {
     ///
     /// # Errors
     /// Storage failures.
-    pub async fn history(&self, key: &Key, after: Version, limit: usize) -> Result<Vec<Entry>, Error> {
+    pub async fn history(&self, key: &Key, after: Version, limit: usize) -> Result<Vec<StoredEntry>, Error> {
         self.query_entries(ReadQuery::History { key: key.clone(), after, limit }).await
     }
 
@@ -71,7 +72,12 @@ impl Space {
     ///
     /// # Errors
     /// Storage failures.
-    pub async fn entries(&self, prefix: &str, after: Option<Key>, limit: usize) -> Result<Vec<Entry>, Error> {
+    pub async fn entries(
+        &self,
+        prefix: &str,
+        after: Option<Key>,
+        limit: usize,
+    ) -> Result<Vec<StoredEntry>, Error> {
         let prefix = prefix.to_owned();
         self.query_entries(ReadQuery::Entries { prefix, entry_type: None, author: None, after, limit }).await
     }
@@ -80,7 +86,7 @@ impl Space {
     ///
     /// # Errors
     /// Storage failures.
-    pub async fn query_entries(&self, read: ReadQuery) -> Result<Vec<Entry>, Error> {
+    pub async fn query_entries(&self, read: ReadQuery) -> Result<Vec<StoredEntry>, Error> {
         match self.read_one(read).await? {
             ReadResult::Entries(entries) => Ok(entries),
             other => Err(unexpected_result(&other)),
@@ -93,7 +99,11 @@ impl Space {
     ///
     /// # Errors
     /// Storage failures.
-    pub async fn entries_page(&self, mut read: ReadQuery, limit: usize) -> Result<(Vec<Entry>, bool), Error> {
+    pub async fn entries_page(
+        &self,
+        mut read: ReadQuery,
+        limit: usize,
+    ) -> Result<(Vec<StoredEntry>, bool), Error> {
         let (mut page, mut bytes) = (Vec::new(), 0);
         loop {
             // Estimate from the average size so far; start with a few.
@@ -201,7 +211,7 @@ impl Space {
         agent: Option<&AgentId>,
         after: DeliveryNo,
         limit: usize,
-    ) -> Result<Vec<DeadLetter>, Error> {
+    ) -> Result<Vec<StoredDeadLetter>, Error> {
         let agent = match agent {
             Some(id) => Some(
                 self.published()
@@ -253,7 +263,7 @@ impl Space {
 }
 
 /// Continues a query after an entry, with a new limit.
-fn continue_after(read: &mut ReadQuery, last: Option<&Entry>, at_once: usize) {
+fn continue_after(read: &mut ReadQuery, last: Option<&StoredEntry>, at_once: usize) {
     match read {
         ReadQuery::Entries { after, limit, .. } => {
             *limit = at_once;

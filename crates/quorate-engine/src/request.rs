@@ -17,7 +17,7 @@ use crate::space::{ConsumerGuard, Space};
 pub use quorate_api::received::Answer;
 
 /// Pending request and the receiver of its responses. Dropping it before the end cancels the request.
-pub struct RequestHandle {
+pub struct RequestWaiter {
     space: Space,
     principal: Principal,
     epoch: Option<Epoch>,
@@ -53,7 +53,7 @@ impl Space {
         principal: &Principal,
         epoch: Option<Epoch>,
         ask: SendRequest,
-    ) -> Result<RequestHandle, Error> {
+    ) -> Result<RequestWaiter, Error> {
         self.open_request(principal, epoch, |waiting| {
             Op::Request(SendRequest { waiting: Some(waiting), ..ask })
         })
@@ -69,7 +69,7 @@ impl Space {
         principal: &Principal,
         epoch: Option<Epoch>,
         request: MessageId,
-    ) -> Result<RequestHandle, Error> {
+    ) -> Result<RequestWaiter, Error> {
         self.open_request(principal, epoch, |waiting| Op::AwaitRequest { request, waiting }).await
     }
 
@@ -78,7 +78,7 @@ impl Space {
         principal: &Principal,
         epoch: Option<Epoch>,
         op: impl FnOnce(ConsumerId) -> Op,
-    ) -> Result<RequestHandle, Error> {
+    ) -> Result<RequestWaiter, Error> {
         let (id, mail) = self.mailboxes().open_waiter(self.number());
         let mut closing = ConsumerGuard { space: self, id, registered: true, owns_mailbox: true };
         let commit = Commit { epoch, ..Commit::new(principal.clone(), vec![op(id)]) };
@@ -93,7 +93,7 @@ impl Space {
         else {
             return Err(StoreError::Read("unexpected result of a request".into()).into());
         };
-        let mut asking = RequestHandle {
+        let mut asking = RequestWaiter {
             space: self.clone(),
             principal: principal.clone(),
             epoch,
@@ -130,7 +130,7 @@ impl Space {
     }
 }
 
-impl RequestHandle {
+impl RequestWaiter {
     /// Returns the ID of the request, which is that of its message.
     #[must_use]
     pub fn id(&self) -> MessageId {
@@ -248,7 +248,7 @@ impl RequestHandle {
     }
 }
 
-impl Drop for RequestHandle {
+impl Drop for RequestWaiter {
     fn drop(&mut self) {
         self.space.mailboxes().close(self.id);
         if matches!(self.end, End::NotYet) && !self.stays {

@@ -20,7 +20,7 @@ pub const TIMELINE_MAX: usize = 256;
 
 /// Entry of a session's timeline.
 #[derive(Clone, Debug)]
-pub struct TimelineEntry {
+pub struct RecordedSessionEvent {
     /// Sequence number of the record; the next page begins after it.
     pub seq: Seq,
     /// Time of the commit.
@@ -49,12 +49,12 @@ pub enum SessionEvent {
         session: Box<Session>,
     },
     /// An addition.
-    Added(SessionAddition),
+    Added(RecordedAddition),
 }
 
 /// Addition to a session.
 #[derive(Clone, Debug)]
-pub struct SessionAddition {
+pub struct RecordedAddition {
     /// Kind of addition.
     pub kind: ContributionKind,
     /// Number of the addition among those of its kind, starting at 1.
@@ -148,7 +148,7 @@ impl Space {
         kind: Option<TimelineKind>,
         page: TimelinePage,
         limit: usize,
-    ) -> Result<(Vec<TimelineEntry>, Option<Seq>), Error> {
+    ) -> Result<(Vec<RecordedSessionEvent>, Option<Seq>), Error> {
         let limit = limit.min(TIMELINE_MAX);
         let timeline = ReadQuery::Timeline { session: id.as_str().into(), kind, page, limit };
         let ReadResult::Timeline(seqs) = self.read_one(timeline).await? else {
@@ -175,7 +175,7 @@ impl Space {
         if entries.is_empty() {
             self.require_timeline(id).await?;
         }
-        let cursor = entries.last().filter(|_| is_full).map(|last: &TimelineEntry| last.seq);
+        let cursor = entries.last().filter(|_| is_full).map(|last: &RecordedSessionEvent| last.seq);
         Ok((entries, cursor))
     }
 
@@ -198,7 +198,7 @@ impl Space {
         id: &SessionId,
         kind: Option<TimelineKind>,
         record: &Record,
-    ) -> Result<Vec<TimelineEntry>, Error> {
+    ) -> Result<Vec<RecordedSessionEvent>, Error> {
         let body = codec::read_body(record).map_err(|error| undecodable_record(record, &error))?;
         let eras = Arc::clone(&self.published().generations);
         let mut entries = Vec::new();
@@ -220,12 +220,12 @@ impl Space {
                 }
                 Effect::SessionAdded { kind, n, part, content_type, rationale, .. } => {
                     let body = payload_of(record, part)?.ok_or_else(unexpected_result)?;
-                    SessionEvent::Added(SessionAddition { kind, n, body, content_type, rationale })
+                    SessionEvent::Added(RecordedAddition { kind, n, body, content_type, rationale })
                 }
                 _ => continue,
             };
             if matches {
-                entries.push(TimelineEntry {
+                entries.push(RecordedSessionEvent {
                     seq: record.seq,
                     at: record.at,
                     by: record.principal.clone(),

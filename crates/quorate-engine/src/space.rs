@@ -16,7 +16,7 @@ use crate::ephemeral::EphemeralMessage;
 use crate::error::Error;
 use crate::flag_screening::is_marked;
 use crate::heartbeats::HeartbeatBuffer;
-use crate::mailboxes::{Consumer, Delivery, LoadedMessage, MailboxItem, Mailboxes, message_position};
+use crate::mailboxes::{Consumer, LoadedMessage, MailboxItem, Mailboxes, ReceivedDelivery, message_position};
 
 /// Handle to a space of a hub. Cheap to clone.
 #[derive(Clone)]
@@ -132,7 +132,7 @@ impl Space {
         max: u32,
         lease_ms: u64,
         wait: Duration,
-    ) -> Result<Vec<Delivery>, Error> {
+    ) -> Result<Vec<ReceivedDelivery>, Error> {
         let number = self.published().agents.number(agent).ok_or_else(|| {
             Refused::new(Code::NotFound, format!("there is no agent {agent}")).hint("register it first")
         })?;
@@ -224,7 +224,7 @@ impl Space {
     pub(crate) async fn load_messages(
         &self,
         mut handed: Vec<LeasedDelivery>,
-    ) -> Result<Vec<Delivery>, Error> {
+    ) -> Result<Vec<ReceivedDelivery>, Error> {
         let missing: Vec<_> =
             handed.iter().filter(|delivery| delivery.message.is_none()).map(message_position).collect();
         if !missing.is_empty() {
@@ -293,7 +293,7 @@ impl Space {
     }
 
     /// Converts a dispatched delivery into the form that its recipient receives; `None` without a message.
-    pub(crate) fn delivery_from(&self, handed: LeasedDelivery) -> Option<Delivery> {
+    pub(crate) fn delivery_from(&self, handed: LeasedDelivery) -> Option<ReceivedDelivery> {
         let lease = self.lease_of(&handed);
         let (seq, n) = message_position(&handed);
         let id = self.published.borrow().generations.message_id(seq, n);
@@ -301,7 +301,7 @@ impl Space {
             return None;
         };
         self.engine.causes.insert(self.number, id, &message);
-        Some(Delivery { lease: Some(lease), lease_ms, attempt, id: id.into(), sent_at, message })
+        Some(ReceivedDelivery { lease: Some(lease), lease_ms, attempt, id: id.into(), sent_at, message })
     }
 
     /// Releases deliveries without counting the attempt. Leases that have expired meanwhile are skipped.

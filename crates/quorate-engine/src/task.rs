@@ -20,12 +20,12 @@ use crate::space::{ConsumerGuard, Space};
 
 pub use quorate_api::query::TaskClaimQuery;
 
-pub use consumer::{TaskConsumer, TaskEvent};
+pub use consumer::{TaskConsumer, TaskConsumerEvent};
 pub use reads::{PartialResult, TaskFilter, TaskView};
 
 /// Task leased to the agent that works on it.
 #[derive(Clone, PartialEq, Debug)]
-pub struct ClaimedTask {
+pub struct LeasedTaskWithInput {
     /// Lease under which it is held.
     pub lease: TaskLeaseRef,
     /// The task. Its state is `Leased`.
@@ -87,7 +87,7 @@ impl Space {
         claim: &TaskClaimQuery,
         max: u32,
         wait: Duration,
-    ) -> Result<Vec<ClaimedTask>, Error> {
+    ) -> Result<Vec<LeasedTaskWithInput>, Error> {
         let (id, mut mail) = self.mailboxes().open_waiter(self.number());
         let waits = !wait.is_zero();
         let waiting = if waits { WaitMode::Once(id) } else { WaitMode::NoWait };
@@ -120,7 +120,7 @@ impl Space {
     }
 
     /// Adds the input to a dispatched task: from memory if available, otherwise from the log.
-    pub(crate) async fn with_input(&self, handed: LeasedTask) -> Result<ClaimedTask, Error> {
+    pub(crate) async fn with_input(&self, handed: LeasedTask) -> Result<LeasedTaskWithInput, Error> {
         let lease = handed.lease_ref();
         let LeasedTask { task, input } = handed;
         let input = match (input, task.spec.input) {
@@ -131,7 +131,7 @@ impl Space {
             }
             (None, _) => Bytes::new(),
         };
-        Ok(ClaimedTask { lease, task, input })
+        Ok(LeasedTaskWithInput { lease, task, input })
     }
 
     pub(crate) async fn payload_range(

@@ -14,14 +14,14 @@ use quorate_api::session::{
 use quorate_api::task::{HeldTask, StoredTaskPayloads, TaskWithPayloads};
 use quorate_api::{RawJson, payload};
 use quorate_core::{AgentRegistry, Message, OpenDeliveryState, TimelineKind, Timestamp};
-use quorate_store::{DeliveryState, Entry};
+use quorate_store::{StoredDeliveryState, StoredEntry};
 
-use crate::mailboxes::{Delivery, MessageRef};
+use crate::mailboxes::{MessageRef, ReceivedDelivery};
 use crate::reads::{DeliveryView, MessageView};
 use crate::registry::{AgentView, InboxEntry};
-use crate::sessions::{SessionEvent, TimelineEntry};
+use crate::sessions::{RecordedSessionEvent, SessionEvent};
 use crate::space::Space;
-use crate::task::{ClaimedTask, TaskView};
+use crate::task::{LeasedTaskWithInput, TaskView};
 
 /// Converts a message.
 #[must_use]
@@ -46,7 +46,7 @@ pub fn message_with_deliveries(view: &MessageView) -> MessageWithDeliveries {
 
 /// Returns the lease of a delivery that is held since `since`.
 #[must_use]
-pub fn delivery_lease(delivery: &Delivery, since: Timestamp) -> DeliveryLease {
+pub fn delivery_lease(delivery: &ReceivedDelivery, since: Timestamp) -> DeliveryLease {
     DeliveryLease {
         delivery_id: delivery.lease.map(|lease| lease.delivery),
         lease_token: delivery.lease.map(|lease| lease.token),
@@ -57,7 +57,7 @@ pub fn delivery_lease(delivery: &Delivery, since: Timestamp) -> DeliveryLease {
 
 /// Converts a delivery that is held since `since`, with its message in any representation.
 #[must_use]
-pub fn delivery<M>(delivery: &Delivery, since: Timestamp, message: M) -> HeldDelivery<M> {
+pub fn delivery<M>(delivery: &ReceivedDelivery, since: Timestamp, message: M) -> HeldDelivery<M> {
     let DeliveryLease { delivery_id, lease_token, attempt, lease_until } = delivery_lease(delivery, since);
     HeldDelivery { delivery_id, lease_token, attempt, lease_until, message }
 }
@@ -75,7 +75,7 @@ pub fn delivery_state(view: &DeliveryView) -> ApiDeliveryState {
         ended_by: None,
     };
     match view.state {
-        DeliveryState::Open { state, attempt } => {
+        StoredDeliveryState::Open { state, attempt } => {
             let (status, due, reason) = match state {
                 OpenDeliveryState::Ready { .. } => (DeliveryStatus::Ready, None, None),
                 OpenDeliveryState::Scheduled { due } => (DeliveryStatus::Scheduled, Some(due), None),
@@ -86,13 +86,15 @@ pub fn delivery_state(view: &DeliveryView) -> ApiDeliveryState {
             };
             ApiDeliveryState { attempt: Some(attempt), due, reason, ..base(status) }
         }
-        DeliveryState::Ended { state, seq } => ApiDeliveryState { ended_by: Some(seq), ..base(state.into()) },
+        StoredDeliveryState::Ended { state, seq } => {
+            ApiDeliveryState { ended_by: Some(seq), ..base(state.into()) }
+        }
     }
 }
 
 /// Converts a version of an entry.
 #[must_use]
-pub fn entry(entry: &Entry) -> ApiEntry {
+pub fn entry(entry: &StoredEntry) -> ApiEntry {
     let version = &entry.version;
     let content = entry.content.as_ref();
     let depends_on = version.depends_on.iter();
@@ -161,7 +163,7 @@ pub fn task_with_payloads(agents: &AgentRegistry, view: &TaskView) -> TaskWithPa
 
 /// Converts a task that is held since `since`.
 #[must_use]
-pub fn held_task(agents: &AgentRegistry, held: &ClaimedTask, since: Timestamp) -> HeldTask {
+pub fn held_task(agents: &AgentRegistry, held: &LeasedTaskWithInput, since: Timestamp) -> HeldTask {
     HeldTask::new(agents, &held.task, held.lease.token, &held.input, since)
 }
 
@@ -178,7 +180,7 @@ pub fn inbox_delivery(delivery: &InboxEntry) -> InboxDelivery {
 
 /// Converts an entry of the timeline of a session.
 #[must_use]
-pub fn timeline_entry(line: &TimelineEntry) -> ApiTimelineLine {
+pub fn timeline_entry(line: &RecordedSessionEvent) -> ApiTimelineLine {
     let what = match &line.event {
         SessionEvent::Message { id, message: sent } => TimelineEvent::Message(TimelineMessage {
             kind: TimelineKind::Message.as_str().to_owned(),

@@ -5,7 +5,7 @@ use quorate_core::{
     AgentNo, ApprovalId, ClientId, Code, DeliveryNo, Inspect, InspectResult, MessageId, ProcedureId,
     Recipient, Refused, Request, RequestState, TaskId, Timestamp, Why,
 };
-use quorate_store::{DeliveryState, ReadQuery, ReadResult};
+use quorate_store::{ReadQuery, ReadResult, StoredDeliveryState};
 
 use crate::error::Error;
 use crate::reads::{MessageView, unexpected_result};
@@ -68,12 +68,12 @@ impl Space {
             let name = delivery.id.to_string();
             parts.push(match (look, &delivery.state) {
                 (Some(look), _) => Why::of_open_delivery(name, &look, now),
-                (None, DeliveryState::Ended { state, seq }) => {
+                (None, StoredDeliveryState::Ended { state, seq }) => {
                     let reason = self.reason_of(delivery.id.number).await?;
                     Why::of_ended_delivery(name, delivery.agent.as_str(), *state, *seq, reason.as_deref())
                 }
                 // The delivery ended between the two reads.
-                (None, DeliveryState::Open { .. }) => return Box::pin(self.why(&id.to_string())).await,
+                (None, StoredDeliveryState::Open { .. }) => return Box::pin(self.why(&id.to_string())).await,
             });
         }
         let why = Why::of_message(id.to_string(), parts);

@@ -60,7 +60,7 @@ impl Default for ClientOptions {
 
 /// Limits of one call.
 #[derive(Clone, Copy, Debug)]
-pub struct Limits {
+pub struct CallLimits {
     /// Total timeout.
     pub timeout: Duration,
     /// Maximum bytes of the response body.
@@ -134,7 +134,7 @@ impl Client {
     pub async fn send(
         &self,
         request: Request<Full<Bytes>>,
-        limits: Limits,
+        limits: CallLimits,
     ) -> Result<Response<Bytes>, Error> {
         let exchange = async {
             // Cannot fail: the semaphore is never closed.

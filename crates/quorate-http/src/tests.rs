@@ -8,12 +8,12 @@ use hyper::Request;
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::{TcpListener, TcpStream};
 
-use super::{Client, ClientOptions, ConnectError, Error, Limits};
+use super::{CallLimits, Client, ClientOptions, ConnectError, Error};
 
 const OK: &str = "HTTP/1.1 200 OK\r\ncontent-length: 2\r\n\r\n{}";
 /// Protects the tests against hanging; no test waits for it.
 const GUARD: Duration = Duration::from_secs(60);
-const LIMITS: Limits = Limits { timeout: GUARD, bytes_max: 100 };
+const LIMITS: CallLimits = CallLimits { timeout: GUARD, bytes_max: 100 };
 
 fn get(url: &str) -> Request<Full<Bytes>> {
     Request::get(url).header("authorization", "Bearer hunter2").body(Full::default()).expect("a request")
@@ -53,7 +53,7 @@ async fn server(response: &'static str) -> String {
     url
 }
 
-async fn failed(url: &str, limits: Limits) -> Error {
+async fn failed(url: &str, limits: CallLimits) -> Error {
     let error = Client::new(ClientOptions::default()).send(get(url), limits).await.expect_err("it fails");
     assert!(!format!("{error:?} {error}").contains("hunter2"), "{error:?}");
     error
@@ -122,9 +122,9 @@ async fn idle_connections_are_reused_and_then_closed() {
 async fn i21_responses_are_limited_in_time_and_size() {
     let (_silent, url) = listener().await;
     let within = Duration::from_millis(50);
-    assert!(matches!(failed(&url, Limits { timeout: within, ..LIMITS }).await, Error::TimedOut(_)));
+    assert!(matches!(failed(&url, CallLimits { timeout: within, ..LIMITS }).await, Error::TimedOut(_)));
     let url = server(OK).await;
-    assert!(matches!(failed(&url, Limits { bytes_max: 1, ..LIMITS }).await, Error::TooLarge(1)));
+    assert!(matches!(failed(&url, CallLimits { bytes_max: 1, ..LIMITS }).await, Error::TooLarge(1)));
 }
 
 // Fails under: a request that may have been received reported as unsent, or vice versa.

@@ -36,18 +36,22 @@ use crate::tokens::TokenCounter;
 
 pub use ask::{ANALYSE, Ask, DISCUSS};
 pub use estimate::{Bounds, Estimate, FINDING_TOKENS, PhaseEstimate, ProviderEstimate, estimate};
-pub use message::{COORDINATOR, Message, MessageType};
-pub use outcome::{Decision, DeliberationRecord, FailedDeliberation, Outcome, Quorum, ResolutionMethod};
+pub use message::{COORDINATOR, DeliberationMessage, DeliberationMessageType};
+pub use outcome::{
+    ConflictResolution, DeliberationRecord, FailedDeliberation, Outcome, Quorum, ResolutionMethod,
+};
 pub use rule_comparison::{RuleComparison, RuleResult, TallySummary, compare_rules};
-pub use spec::{AGENTS_MAX, ExcludedAgent, Limits, Member, ProviderSpec, ScoreLevel, ScoreSpec, Spec};
-pub use state::{AskId, MissingAnswer, Phase, PositionChange, State};
+pub use spec::{
+    AGENTS_MAX, DeliberationLimits, ExcludedAgent, Member, ProviderSpec, ScoreLevel, ScoreSpec, Spec,
+};
+pub use state::{AskId, DeliberationState, MissingAnswer, Phase, PositionChange};
 pub use strategy::{Demand, DemandPriority};
 pub use synthesis::{IssueReport, RankedIssue, ScoreResult, Sentence, Synthesis};
-pub use usage::{LOCAL_PROVIDER, PhaseUsage, ProviderUsage, Usage, UsageStats};
+pub use usage::{LOCAL_PROVIDER, PhaseUsage, ProviderUsage, ReportedUsage, UsageStats};
 
 /// Input of the state machine.
 #[derive(Clone, PartialEq, Debug)]
-pub enum Event {
+pub enum Input {
     /// Starts the deliberation.
     Start,
     /// An agent answered.
@@ -59,7 +63,7 @@ pub enum Event {
         /// Body of the answer.
         body: Vec<u8>,
         /// Reported usage of the answer, if any.
-        usage: Option<Usage>,
+        usage: Option<ReportedUsage>,
     },
     /// An agent failed to answer.
     Failed {
@@ -80,7 +84,7 @@ pub enum Output {
     /// Sends a question to an agent.
     Ask(Ask),
     /// Publishes a message.
-    Publish(Message),
+    Publish(DeliberationMessage),
     /// An event was ignored, with the reason; for logging only.
     Ignored(String),
     /// The deliberation finished with an outcome. No further outputs follow.
@@ -104,19 +108,19 @@ impl<'a> Deliberation<'a> {
     }
 
     /// Processes an event and returns the outputs. Store the state in the same commit that sends them.
-    pub fn step(&self, state: &mut State, event: Event, now_ms: u64) -> Vec<Output> {
+    pub fn step(&self, state: &mut DeliberationState, event: Input, now_ms: u64) -> Vec<Output> {
         let mut step =
             Step { spec: self.spec, count_tokens: self.count_tokens, now_ms, state, outputs: Vec::new() };
         match event {
-            Event::Start => step.start(),
-            Event::Answered { ask, from, body, usage } => step.record_answer(&ask, &from, &body, usage),
-            Event::Failed { ask, why } => {
+            Input::Start => step.start(),
+            Input::Answered { ask, from, body, usage } => step.record_answer(&ask, &from, &body, usage),
+            Input::Failed { ask, why } => {
                 if step.is_pending(&ask) {
                     step.record_failure(&ask, why);
                 }
             }
-            Event::DeadlineReached => step.expire_asks(),
-            Event::Resumed => step.extend_deadlines(),
+            Input::DeadlineReached => step.expire_asks(),
+            Input::Resumed => step.extend_deadlines(),
         }
         step.advance();
         step.outputs
@@ -125,7 +129,7 @@ impl<'a> Deliberation<'a> {
     /// Returns all outputs that the state implies: every message, every pending question, and the final result. After a
     /// crash between two commits of one step, the driver sends those that were not recorded.
     #[must_use]
-    pub fn pending_outputs(&self, state: &State, now_ms: u64) -> Vec<Output> {
+    pub fn pending_outputs(&self, state: &DeliberationState, now_ms: u64) -> Vec<Output> {
         let mut state = state.clone();
         let step = Step {
             spec: self.spec,
@@ -145,7 +149,7 @@ struct Step<'a> {
     spec: &'a Spec,
     count_tokens: TokenCounter,
     now_ms: u64,
-    state: &'a mut State,
+    state: &'a mut DeliberationState,
     outputs: Vec<Output>,
 }
 
@@ -172,7 +176,7 @@ impl Step<'_> {
         pending
     }
 
-    fn record_answer(&mut self, ask: &AskId, from: &str, body: &[u8], usage: Option<Usage>) {
+    fn record_answer(&mut self, ask: &AskId, from: &str, body: &[u8], usage: Option<ReportedUsage>) {
         if !self.is_pending(ask) {
             return;
         }
@@ -252,7 +256,7 @@ impl Step<'_> {
         self.state.since_ms = self.now_ms;
     }
 
-    fn record_usage(&mut self, agent: &str, usage: Option<Usage>) {
+    fn record_usage(&mut self, agent: &str, usage: Option<ReportedUsage>) {
         let provider =
             self.spec.agents.get(self.spec.agent_index(agent)).and_then(|member| member.provider.clone());
         let provider = provider.unwrap_or_else(|| LOCAL_PROVIDER.to_owned());

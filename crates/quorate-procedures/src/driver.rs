@@ -15,7 +15,7 @@ use quorate_core::{
     AgentId, AgentRole, Code, Commit, Epoch, Op, OpResult, Principal, Procedure, ProcedureId,
     ProcedureStatus, Refused, RegisterAgent,
 };
-use quorate_engine::{Delivery, Error, Space};
+use quorate_engine::{Error, ReceivedDelivery, Space};
 use quorate_env::Backoff;
 use tokio::sync::Notify;
 use tokio::task::{JoinHandle, JoinSet};
@@ -172,7 +172,7 @@ impl DriverContext {
     }
 
     /// Acks a notice that needs no step, or whose deliberation is already driven.
-    async fn ack_notice(&self, notice: Option<(Delivery, Op)>) {
+    async fn ack_notice(&self, notice: Option<(ReceivedDelivery, Op)>) {
         let ops = notice_ops(notice.as_ref());
         if !ops.is_empty()
             && let Err(error) = self.space.commit(self.commit(ops)).await
@@ -182,7 +182,7 @@ impl DriverContext {
     }
 
     /// Drives one deliberation to its end.
-    async fn drive(self, id: ProcedureId, mut notice: Option<(Delivery, Op)>) {
+    async fn drive(self, id: ProcedureId, mut notice: Option<(ReceivedDelivery, Op)>) {
         let lock = || self.active.lock().unwrap_or_else(PoisonError::into_inner);
         if !lock().insert(id.clone()) {
             return self.ack_notice(notice).await;
@@ -217,7 +217,7 @@ fn is_retryable(error: &Error) -> bool {
 }
 
 /// Parses a `procedure.started` notice; `None` for any other message.
-fn parse_start_notice(delivery: &Delivery) -> Option<ProcedureId> {
+fn parse_start_notice(delivery: &ReceivedDelivery) -> Option<ProcedureId> {
     #[derive(serde::Deserialize)]
     struct Notice {
         procedure: String,
@@ -229,7 +229,7 @@ fn parse_start_notice(delivery: &Delivery) -> Option<ProcedureId> {
 }
 
 /// Operations that ack a notice and grant credit for the next one.
-fn notice_ops(notice: Option<&(Delivery, Op)>) -> Vec<Op> {
+fn notice_ops(notice: Option<&(ReceivedDelivery, Op)>) -> Vec<Op> {
     notice.map_or_else(Vec::new, |(delivery, grant)| {
         delivery.lease.map(Op::Ack).into_iter().chain([grant.clone()]).collect()
     })

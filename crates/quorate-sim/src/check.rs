@@ -13,7 +13,7 @@ use std::fmt;
 use std::sync::Arc;
 
 use quorate_core::{Record, SpaceId};
-use quorate_store::{DeadLetter, DeliveryState, PublishedState};
+use quorate_store::{PublishedState, StoredDeadLetter, StoredDeliveryState};
 
 use crate::history::{Call, Event, ResponseSummary};
 pub use log_trace::{DeliveryTrace, EntryWrite, LogTrace};
@@ -66,9 +66,9 @@ pub struct StoreContents {
     /// Log records.
     pub records: Vec<Record>,
     /// Dead letters.
-    pub dead: Vec<DeadLetter>,
+    pub dead: Vec<StoredDeadLetter>,
     /// State of each delivery, starting with number 1.
-    pub states: Vec<Option<DeliveryState>>,
+    pub states: Vec<Option<StoredDeliveryState>>,
     /// History of each entry: version and digest of the content.
     pub entries: BTreeMap<String, Vec<(u64, String)>>,
 }

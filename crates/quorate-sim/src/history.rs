@@ -8,7 +8,7 @@ use quorate_core::{
     LeaseRef, LeaseToken, Message, Nack, NackAction, Op, OpResult, Principal, Priority, PutEntry, Receipt,
     Version, hash_chain,
 };
-use quorate_engine::{Delivery, Space};
+use quorate_engine::{ReceivedDelivery, Space};
 use serde::{Deserialize, Serialize};
 
 pub use locks::LockOp;
@@ -45,7 +45,7 @@ pub enum Event {
         call: String,
     },
     /// A delivery was received.
-    Received(ReceivedDelivery),
+    Received(ObservedDelivery),
     /// An acknowledged change was not visible immediately.
     NotVisible {
         /// Description of the change.
@@ -226,7 +226,7 @@ impl ResponseSummary {
 
 /// A delivery as received by its recipient.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
-pub struct ReceivedDelivery {
+pub struct ObservedDelivery {
     /// Recipient.
     pub agent: String,
     /// Delivery and lease token.
@@ -243,10 +243,10 @@ pub struct ReceivedDelivery {
     pub digest: String,
 }
 
-impl ReceivedDelivery {
+impl ObservedDelivery {
     /// Creates the record of a delivery; `None` if it has no lease.
     #[must_use]
-    pub fn from_delivery(agent: &str, delivery: &Delivery) -> Option<Self> {
+    pub fn from_delivery(agent: &str, delivery: &ReceivedDelivery) -> Option<Self> {
         let lease = delivery.lease?;
         let bytes = &delivery.message.payload.bytes;
         Some(Self {

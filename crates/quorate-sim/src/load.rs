@@ -12,7 +12,7 @@ use quorate_store::AsOf;
 use tokio::sync::{Mutex, watch};
 use tokio::task::JoinSet;
 
-use crate::history::{Call, CallOp, DedupBy, Event, Lease, ReceivedDelivery, agent_id, digest, send_call};
+use crate::history::{Call, CallOp, DedupBy, Event, Lease, ObservedDelivery, agent_id, digest, send_call};
 use crate::seed::Rng;
 
 /// Recorder of events, called in the order in which they happen.
@@ -262,7 +262,7 @@ impl Shared {
                     _ = stop.wait_for(|stop| *stop) => return,
                 };
                 let Ok(Some(delivery)) = next else { return };
-                let Some(received) = ReceivedDelivery::from_delivery(&by, &delivery) else { continue };
+                let Some(received) = ObservedDelivery::from_delivery(&by, &delivery) else { continue };
                 // Recorded before the next delivery is received, so that the history has the order of delivery.
                 (self.note)(Event::Received(received.clone()));
                 (received, consumer.grant_credit_op(1))

@@ -12,7 +12,7 @@ use quorate_store::{Entropy, ReadQuery, ReadResult, Store, SystemClock};
 
 use crate::check::{self, CheckStats, InvariantViolation, StoreContents};
 use crate::history::{
-    Call, CallOp, Event, LockOp, ReceivedDelivery, agent_id, digest, send_call, unresolved_calls,
+    Call, CallOp, Event, LockOp, ObservedDelivery, agent_id, digest, send_call, unresolved_calls,
 };
 use crate::load::{self, Recorder};
 use quorate_core::{error_chain, hex};
@@ -122,7 +122,7 @@ async fn drain(space: &Space, note: &Recorder) -> Result<(), Error> {
             let principal = Principal::Agent(agent_id(name));
             let claimed = space.claim(&principal, None, &agent_id(name), 64, 60_000, Duration::ZERO).await?;
             for delivery in claimed {
-                let Some(received) = ReceivedDelivery::from_delivery(name, &delivery) else { continue };
+                let Some(received) = ObservedDelivery::from_delivery(name, &delivery) else { continue };
                 let (lease, by) = (received.lease, name.clone());
                 note(Event::Received(received));
                 got += 1;
@@ -195,7 +195,8 @@ async fn gather(space: &Space, history: &[Event]) -> Result<StoreContents, Error
     let id = info.expect("the open space").id;
     let mut dead = Vec::new();
     loop {
-        let after = dead.last().map_or(DeliveryNo(0), |letter: &quorate_store::DeadLetter| letter.delivery);
+        let after =
+            dead.last().map_or(DeliveryNo(0), |letter: &quorate_store::StoredDeadLetter| letter.delivery);
         let page = space.dead_letters(None, after, PAGE).await?;
         if page.is_empty() {
             break;

@@ -15,7 +15,8 @@ use quorate_core::{
     Record, ReturnCause, Seq, SpaceNo, Version, codec, row_id,
 };
 use quorate_store::{
-    AsOf, DeadLetter, DeliveryState, Entry, PartBytes, ReadQuery, ReadResult, StoreError, StoredMessage,
+    AsOf, PartBytes, ReadQuery, ReadResult, StoreError, StoredDeadLetter, StoredDeliveryState, StoredEntry,
+    StoredMessage,
 };
 use rusqlite::{Connection, OptionalExtension as _};
 
@@ -139,7 +140,7 @@ impl ReadSnapshot<'_> {
         Ok(Some(PartBytes { erased: payload.is_erased(), bytes: payload.bytes }))
     }
 
-    fn entry(&self, key: &Key, when: AsOf) -> Result<Option<Entry>, ReadError> {
+    fn entry(&self, key: &Key, when: AsOf) -> Result<Option<StoredEntry>, ReadError> {
         let (column, bound) = match when {
             AsOf::Latest => ("version", u64::MAX >> 1),
             AsOf::Version(version) => ("version", version.0.min(u64::MAX >> 1)),
@@ -155,7 +156,7 @@ impl ReadSnapshot<'_> {
         exact.map(|head| self.with_content(key, head)).transpose()
     }
 
-    fn history(&self, key: &Key, after: Version, limit: usize) -> Result<Vec<Entry>, ReadError> {
+    fn history(&self, key: &Key, after: Version, limit: usize) -> Result<Vec<StoredEntry>, ReadError> {
         let mut found =
             self.versions("version > ?3 ORDER BY version", key, after.0.min(u64::MAX >> 1), limit)?;
         let newer = self.memtable.versions_of(key).filter(|head| head.version > after);
@@ -187,7 +188,7 @@ impl ReadSnapshot<'_> {
         author: Option<&str>,
         after: Option<&str>,
         limit: usize,
-    ) -> Result<Vec<Entry>, ReadError> {
+    ) -> Result<Vec<StoredEntry>, ReadError> {
         let after = after.unwrap_or("");
         let newer = self.memtable.entries.iter().filter(|(key, _)| key.as_str() > after);
         let mut newer = newer.filter(|(key, _)| key.as_str().starts_with(prefix)).peekable();
@@ -230,7 +231,7 @@ impl ReadSnapshot<'_> {
     }
 
     /// Completes a version with its metadata and content from the record.
-    fn with_content(&self, key: &Key, head: EntryHead) -> Result<Entry, ReadError> {
+    fn with_content(&self, key: &Key, head: EntryHead) -> Result<StoredEntry, ReadError> {
         let decoded = self.record(head.seq)?;
         let (record, body) = &*decoded;
         let mut version = EntryVersion {
@@ -279,7 +280,7 @@ impl ReadSnapshot<'_> {
         let content =
             content.map(|content| intact(version.content_part.map_or(head.seq, |(seq, _)| seq), content));
         let content = content.transpose()?;
-        Ok(Entry { key: key.clone(), version, content })
+        Ok(StoredEntry { key: key.clone(), version, content })
     }
 
     fn record(&self, seq: Seq) -> Result<Rc<(Record, Body)>, ReadError> {
@@ -330,16 +331,17 @@ impl ReadSnapshot<'_> {
         Ok(stored.collect())
     }
 
-    fn delivery(&self, number: DeliveryNo) -> Result<Option<DeliveryState>, ReadError> {
+    fn delivery(&self, number: DeliveryNo) -> Result<Option<StoredDeliveryState>, ReadError> {
         if number.0 > ROW_NUMBER_MAX {
             return Ok(None);
         }
         if let Some(changed) = self.memtable.deliveries.get(&number) {
             return Ok(Some(match changed.latest {
-                LatestState::Open { open, .. } => {
-                    DeliveryState::Open { state: sessions::state_of(self, &open)?, attempt: open.attempt }
-                }
-                LatestState::Ended { state, seq, .. } => DeliveryState::Ended { state, seq },
+                LatestState::Open { open, .. } => StoredDeliveryState::Open {
+                    state: sessions::state_of(self, &open)?,
+                    attempt: open.attempt,
+                },
+                LatestState::Ended { state, seq, .. } => StoredDeliveryState::Ended { state, seq },
             }));
         }
         let open = self
@@ -349,7 +351,7 @@ impl ReadSnapshot<'_> {
             .optional()?;
         if let Some(open) = open {
             let state = sessions::state_of(self, &open)?;
-            return Ok(Some(DeliveryState::Open { state, attempt: open.attempt }));
+            return Ok(Some(StoredDeliveryState::Open { state, attempt: open.attempt }));
         }
         let seqs: Option<Vec<u8>> = self
             .connection
@@ -360,7 +362,7 @@ impl ReadSnapshot<'_> {
         let record = load::record(self.connection, self.space, seq)?;
         let ends = record.map(|record| codec::ended_deliveries(&record.body)).transpose()?;
         let end = ends.and_then(|ends| ends.get(&number).copied());
-        Ok(end.map(|(state, _)| DeliveryState::Ended { state, seq }))
+        Ok(end.map(|(state, _)| StoredDeliveryState::Ended { state, seq }))
     }
 
     fn dead(
@@ -368,7 +370,7 @@ impl ReadSnapshot<'_> {
         agent: Option<AgentNo>,
         after: DeliveryNo,
         limit: usize,
-    ) -> Result<Vec<DeadLetter>, ReadError> {
+    ) -> Result<Vec<StoredDeadLetter>, ReadError> {
         let mut statement = self.connection.prepare_cached(
             "SELECT id, agent, seq, n, attempt, ended FROM dead
              WHERE id > ?1 AND id <= ?2 AND (?3 IS NULL OR agent = ?3) ORDER BY id",
@@ -406,11 +408,11 @@ impl ReadSnapshot<'_> {
         &self,
         delivery: DeliveryNo,
         (to, seq, n, attempts, ended): (Recipient, Seq, u32, u16, Seq),
-    ) -> Result<DeadLetter, ReadError> {
+    ) -> Result<StoredDeadLetter, ReadError> {
         let decoded = self.record(ended)?;
         let (record, body) = &*decoded;
         let reason = reason_of(delivery, &body.effects);
-        Ok(DeadLetter { delivery, to, seq, n, attempts, reason, at: record.at })
+        Ok(StoredDeadLetter { delivery, to, seq, n, attempts, reason, at: record.at })
     }
 }
 

@@ -11,8 +11,8 @@ mod reference;
 mod store;
 
 pub use read::{
-    DeadLetter, DeliveryState, Entry, EntryDependencies, ListedItem, PartBytes, ReadQuery, ReadResult,
-    StoredMessage,
+    EntryDependencies, ListedItem, PartBytes, ReadQuery, ReadResult, StoredDeadLetter, StoredDeliveryState,
+    StoredEntry, StoredMessage,
 };
 #[cfg(any(test, feature = "contract"))]
 pub use reference::ReferenceStore;

@@ -124,15 +124,15 @@ pub enum ReadQuery {
 #[derive(Clone, PartialEq, Debug)]
 pub enum ReadResult {
     /// Result of [`Read::Entry`].
-    Entry(Option<Entry>),
+    Entry(Option<StoredEntry>),
     /// Result of [`Read::History`] and [`Read::Entries`].
-    Entries(Vec<Entry>),
+    Entries(Vec<StoredEntry>),
     /// Result of [`Read::Message`] and [`Read::MessageByClientId`].
     Message(Option<StoredMessage>),
     /// Result of [`Read::Deliveries`]; `None` for a delivery that never existed.
-    Deliveries(Vec<Option<DeliveryState>>),
+    Deliveries(Vec<Option<StoredDeliveryState>>),
     /// Result of [`Read::DeadLetters`].
-    DeadLetters(Vec<DeadLetter>),
+    DeadLetters(Vec<StoredDeadLetter>),
     /// Result of [`Read::SeqAt`].
     Seq(Seq),
     /// Result of [`Read::Item`].
@@ -180,7 +180,7 @@ pub struct EntryDependencies {
 
 /// One version of an entry, with its content.
 #[derive(Clone, PartialEq, Debug)]
-pub struct Entry {
+pub struct StoredEntry {
     /// Key of the entry.
     pub key: Key,
     /// Version number and metadata.
@@ -208,7 +208,7 @@ pub struct StoredMessage {
 
 /// State of a delivery.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum DeliveryState {
+pub enum StoredDeliveryState {
     /// Not ended.
     Open {
         /// Ready, scheduled or leased.
@@ -227,7 +227,7 @@ pub enum DeliveryState {
 
 /// Dead-lettered delivery: it is not redelivered unless it is redriven.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub struct DeadLetter {
+pub struct StoredDeadLetter {
     /// Number of the delivery.
     pub delivery: DeliveryNo,
     /// Recipient: an agent or a pool.

@@ -5,7 +5,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use quorate_api::Error;
-use quorate_api::received::{Delivery, MessageRef};
+use quorate_api::received::{MessageRef, ReceivedDelivery};
 use quorate_core::limits::LEASE_MS_DEFAULT;
 use quorate_core::{
     AgentId, AgentRole, AgentStatus, Code, Commit, Epoch, Health, LeaseRef, Message, Op, Principal, Receipt,
@@ -369,7 +369,7 @@ impl Agent {
 
 /// A delivery claimed by this agent: a message under a lease.
 #[derive(Clone, Debug)]
-pub struct ReceivedMessage(pub(crate) Delivery);
+pub struct ReceivedMessage(pub(crate) ReceivedDelivery);
 
 impl ReceivedMessage {
     /// Deserializes the payload.

@@ -24,7 +24,7 @@ use crate::task::{Task, TaskWithPayloads};
 
 pub use quorate_api::entry::Entry;
 pub use quorate_api::query::TaskClaimQuery;
-pub use quorate_api::received::{Answer, Delivery, MessageRef};
+pub use quorate_api::received::{Answer, MessageRef, ReceivedDelivery};
 pub use quorate_core::{AsOf, TimelinePage};
 #[cfg(feature = "embedded")]
 pub use quorate_engine::Space;
@@ -99,7 +99,7 @@ pub trait Backend: BackendReads {
         max: u32,
         lease_ms: u64,
         wait: Duration,
-    ) -> BackendFuture<'_, Vec<Delivery>>;
+    ) -> BackendFuture<'_, Vec<ReceivedDelivery>>;
     /// Opens a consumer of deliveries with this credit.
     fn consume(
         &self,
@@ -174,7 +174,7 @@ pub trait Backend: BackendReads {
 /// Stream of deliveries.
 pub trait DeliveryStream: Send {
     /// Waits for the next delivery. Cancel safe. Returns `None` at the end of the stream.
-    fn next(&mut self) -> BackendFuture<'_, Option<Delivery>>;
+    fn next(&mut self) -> BackendFuture<'_, Option<ReceivedDelivery>>;
     /// Returns how to return the credit of the last delivery.
     fn credit_return(&self) -> CreditReturn;
     /// Releases unread deliveries without counting an attempt, and stops consuming.

@@ -15,13 +15,13 @@ use quorate_core::{
     SendRequest, Seq, TaskId, TaskLeaseRef,
 };
 use quorate_engine::{
-    ClaimedTask, Consumer, MemoryEntryChange, Space, TaskConsumer, TaskEvent as Event, Watch,
+    Consumer, LeasedTaskWithInput, MemoryEntryChange, Space, TaskConsumer, TaskConsumerEvent as Event, Watch,
 };
 use quorate_store::Clock;
 
 use crate::backend::{
-    AgentIdentity, Answer, Backend, BackendFuture, ChangeStream, CreditReturn, Delivery, DeliveryStream,
-    HeldTask, MessageRef, ReplyStream, TaskClaimQuery, TaskEvent, TaskStream,
+    AgentIdentity, Answer, Backend, BackendFuture, ChangeStream, CreditReturn, DeliveryStream, HeldTask,
+    MessageRef, ReceivedDelivery, ReplyStream, TaskClaimQuery, TaskEvent, TaskStream,
 };
 use crate::task::{Task, TaskWithPayloads};
 
@@ -66,7 +66,7 @@ impl Backend for Space {
         max: u32,
         lease_ms: u64,
         wait: Duration,
-    ) -> BackendFuture<'_, Vec<Delivery>> {
+    ) -> BackendFuture<'_, Vec<ReceivedDelivery>> {
         Box::pin(async move {
             Self::claim(self, &who.principal(), Some(who.epoch), &who.agent, max, lease_ms, wait).await
         })
@@ -205,7 +205,7 @@ impl Backend for Space {
 }
 
 impl DeliveryStream for Consumer {
-    fn next(&mut self) -> BackendFuture<'_, Option<Delivery>> {
+    fn next(&mut self) -> BackendFuture<'_, Option<ReceivedDelivery>> {
         Box::pin(Self::next(self))
     }
 
@@ -230,7 +230,7 @@ struct SpaceTasks {
     consumer: TaskConsumer,
 }
 
-fn held_task(agents: &AgentRegistry, held: ClaimedTask) -> HeldTask {
+fn held_task(agents: &AgentRegistry, held: LeasedTaskWithInput) -> HeldTask {
     let lease_ms = held.task.lease().map_or(0, |lease| lease.length_ms.get());
     let task = Task::new(agents, &held.task);
     HeldTask { lease: held.lease, lease_ms, task, input: held.input }
@@ -258,7 +258,7 @@ impl TaskStream for SpaceTasks {
     }
 }
 
-impl ReplyStream for quorate_engine::RequestHandle {
+impl ReplyStream for quorate_engine::RequestWaiter {
     fn id(&self) -> MessageId {
         Self::id(self)
     }

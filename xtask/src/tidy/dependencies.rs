@@ -157,6 +157,11 @@ const EMBEDDED: [&str; 4] = ["quorate-store", "quorate-sqlite", "quorate-engine"
 /// Test-only features: deliberate faults, and the JSON Schemas from which the OpenAPI document is generated.
 const TEST_FEATURES: [&str; 3] = ["\"faults\"", "\"sabotage\"", "\"schema\""];
 
+/// Returns the layer of a crate: its position in the list, from the lowest. Unknown crates are the highest.
+pub(super) fn layer(folder: &str) -> usize {
+    CRATES.iter().position(|known| known.name == folder).unwrap_or(CRATES.len())
+}
+
 /// Checks the manifests of all crates.
 pub(crate) fn check(files: &[File]) -> Vec<Violation> {
     let mut found = Vec::new();

@@ -2,6 +2,7 @@
 
 mod code;
 mod dependencies;
+mod duplicate_types;
 mod test_targets;
 mod text;
 

@@ -7,7 +7,9 @@ use std::path::Path;
 use std::time::Duration;
 
 use quorate_agents::{CheckOutcome, Probe, UseSpec, probe};
-use quorate_procedures::deliberation::{ANALYSE, Deliberation, Event, Member, Output, Spec, State};
+use quorate_procedures::deliberation::{
+    ANALYSE, Deliberation, DeliberationState, Input, Member, Output, Spec,
+};
 use quorate_procedures::{finding, tokens};
 use quorate_store::{Clock as _, SystemClock};
 use serde_json::{Map, Value, json};
@@ -17,7 +19,7 @@ use crate::doctor::{Check, CheckResult, print_checks};
 use crate::exit::{CommandError, NOT_FOUND};
 use crate::hub::{DryRunArgs, Hub, Method, Resource, percent_encode};
 use crate::output::{OutputArgs, field, format_time};
-use crate::playbook::{Input, Playbook};
+use crate::playbook::{InputSource, Playbook};
 use crate::run::workers;
 use crate::terminal;
 
@@ -37,7 +39,7 @@ pub(super) async fn test_playbook_agent(
     dry_run: DryRunArgs,
     shape: &OutputArgs,
 ) -> anyhow::Result<()> {
-    let playbook = Playbook::read(file, Input::FromPlaybook)?;
+    let playbook = Playbook::read(file, InputSource::FromPlaybook)?;
     let Some(agent) = playbook.agents.iter().find(|agent| agent.name == name) else {
         let names: Vec<&str> = playbook.agents.iter().map(|agent| agent.name.as_str()).collect();
         let near = closest_match(name, names.iter().copied());
@@ -71,7 +73,11 @@ fn first_question(spec: &Spec, name: &str) -> Value {
     spec.agents = vec![Member { id: name.to_owned(), provider: None }];
     let text = spec.input["text"].as_str().unwrap_or(SAMPLE);
     spec.input = json!({ "text": text.chars().take(CHARS).collect::<String>() });
-    let outs = Deliberation::new(&spec, tokens::count_o200k).step(&mut State::default(), Event::Start, 0);
+    let outs = Deliberation::new(&spec, tokens::count_o200k).step(
+        &mut DeliberationState::default(),
+        Input::Start,
+        0,
+    );
     let payload = outs.into_iter().find_map(|out| match out {
         Output::Ask(ask) => serde_json::from_str(&ask.payload).ok(),
         _ => None,

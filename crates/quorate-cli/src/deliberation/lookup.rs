@@ -1,6 +1,6 @@
 //! Finds deliberations and loads their state.
 
-use quorate::deliberation::{FailedDeliberation, Outcome, Spec, State};
+use quorate::deliberation::{DeliberationState, FailedDeliberation, Outcome, Spec};
 use quorate::{Hub, PageQuery, Procedure, ProcedureInfo, ProcedureStatus};
 use quorate_procedures::DELIBERATION_KIND;
 use quorate_procedures::tally::Agreement;
@@ -19,7 +19,7 @@ const PAGE: usize = 1_000;
 pub(super) enum LoadedDeliberation {
     Done { id: String, outcome: Box<Outcome> },
     Failed { info: Box<ProcedureInfo>, failure: Box<FailedDeliberation> },
-    Running { info: Box<ProcedureInfo>, state: Box<State> },
+    Running { info: Box<ProcedureInfo>, state: Box<DeliberationState> },
 }
 
 /// Loads the deliberation with this id, unique prefix, or `@last`.
@@ -44,7 +44,7 @@ pub(super) async fn load(hub: &Hub, typed: &str) -> anyhow::Result<LoadedDeliber
             LoadedDeliberation::Failed { failure: failure.ok_or_else(erased)?, info: Box::new(info) }
         }
         ProcedureStatus::Running => {
-            let state = Box::new(info.state::<State>()?.unwrap_or_default());
+            let state = Box::new(info.state::<DeliberationState>()?.unwrap_or_default());
             LoadedDeliberation::Running { state, info: Box::new(info) }
         }
     })

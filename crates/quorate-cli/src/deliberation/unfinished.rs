@@ -1,7 +1,7 @@
 //! Renders deliberations without an outcome: the progress of a running one, or the reason of a failed one.
 
 use quorate::ProcedureInfo;
-use quorate::deliberation::{FailedDeliberation, Phase, Spec, State};
+use quorate::deliberation::{DeliberationState, FailedDeliberation, Phase, Spec};
 use serde_json::{Value, json};
 
 use crate::audit;
@@ -38,7 +38,11 @@ fn print(subject: &Value, lines: &[(&str, String)], format: ReportFormat) {
     }
 }
 
-pub(super) fn print_running(info: &ProcedureInfo, state: &State, format: ReportFormat) -> anyhow::Result<()> {
+pub(super) fn print_running(
+    info: &ProcedureInfo,
+    state: &DeliberationState,
+    format: ReportFormat,
+) -> anyhow::Result<()> {
     let round = match state.phase() {
         Phase::Discussion { round } => Some(round),
         Phase::New | Phase::Analysis | Phase::Finished | Phase::Failed => None,

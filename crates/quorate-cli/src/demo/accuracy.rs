@@ -5,8 +5,8 @@ use std::collections::{BTreeMap, VecDeque};
 use std::ops::RangeInclusive;
 
 use anyhow::{Context as _, anyhow};
-use quorate::deliberation::{Deliberation, Event, Outcome, Output, State};
-use quorate_agents::{Agent, AgentQuestion};
+use quorate::deliberation::{Deliberation, DeliberationState, Input, Outcome, Output};
+use quorate_agents::{AgentQuestion, DeclaredAgent};
 use quorate_contracts::{PhrasingSet, Recommendation};
 use quorate_procedures::tally::{self, Ballot, VotingRule, tally_questions};
 use quorate_procedures::tokens;
@@ -119,11 +119,11 @@ async fn measure(seeds: RangeInclusive<u64>, half: PhrasingSet) -> anyhow::Resul
 /// Runs a complete deliberation without a hub.
 async fn deliberate(text: String) -> anyhow::Result<Outcome> {
     let playbook = review(text)?;
-    let agents: BTreeMap<&str, &Agent> =
+    let agents: BTreeMap<&str, &DeclaredAgent> =
         playbook.agents.iter().map(|agent| (agent.name.as_str(), agent)).collect();
     let machine = Deliberation::new(&playbook.spec, tokens::count_o200k);
-    let mut state = State::default();
-    let mut events = VecDeque::from([Event::Start]);
+    let mut state = DeliberationState::default();
+    let mut events = VecDeque::from([Input::Start]);
     while let Some(event) = events.pop_front() {
         for out in machine.step(&mut state, event, 0) {
             match out {
@@ -132,13 +132,13 @@ async fn deliberate(text: String) -> anyhow::Result<Outcome> {
                         agents.get(ask.agent.as_str()).context("only agents of the playbook are asked")?;
                     let question = AgentQuestion::new(ask.action, serde_json::from_str(&ask.payload)?);
                     events.push_back(match agent.answer(&question).await {
-                        Ok(reply) => Event::Answered {
+                        Ok(reply) => Input::Answered {
                             ask: ask.id,
                             from: ask.agent,
                             body: serde_json::to_vec(&reply.body)?,
                             usage: None,
                         },
-                        Err(failure) => Event::Failed { ask: ask.id, why: failure.to_string() },
+                        Err(failure) => Input::Failed { ask: ask.id, why: failure.to_string() },
                     });
                 }
                 Output::Finished(outcome) => return Ok(*outcome),

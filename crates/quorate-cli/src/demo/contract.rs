@@ -7,7 +7,7 @@ use std::str::FromStr;
 use quorate_contracts::{PhrasingSet, Recommendation, generate};
 use serde::{Deserialize, Serialize};
 
-use crate::playbook::{Input, Playbook};
+use crate::playbook::{InputSource, Playbook};
 
 const PLAYBOOK: &str = include_str!("../../../../playbooks/contract-review/playbook.yaml");
 const AGREEMENT: &str = include_str!("../../../../playbooks/contract-review/agreement.txt");
@@ -61,7 +61,7 @@ impl ContractSource {
 
 /// Returns the bundled review playbook for this contract.
 pub(super) fn review(text: String) -> anyhow::Result<Playbook> {
-    Playbook::parse(Path::new("contract-review/playbook.yaml"), PLAYBOOK, Input::Text(text))
+    Playbook::parse(Path::new("contract-review/playbook.yaml"), PLAYBOOK, InputSource::Text(text))
 }
 
 /// An inclusive range of seeds, written `FROM..TO`.

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use quorate_agents::{Agent, AgentContext, AgentSettings, RecordMode, TokenPrice, UseSpec};
+use quorate_agents::{AgentContext, AgentSettings, DeclaredAgent, RecordMode, TokenPrice, UseSpec};
 use quorate_procedures::deliberation::{ExcludedAgent, LOCAL_PROVIDER, Member, ProviderSpec};
 use serde::Deserialize;
 use serde_saphyr::Spanned;
@@ -49,7 +49,7 @@ impl PlaybookPath<'_> {
         entries: Vec<(String, AgentEntry)>,
         providers: &BTreeMap<String, ProviderSpec>,
         text: Option<&str>,
-    ) -> anyhow::Result<(Vec<Agent>, Participants)> {
+    ) -> anyhow::Result<(Vec<DeclaredAgent>, Participants)> {
         let surroundings = AgentContext::new(self.directory());
         let (mut agents, mut participants) =
             (Vec::new(), Participants { members: Vec::new(), not_asked: Vec::new() });
@@ -80,7 +80,7 @@ impl PlaybookPath<'_> {
         entry: AgentEntry,
         providers: &BTreeMap<String, ProviderSpec>,
         surroundings: &AgentContext,
-    ) -> anyhow::Result<Agent> {
+    ) -> anyhow::Result<DeclaredAgent> {
         let (line, directory) = (entry.r#use.referenced.line(), self.directory());
         quorate_core::AgentId::new(name).map_err(|refused| {
             self.error_at(line, &format!("agents.{name}: {}", refused.detail), &refused.hint)
@@ -115,7 +115,7 @@ impl PlaybookPath<'_> {
             price: price(&limits),
             record_mode: tape,
         };
-        Agent::declare(name, &entry.r#use.value, &settings, surroundings)
+        DeclaredAgent::declare(name, &entry.r#use.value, &settings, surroundings)
             .map_err(|refused| self.error_at(line, &refused.detail, &refused.hint))
     }
 

@@ -1,6 +1,6 @@
 //! Content that all report formats share, without layout. Nothing is escaped here: each format does its own escaping.
 
-use quorate::deliberation::{Decision, LOCAL_PROVIDER, Outcome, ProviderUsage, ResolutionMethod};
+use quorate::deliberation::{ConflictResolution, LOCAL_PROVIDER, Outcome, ProviderUsage, ResolutionMethod};
 use quorate_procedures::conflict::{ConflictKind, Position, PositionValue};
 use quorate_procedures::deliberation::{
     Demand, MissingAnswer, RankedIssue, RuleResult, UsageStats, compare_rules,
@@ -48,18 +48,18 @@ fn recommendations(outcome: &Outcome) -> usize {
 }
 
 /// Returns the lead of the decision over the next option.
-fn margin(decision: &Decision) -> f64 {
+fn margin(decision: &ConflictResolution) -> f64 {
     let others = decision.shares.iter().skip(1);
     decision.share - others.map(|one| one.share).fold(0.0, f64::max)
 }
 
 /// Returns the conflict about what to do, and the other conflicts.
-pub(super) fn conflicts(outcome: &Outcome) -> (Vec<&Decision>, Vec<&Decision>) {
+pub(super) fn conflicts(outcome: &Outcome) -> (Vec<&ConflictResolution>, Vec<&ConflictResolution>) {
     outcome.all_decisions().partition(|decision| decision.conflict.kind == ConflictKind::Categorical)
 }
 
 /// Describes how a conflict was resolved.
-pub(super) fn resolution(decision: &Decision) -> String {
+pub(super) fn resolution(decision: &ConflictResolution) -> String {
     let agreement = decision.agreement.as_ref().filter(|one| !matches!(one, Agreement::Tied { .. }));
     let agreement = agreement.map_or(String::new(), |agreement| format!("; {agreement}"));
     let how = match decision.how {
@@ -75,7 +75,7 @@ pub(super) fn resolution(decision: &Decision) -> String {
     }
 }
 
-fn tied_choices(decision: &Decision) -> &[String] {
+fn tied_choices(decision: &ConflictResolution) -> &[String] {
     match &decision.agreement {
         Some(Agreement::Tied { between, .. }) => between,
         _ => &[],
@@ -100,7 +100,7 @@ pub(super) struct OptionRow<'a> {
 }
 
 /// Returns the options of a conflict, greatest share first; options without remaining votes come last. Empty for numbers.
-pub(super) fn options<'a>(decision: &'a Decision) -> Vec<OptionRow<'a>> {
+pub(super) fn options<'a>(decision: &'a ConflictResolution) -> Vec<OptionRow<'a>> {
     let tied = tied_choices(decision);
     let gone = decision.shares_before.iter().filter(|old| share(&decision.shares, &old.choice).is_none());
     let names = decision.shares.iter().chain(gone).map(|one| one.choice.as_str());
@@ -128,13 +128,15 @@ fn share(shares: &[quorate_procedures::tally::Share], name: &str) -> Option<f64>
 }
 
 /// Returns the positions before and after the discussion, in the order of the agents.
-pub(super) fn position_changes(decision: &Decision) -> impl Iterator<Item = (&Position, &Position)> {
+pub(super) fn position_changes(
+    decision: &ConflictResolution,
+) -> impl Iterator<Item = (&Position, &Position)> {
     let before = |after: &Position| decision.conflict.positions.iter().find(|one| one.agent == after.agent);
     decision.positions.iter().map(move |after| (before(after).unwrap_or(after), after))
 }
 
 /// Returns the positions whose reasons are printed, with a label: the dissenting ones, or all for a tie.
-pub(super) fn quoted_positions(decision: &Decision) -> (&'static str, &[Position]) {
+pub(super) fn quoted_positions(decision: &ConflictResolution) -> (&'static str, &[Position]) {
     match decision.how {
         ResolutionMethod::Tied => ("Holds", &decision.positions),
         ResolutionMethod::Agreed { .. } | ResolutionMethod::Voted | ResolutionMethod::Merged => {
@@ -246,13 +248,13 @@ fn missing(missing: &MissingAnswer) -> (String, String) {
 }
 
 /// Returns the smallest change of votes that would have changed the decision.
-pub(super) fn pivotal_votes(decision: &Decision) -> Option<String> {
+pub(super) fn pivotal_votes(decision: &ConflictResolution) -> Option<String> {
     let flip = decision.would_change.as_ref()?;
     Some(format!("would be {} if {} had voted differently", flip.to, flip.voters.join(", ")))
 }
 
 /// Describes the results under the other rules.
-pub(super) fn other_rules_text(outcome: &Outcome, decision: &Decision) -> String {
+pub(super) fn other_rules_text(outcome: &Outcome, decision: &ConflictResolution) -> String {
     let compared = compare_rules(outcome).into_iter().find(|one| one.id == decision.id);
     let rules = compared.map(|one| one.rules).unwrap_or_default();
     let others: Vec<&RuleResult> = rules.iter().filter(|one| one.rule != outcome.rule).collect();

@@ -2,7 +2,7 @@
 
 use std::fmt::Write as _;
 
-use quorate::deliberation::{Decision, Outcome};
+use quorate::deliberation::{ConflictResolution, Outcome};
 use quorate_procedures::conflict::Position;
 
 use super::content;
@@ -50,7 +50,7 @@ pub(super) fn report(outcome: &Outcome, id: &str) -> String {
     out
 }
 
-fn conflict(out: &mut String, decision: &Decision, note: Option<&str>) {
+fn conflict(out: &mut String, decision: &ConflictResolution, note: Option<&str>) {
     let (topic, how) = (escaped(&decision.conflict.topic), escaped(&content::resolution(decision)));
     let _ = writeln!(out, "<section>\n<h2><span class=\"dim\">{}</span> {topic}</h2>", decision.id);
     let stands = escaped(&content::position_text(decision.position.as_ref()));
@@ -90,7 +90,7 @@ fn conflict(out: &mut String, decision: &Decision, note: Option<&str>) {
 }
 
 /// Renders the position and reason of an agent, tagged if it changed its position or dissents.
-fn ballot(out: &mut String, decision: &Decision, before: &Position, after: &Position) {
+fn ballot(out: &mut String, decision: &ConflictResolution, before: &Position, after: &Position) {
     let held = |one: &Position| {
         escaped(format!("{} {}", one.position, content::confidence_text(one.confidence)).trim_end())
     };

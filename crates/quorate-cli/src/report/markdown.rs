@@ -2,7 +2,7 @@
 
 use std::fmt::Write as _;
 
-use quorate::deliberation::{Decision, Outcome};
+use quorate::deliberation::{ConflictResolution, Outcome};
 use quorate_procedures::conflict::Position;
 
 use super::content;
@@ -38,7 +38,7 @@ pub(super) fn report(outcome: &Outcome, id: &str) -> String {
     out
 }
 
-fn conflict(out: &mut String, decision: &Decision) {
+fn conflict(out: &mut String, decision: &ConflictResolution) {
     let (topic, how) = (escaped(&decision.conflict.topic), escaped(&content::resolution(decision)));
     let stands = escaped(&content::position_text(decision.position.as_ref()));
     let _ = writeln!(out, "\n## {}: {topic}\n\n**{stands}**: {how}", decision.id);

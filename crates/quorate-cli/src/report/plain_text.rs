@@ -2,7 +2,7 @@
 
 use std::fmt::Write as _;
 
-use quorate::deliberation::{Decision, Outcome};
+use quorate::deliberation::{ConflictResolution, Outcome};
 
 use super::content::{self, OptionRow};
 use super::wrap::{WIDTH, unbroken, wrapped};
@@ -78,7 +78,7 @@ fn quoted(text: &str) -> String {
     if text.is_empty() { String::new() } else { wrapped("         “", &format!("{text}”")) }
 }
 
-pub(super) fn conflict(out: &mut String, decision: &Decision) {
+pub(super) fn conflict(out: &mut String, decision: &ConflictResolution) {
     let about = format!("{} ({})", decision.conflict.topic, content::resolution(decision));
     out.push_str(&labelled(&decision.id, &about));
     if decision.conflict.is_numeric() {
@@ -145,7 +145,7 @@ fn table(out: &mut String, choices: &[OptionRow<'_>]) {
 }
 
 /// Renders the numbers of each agent before and after, and the decision.
-fn numbers(out: &mut String, decision: &Decision) {
+fn numbers(out: &mut String, decision: &ConflictResolution) {
     let rows: Vec<[String; 3]> = content::position_changes(decision)
         .map(|(before, after)| {
             [content::holder_label(after), before.position.to_string(), after.position.to_string()]

@@ -1,7 +1,9 @@
 //! Reports of scripted deliberations.
 
 use expect_test::expect_file;
-use quorate_procedures::deliberation::{ANALYSE, Ask, Deliberation, Event, Member, Output, Spec, State};
+use quorate_procedures::deliberation::{
+    ANALYSE, Ask, Deliberation, DeliberationState, Input, Member, Output, Spec,
+};
 use serde_json::{Value, json};
 
 use super::*;
@@ -13,19 +15,19 @@ fn words(text: &str) -> usize {
 /// Runs a deliberation in which every agent answers immediately; without an answer the call fails.
 fn play(spec: &Spec, answer: impl Fn(&Ask) -> Option<Value>) -> Outcome {
     let machine = Deliberation::new(spec, words);
-    let mut state = State::default();
-    let mut events = vec![Event::Start];
+    let mut state = DeliberationState::default();
+    let mut events = vec![Input::Start];
     while let Some(event) = events.pop() {
         for out in machine.step(&mut state, event, 1_000) {
             match out {
                 Output::Ask(ask) => events.push(match answer(&ask) {
-                    Some(body) => Event::Answered {
+                    Some(body) => Input::Answered {
                         ask: ask.id,
                         from: ask.agent,
                         body: body.to_string().into_bytes(),
                         usage: None,
                     },
-                    None => Event::Failed { ask: ask.id, why: "out of order".to_owned() },
+                    None => Input::Failed { ask: ask.id, why: "out of order".to_owned() },
                 }),
                 Output::Finished(outcome) => return *outcome,
                 Output::Publish(_) | Output::Ignored(_) | Output::Failed(_) => {}

@@ -2,9 +2,9 @@
 
 use std::collections::BTreeSet;
 
-use quorate::deliberation::{Outcome, Phase, Spec, State};
+use quorate::deliberation::{DeliberationState, Outcome, Phase, Spec};
 use quorate::{Hub, ProcedureInfo};
-use quorate_agents::{Agent, UseSpec};
+use quorate_agents::{DeclaredAgent, UseSpec};
 use quorate_procedures::conflict::ConflictKind;
 
 use super::POLL_INTERVAL;
@@ -12,7 +12,7 @@ use super::progress::{Progress, plain_line};
 use crate::terminal::{note, sanitize_line, wrap};
 
 /// Prints the question and the agents of a run.
-pub(crate) fn print_header(what: &str, spec: &Spec, agents: &[Agent]) {
+pub(crate) fn print_header(what: &str, spec: &Spec, agents: &[DeclaredAgent]) {
     note(format!("Quorate {}   {}", env!("CARGO_PKG_VERSION"), sanitize_line(what)));
     note(format!("question   {}", sanitize_line(&spec.subject)));
     let count = spec.agents.len();
@@ -35,7 +35,7 @@ pub(super) async fn wait_until_done(hub: &Hub, id: &str, spec: &Spec) -> anyhow:
     let mut reported = Reported { progress: Progress::new(), found: false, round: 0, asked: 0 };
     loop {
         let procedure = hub.procedure(id).await?;
-        if let Some(state) = procedure.state::<State>()? {
+        if let Some(state) = procedure.state::<DeliberationState>()? {
             reported.update(&state, spec);
         }
         if procedure.procedure().status.has_ended() {
@@ -55,7 +55,7 @@ struct Reported {
 }
 
 impl Reported {
-    fn update(&mut self, state: &State, spec: &Spec) {
+    fn update(&mut self, state: &DeliberationState, spec: &Spec) {
         let agents = spec.agents.len();
         let found: Vec<&str> = state.agents_with_findings().collect();
         let pending: BTreeSet<&str> = state.pending_asks().map(|(_, agent)| agent).collect();

@@ -4,9 +4,9 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use quorate::deliberation::{ANALYSE, DISCUSS, Spec, Usage};
+use quorate::deliberation::{ANALYSE, DISCUSS, ReportedUsage, Spec};
 use quorate::{Failure, Hub, RunningAgent, Work};
-use quorate_agents::{Agent, AgentQuestion};
+use quorate_agents::{AgentQuestion, DeclaredAgent};
 use serde_json::{Value, json};
 
 /// Maximum number of concurrent questions per agent.
@@ -25,7 +25,11 @@ you hold now, `agrees_with_peer` is true only if a peer holds just that, `reason
 Answer `questions` to you in `clarification`. If `wrong` is there, your last answer had that fault: fix it.";
 
 /// Starts the agents of a playbook that take part.
-pub(super) async fn start(hub: &Hub, agents: Vec<Agent>, spec: &Spec) -> anyhow::Result<Vec<RunningAgent>> {
+pub(super) async fn start(
+    hub: &Hub,
+    agents: Vec<DeclaredAgent>,
+    spec: &Spec,
+) -> anyhow::Result<Vec<RunningAgent>> {
     let mut running = Vec::with_capacity(agents.len());
     for agent in agents {
         if spec.agents.iter().all(|member| member.id != agent.name) {
@@ -44,7 +48,7 @@ pub(super) async fn start(hub: &Hub, agents: Vec<Agent>, spec: &Spec) -> anyhow:
 type Answered = std::pin::Pin<Box<dyn Future<Output = Result<Value, Failure>> + Send>>;
 
 fn answering(
-    agent: Arc<Agent>,
+    agent: Arc<DeclaredAgent>,
     action: &'static str,
     within: Duration,
 ) -> impl Fn(Work<Value>) -> Answered + Send + Sync + 'static {
@@ -83,8 +87,8 @@ pub(crate) fn question(action: &str, mut payload: Value, within: Duration) -> Ag
     AgentQuestion { schema, timeout: within, instructions, ..AgentQuestion::new(action, payload) }
 }
 
-fn to_usage(usage: quorate_agents::Usage) -> Usage {
-    Usage {
+fn to_usage(usage: quorate_agents::Usage) -> ReportedUsage {
+    ReportedUsage {
         calls: usage.calls.into(),
         tokens_in: usage.input_tokens,
         tokens_out: usage.output_tokens,

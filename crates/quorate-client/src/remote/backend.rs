@@ -6,8 +6,8 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use quorate::backend::{
-    AgentIdentity, Answer, Backend, BackendFuture, ChangeStream, Delivery, DeliveryStream, HeldTask,
-    MessageRef, ReplyStream, TaskClaimQuery, TaskStream,
+    AgentIdentity, Answer, Backend, BackendFuture, ChangeStream, DeliveryStream, HeldTask, MessageRef,
+    ReceivedDelivery, ReplyStream, TaskClaimQuery, TaskStream,
 };
 use quorate::{Clock, Code, Refused, RollbackResult, TaskWithPayloads};
 use quorate_api::agent::{AgentRegistration, Heartbeat as HeartbeatJson, RegisteredAgent};
@@ -94,7 +94,7 @@ impl Backend for RemoteHub {
         max: u32,
         lease_ms: u64,
         wait: Duration,
-    ) -> BackendFuture<'_, Vec<Delivery>> {
+    ) -> BackendFuture<'_, Vec<ReceivedDelivery>> {
         Box::pin(self.claim_deliveries(who, max, lease_ms, wait))
     }
 
@@ -129,7 +129,10 @@ impl Backend for RemoteHub {
             }
             let response = with_epoch(seat.http.post("/v1/messages"), who.epoch).json(body).send().await?;
             let sent: SendReceipts = response.json()?;
-            let first = sent.receipts.first().ok_or_else(|| wire::unexpected_response(&"a sent message without a receipt"))?;
+            let first = sent
+                .receipts
+                .first()
+                .ok_or_else(|| wire::unexpected_response(&"a sent message without a receipt"))?;
             sent_ref(first)
         })
     }

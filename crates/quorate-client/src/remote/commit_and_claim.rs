@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use quorate::Error;
-use quorate::backend::{AgentIdentity, Delivery, HeldTask, TaskClaimQuery};
+use quorate::backend::{AgentIdentity, HeldTask, ReceivedDelivery, TaskClaimQuery};
 use quorate_api::RawJson;
 use quorate_api::claim::{ClaimedDeliveries, ClaimedTasks, InboxClaim, TaskClaim as TaskClaimJson};
 use quorate_api::result::CommitReceipt;
@@ -64,7 +64,7 @@ impl RemoteHub {
         max: u32,
         lease_ms: u64,
         wait: Duration,
-    ) -> Result<Vec<Delivery>, Error> {
+    ) -> Result<Vec<ReceivedDelivery>, Error> {
         let (seat, path) = (self.client_of(&who.agent), Self::agent_path(&who, "/inbox/claim"));
         let until = self.clock().now().plus(wait).mono;
         loop {

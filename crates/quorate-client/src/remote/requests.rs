@@ -44,8 +44,9 @@ impl RemoteHub {
         let answer = match seat.socket() {
             Some(socket) => {
                 let response = socket.call("request", &body, true).await;
-                response
-                    .and_then(|text| message::convert_answer(wire::parse_json::<SocketAnswer>(&text)?.message))
+                response.and_then(|text| {
+                    message::convert_answer(wire::parse_json::<SocketAnswer>(&text)?.message)
+                })
             }
             None => {
                 let call = || {

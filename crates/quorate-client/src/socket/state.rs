@@ -4,7 +4,7 @@
 use std::collections::{HashSet, VecDeque};
 use std::time::Duration;
 
-use quorate::backend::{Delivery, WorkOutcome};
+use quorate::backend::{ReceivedDelivery, WorkOutcome};
 use quorate::{Code, Error, RemoteError};
 use quorate_core::{DeliveryId, LeaseRef, Mono, Now};
 use tokio::sync::{OwnedSemaphorePermit, oneshot};
@@ -61,7 +61,7 @@ pub(super) struct SocketState {
     window: usize,
     last_n: u64,
     /// Received deliveries that are not consumed yet.
-    inbox: VecDeque<Delivery>,
+    inbox: VecDeque<ReceivedDelivery>,
     /// Deliveries in the inbox or being handled.
     held: HashSet<Held>,
     settled: Settled,
@@ -170,7 +170,7 @@ impl SocketState {
     }
 
     /// Handles a received delivery. Returns its lease if it must be released, because the socket is closing.
-    pub(super) fn receive(&mut self, delivery: Delivery) -> Option<LeaseRef> {
+    pub(super) fn receive(&mut self, delivery: ReceivedDelivery) -> Option<LeaseRef> {
         self.came += 1;
         let Some(lease) = delivery.lease else {
             if !self.closing {
@@ -193,7 +193,7 @@ impl SocketState {
         None
     }
 
-    pub(super) fn pop_delivery(&mut self) -> Option<Delivery> {
+    pub(super) fn pop_delivery(&mut self) -> Option<ReceivedDelivery> {
         self.inbox.pop_front()
     }
 

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use quorate::backend::{Answer, Delivery, MessageRef};
+use quorate::backend::{Answer, MessageRef, ReceivedDelivery};
 use quorate::{Error, ListedMessage, MessagesPage};
 use quorate_api::delivery::Delivery as DeliveryJson;
 use quorate_api::message::Message as MessageJson;
@@ -19,11 +19,11 @@ pub(crate) fn convert_answer(message: MessageJson) -> Result<Answer, Error> {
 }
 
 /// Converts a delivery under a lease of the given duration.
-pub(crate) fn convert_delivery(delivery: DeliveryJson, lease_ms: u64) -> Result<Delivery, Error> {
+pub(crate) fn convert_delivery(delivery: DeliveryJson, lease_ms: u64) -> Result<ReceivedDelivery, Error> {
     let lease = delivery.delivery_id.zip(delivery.lease_token);
     let lease = lease.map(|(delivery, token)| LeaseRef { delivery, token });
     let Answer { id, at, message } = convert_answer(delivery.message)?;
-    Ok(Delivery { lease, lease_ms, attempt: delivery.attempt, id, sent_at: at, message })
+    Ok(ReceivedDelivery { lease, lease_ms, attempt: delivery.attempt, id, sent_at: at, message })
 }
 
 /// Converts a durable message: its id, the time it was sent, and the message.

@@ -12,7 +12,7 @@ use super::ground_truth::{
     risk_score,
 };
 use super::layout::Layout;
-use super::phrasing::{Phrasing, PhrasingSet, Phrasings, Topic, UnlabelledText};
+use super::phrasing::{ContractTopic, Phrasing, PhrasingSet, Phrasings, UnlabelledText};
 use super::plan::Plan;
 use super::problem::Problem;
 use super::provision::Provision;
@@ -26,9 +26,9 @@ struct Item {
     home: Section,
     phrasing: &'static Phrasing,
     /// Label of the item; `None` for near-misses and filler.
-    topic: Option<Topic>,
+    topic: Option<ContractTopic>,
     /// Topics that a near-miss resembles.
-    about: &'static [Topic],
+    about: &'static [ContractTopic],
 }
 
 /// Composes the contract of a seed.
@@ -61,8 +61,8 @@ pub(super) fn compose(seed: u64, half: PhrasingSet) -> Contract {
 fn in_order(items: &[Item], home: Section) -> Vec<&Item> {
     let mut section: Vec<&Item> = items.iter().filter(|item| item.home == home).collect();
     section.sort_by_key(|item| match item.topic {
-        Some(Topic::Clause(clause)) if clause.depends_on().is_some() => 1,
-        Some(Topic::Problem(Problem::UncappedCustomerLiability)) => 1,
+        Some(ContractTopic::Clause(clause)) if clause.depends_on().is_some() => 1,
+        Some(ContractTopic::Problem(Problem::UncappedCustomerLiability)) => 1,
         _ => 0,
     });
     section
@@ -89,21 +89,21 @@ impl<'a> Wording<'a> {
         for problem in &self.plan.problems {
             if let Some(of) = self.phrasings.problems.get(problem) {
                 let phrasing = self.draw.pick(of);
-                self.push(problem.section(), phrasing, Topic::Problem(*problem));
+                self.push(problem.section(), phrasing, ContractTopic::Problem(*problem));
                 if let Some(second) = phrasing.second.as_deref() {
-                    self.push(Section::Schedule, second, Topic::Problem(*problem));
+                    self.push(Section::Schedule, second, ContractTopic::Problem(*problem));
                 }
             }
         }
         for provision in &self.plan.provisions {
             let phrasing = self.pick_compatible(&self.phrasings.provisions[provision]);
-            self.push(provision.section(), phrasing, Topic::Provision(*provision));
+            self.push(provision.section(), phrasing, ContractTopic::Provision(*provision));
         }
         for clause in &self.plan.clauses {
             // The phrasing of another clause may already contain it.
-            if !self.has(Topic::Clause(*clause)) {
+            if !self.has(ContractTopic::Clause(*clause)) {
                 let phrasing = self.pick_compatible(&self.phrasings.clauses[clause]);
-                self.push(clause.section(), phrasing, Topic::Clause(*clause));
+                self.push(clause.section(), phrasing, ContractTopic::Clause(*clause));
             }
         }
         self.choose_near_misses();
@@ -142,17 +142,17 @@ impl<'a> Wording<'a> {
         }
     }
 
-    fn push(&mut self, home: Section, phrasing: &'static Phrasing, topic: Topic) {
+    fn push(&mut self, home: Section, phrasing: &'static Phrasing, topic: ContractTopic) {
         self.items.push(Item { home, phrasing, topic: Some(topic), about: &[] });
     }
 
-    fn has(&self, topic: Topic) -> bool {
+    fn has(&self, topic: ContractTopic) -> bool {
         let holds = |item: &Item| match topic {
-            Topic::Clause(clause) => item.phrasing.holds.contains(&clause),
+            ContractTopic::Clause(clause) => item.phrasing.holds.contains(&clause),
             _ => false,
         };
         self.items.iter().any(|item| item.topic == Some(topic) || holds(item))
-            || matches!(topic, Topic::Problem(problem) if self.plan.problems.contains(&problem))
+            || matches!(topic, ContractTopic::Problem(problem) if self.plan.problems.contains(&problem))
     }
 }
 
@@ -202,7 +202,7 @@ impl<'a> Writer<'a> {
     fn write_front(&mut self, items: &[Item]) {
         let mut front: Vec<&Item> =
             items.iter().filter(|item| matches!(item.home, Section::Title | Section::Preamble)).collect();
-        front.sort_by_key(|item| (item.home, item.topic != Some(Topic::Clause(Clause::Parties))));
+        front.sort_by_key(|item| (item.home, item.topic != Some(ContractTopic::Clause(Clause::Parties))));
         for item in front {
             self.write_item(item);
             self.text.push_str("\n\n");
@@ -259,9 +259,9 @@ impl<'a> Writer<'a> {
             self.truth.clauses.push(Label { what: *held, place: place.clone() });
         }
         match item.topic {
-            Some(Topic::Clause(what)) => self.truth.clauses.push(Label { what, place }),
-            Some(Topic::Provision(what)) => self.truth.provisions.push(Label { what, place }),
-            Some(Topic::Problem(problem)) => {
+            Some(ContractTopic::Clause(what)) => self.truth.clauses.push(Label { what, place }),
+            Some(ContractTopic::Provision(what)) => self.truth.provisions.push(Label { what, place }),
+            Some(ContractTopic::Problem(problem)) => {
                 match self.truth.problems.iter_mut().find(|planted| planted.problem == problem) {
                     Some(planted) => planted.places.push(place),
                     None => self.truth.problems.push(planted(problem, vec![place])),

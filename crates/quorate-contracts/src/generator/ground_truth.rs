@@ -13,7 +13,7 @@ use serde::{Deserialize, Serialize};
 
 use super::clause::Clause;
 use super::fact::Fact;
-use super::phrasing::{PhrasingSet, Topic};
+use super::phrasing::{ContractTopic, PhrasingSet};
 use super::problem::{Problem, Severity};
 use super::provision::Provision;
 use super::value::Value;
@@ -78,7 +78,7 @@ pub struct PlantedProblem {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct NearMiss {
     /// The topics that it resembles.
-    pub about: Vec<Topic>,
+    pub about: Vec<ContractTopic>,
     /// The span.
     pub place: TextSpan,
 }

@@ -47,14 +47,14 @@ pub(super) struct Phrasing {
 pub(super) struct UnlabelledText {
     pub(super) home: Section,
     /// Topics that it resembles; it is used only in contracts without them. Empty for filler.
-    pub(super) about: Vec<Topic>,
+    pub(super) about: Vec<ContractTopic>,
     pub(super) phrasing: Phrasing,
 }
 
 /// A topic that a contract can contain.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Deserialize, Serialize)]
 #[serde(untagged)]
-pub enum Topic {
+pub enum ContractTopic {
     /// A clause of CUAD.
     Clause(Clause),
     /// A provision as it should be.
@@ -254,7 +254,7 @@ struct SecondIn {
 struct AsideIn {
     home: Section,
     #[serde(default)]
-    about: Vec<Topic>,
+    about: Vec<ContractTopic>,
     title: Option<String>,
     text: Spanned<String>,
 }

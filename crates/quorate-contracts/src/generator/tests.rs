@@ -95,9 +95,11 @@ fn a_near_miss_excludes_its_topics() {
         for near in &truth.near_misses {
             for topic in &near.about {
                 let there = match topic {
-                    Topic::Clause(clause) => truth.has_clause(*clause),
-                    Topic::Provision(what) => truth.provisions.iter().any(|present| present.what == *what),
-                    Topic::Problem(problem) => truth.has_problem(*problem),
+                    ContractTopic::Clause(clause) => truth.has_clause(*clause),
+                    ContractTopic::Provision(what) => {
+                        truth.provisions.iter().any(|present| present.what == *what)
+                    }
+                    ContractTopic::Problem(problem) => truth.has_problem(*problem),
                 };
                 assert!(!there, "{}: {topic:?} and its near-miss", name(&contract));
             }

@@ -10,13 +10,13 @@ use tokio::sync::mpsc;
 use crate::error::Error;
 use crate::mailboxes::MailboxItem;
 use crate::space::{ConsumerGuard, Space};
-use crate::task::{ClaimedTask, TaskClaimQuery, claimed};
+use crate::task::{LeasedTaskWithInput, TaskClaimQuery, claimed};
 
 /// Event of a task consumer.
 #[derive(Clone, PartialEq, Debug)]
-pub enum TaskEvent {
+pub enum TaskConsumerEvent {
     /// A task to work on.
-    Task(Box<ClaimedTask>),
+    Task(Box<LeasedTaskWithInput>),
     /// The lease of a task that the agent works on has ended: it should stop.
     Lost {
         /// Task ID.
@@ -66,15 +66,15 @@ impl TaskConsumer {
     ///
     /// # Errors
     /// If the input of a task cannot be read.
-    pub async fn next(&mut self) -> Result<Option<TaskEvent>, Error> {
+    pub async fn next(&mut self) -> Result<Option<TaskConsumerEvent>, Error> {
         loop {
             match self.ready.pop_front() {
                 Some(ConsumerEvent::TaskLeased(handed)) => {
                     let task = self.space.with_input(*handed).await?;
-                    return Ok(Some(TaskEvent::Task(Box::new(task))));
+                    return Ok(Some(TaskConsumerEvent::Task(Box::new(task))));
                 }
                 Some(ConsumerEvent::TaskLost { task, token, loss }) => {
-                    return Ok(Some(TaskEvent::Lost { task, token, loss }));
+                    return Ok(Some(TaskConsumerEvent::Lost { task, token, loss }));
                 }
                 // A task consumer receives no other events.
                 Some(_) => {}

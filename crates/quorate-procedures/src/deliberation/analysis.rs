@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use serde_json::{Map, Value, json};
 
-use super::message::{self, COORDINATOR, Message, MessageType};
+use super::message::{self, COORDINATOR, DeliberationMessage, DeliberationMessageType};
 use super::state::Dispute;
 use super::{Output, Phase, Step};
 use crate::conflict;
@@ -61,12 +61,12 @@ impl Step<'_> {
         for (at, member) in self.spec.agents.iter().enumerate() {
             let Some(finding) = self.state.findings.get(&member.id) else { continue };
             let limit = self.spec.limits.message_tokens as usize;
-            let message = Message {
+            let message = DeliberationMessage {
                 id: format!("F{}", at + 1),
                 round: 0,
                 sender: member.id.clone(),
                 recipients: vec![COORDINATOR.to_owned()],
-                message_type: MessageType::Finding,
+                message_type: DeliberationMessageType::Finding,
                 content: message::truncate_content(digest(finding), "summary", limit, self.count_tokens),
                 timestamp: self.now_ms,
                 reply_to: None,
@@ -75,7 +75,7 @@ impl Step<'_> {
         }
     }
 
-    pub(super) fn publish(&mut self, message: Message) {
+    pub(super) fn publish(&mut self, message: DeliberationMessage) {
         self.state.messages.push(message.clone());
         self.outputs.push(Output::Publish(message));
     }

@@ -10,7 +10,7 @@ use std::collections::BTreeMap;
 
 use serde_json::{Map, Value, json};
 
-use super::message::{self, Message, MessageType};
+use super::message::{self, DeliberationMessage, DeliberationMessageType};
 use super::reply::{self, Reply};
 use super::state::{PendingQuestion, PositionChange, conflict_id};
 use super::{Phase, Step};
@@ -21,7 +21,7 @@ use crate::finding::FieldError;
 struct Aside {
     index: usize,
     agent: String,
-    what: MessageType,
+    what: DeliberationMessageType,
     text: String,
     recipients: Vec<String>,
     /// Id of the answer that it came with, or of the question that it answers.
@@ -140,9 +140,9 @@ impl Step<'_> {
         let confidence = reply.confidence.or(old.confidence);
         let changed = reply.position != old.position || confidence != old.confidence;
         let message_type = match (changed, reply.agrees) {
-            (true, _) => MessageType::Revision,
-            (false, true) => MessageType::Agreement,
-            (false, false) => MessageType::Disagreement,
+            (true, _) => DeliberationMessageType::Revision,
+            (false, true) => DeliberationMessageType::Agreement,
+            (false, false) => DeliberationMessageType::Disagreement,
         };
         let mut content = contents(index, &reply.position, &reply.reasoning);
         content.insert("confidence".into(), confidence.into());
@@ -172,7 +172,7 @@ impl Step<'_> {
         }
         let recipients =
             dispute.positions.iter().map(|one| one.agent.clone()).filter(|one| *one != old.agent);
-        let message = Message {
+        let message = DeliberationMessage {
             id: id.clone(),
             round,
             recipients: recipients.collect(),
@@ -201,7 +201,7 @@ impl Step<'_> {
         asides: &mut Vec<Aside>,
     ) {
         let peers = || self.state.disputes[index].positions.iter().map(|one| one.agent.clone());
-        let mut add = |what: MessageType, text: &str, recipients: Vec<String>, reply_to: &str| {
+        let mut add = |what: DeliberationMessageType, text: &str, recipients: Vec<String>, reply_to: &str| {
             let (agent, text, reply_to) = (agent.to_owned(), text.to_owned(), reply_to.to_owned());
             asides.push(Aside { index, agent, what, text, recipients, reply_to });
         };
@@ -211,13 +211,18 @@ impl Step<'_> {
                 || (peers().filter(|peer| peer != agent).collect(), message),
                 |question| (vec![question.from.clone()], question.message.as_str()),
             );
-            add(MessageType::Clarification, text, to, reply_to);
+            add(DeliberationMessageType::Clarification, text, to, reply_to);
         }
         if let Some(text) = &reply.evidence {
-            add(MessageType::Evidence, text, peers().filter(|peer| peer != agent).collect(), message);
+            add(
+                DeliberationMessageType::Evidence,
+                text,
+                peers().filter(|peer| peer != agent).collect(),
+                message,
+            );
         }
         if let Some(asking) = &reply.question {
-            add(MessageType::Question, &asking.text, vec![asking.to.clone()], message);
+            add(DeliberationMessageType::Question, &asking.text, vec![asking.to.clone()], message);
         }
     }
 
@@ -235,7 +240,7 @@ impl Step<'_> {
         }
         for (at, aside) in asides.into_iter().enumerate() {
             let id = if at < room { self.next_id() } else { aside.reply_to.clone() };
-            if aside.what == MessageType::Question {
+            if aside.what == DeliberationMessageType::Question {
                 let (from, text, message) = (aside.agent.clone(), aside.text.clone(), id.clone());
                 let to = aside.recipients.first().cloned().unwrap_or_default();
                 self.state.disputes[aside.index].questions.push(PendingQuestion { from, to, text, message });
@@ -246,7 +251,7 @@ impl Step<'_> {
                     ("text".to_owned(), Value::String(aside.text)),
                 ]);
                 let limit = self.spec.limits.message_tokens as usize;
-                let message = Message {
+                let message = DeliberationMessage {
                     id,
                     round,
                     sender: aside.agent,

@@ -11,7 +11,7 @@ pub const COORDINATOR: &str = "coordinator";
 /// Type of a message.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
-pub enum MessageType {
+pub enum DeliberationMessageType {
     /// Finding of an agent, made independently.
     Finding,
     /// Question to another agent.
@@ -28,7 +28,7 @@ pub enum MessageType {
     Evidence,
 }
 
-impl MessageType {
+impl DeliberationMessageType {
     /// Name of the type in messages and topics.
     #[must_use]
     pub fn as_str(self) -> &'static str {
@@ -47,7 +47,7 @@ impl MessageType {
 /// A message of a deliberation. The id is unique within the deliberation and the same in every run.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
-pub struct Message {
+pub struct DeliberationMessage {
     /// `F1` … for findings, `M1` … for messages of the discussion.
     pub id: String,
     /// Round number, starting at 1; 0 for findings.
@@ -57,7 +57,7 @@ pub struct Message {
     /// Recipients of the message.
     pub recipients: Vec<String>,
     /// Type of the message.
-    pub message_type: MessageType,
+    pub message_type: DeliberationMessageType,
     /// Content; the fields depend on the type.
     pub content: Value,
     /// Time of publication, in milliseconds since the Unix epoch.

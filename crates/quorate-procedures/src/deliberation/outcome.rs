@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
-use super::message::Message;
+use super::message::DeliberationMessage;
 use super::spec::ExcludedAgent;
 use super::state::{MissingAnswer, PositionChange};
 use super::synthesis::Synthesis;
@@ -22,10 +22,10 @@ pub struct Outcome {
     /// Summary with recommendation, issues and strategy.
     pub synthesis: Synthesis,
     /// Decisions on the conflicts that were eligible for discussion, most critical first.
-    pub decisions: Vec<Decision>,
+    pub decisions: Vec<ConflictResolution>,
     /// Decisions on the conflicts beyond the limit, which were voted on without discussion.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub further: Vec<Decision>,
+    pub further: Vec<ConflictResolution>,
     /// The voting rule.
     pub rule: VotingRule,
     /// The declared tie-break, if any.
@@ -50,13 +50,13 @@ impl Outcome {
     }
 
     /// Every decision, those beyond the limit last.
-    pub fn all_decisions(&self) -> impl Iterator<Item = &Decision> {
+    pub fn all_decisions(&self) -> impl Iterator<Item = &ConflictResolution> {
         self.decisions.iter().chain(&self.further)
     }
 
     /// The decision about the recommendation, if it was in conflict.
     #[must_use]
-    pub fn recommendation_decision(&self) -> Option<&Decision> {
+    pub fn recommendation_decision(&self) -> Option<&ConflictResolution> {
         self.all_decisions().find(|decision| decision.conflict.kind == ConflictKind::Categorical)
     }
 }
@@ -79,7 +79,7 @@ pub struct DeliberationRecord {
     /// Findings by agent.
     pub findings: BTreeMap<String, Finding>,
     /// Published messages, in order.
-    pub messages: Vec<Message>,
+    pub messages: Vec<DeliberationMessage>,
     /// Questions that were not answered, with the reasons.
     pub missing: Vec<MissingAnswer>,
     /// Agents that were not asked, with the reasons.
@@ -122,7 +122,7 @@ pub enum ResolutionMethod {
 
 /// A conflict and its resolution.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
-pub struct Decision {
+pub struct ConflictResolution {
     /// Id of the conflict: `C1` …
     pub id: String,
     /// The conflict as detected.

@@ -3,7 +3,7 @@
 
 use serde::Serialize;
 
-use super::outcome::{Decision, Outcome};
+use super::outcome::{ConflictResolution, Outcome};
 use super::vote::ballot_question;
 use crate::conflict::PositionValue;
 use crate::finding::round_to_micros;
@@ -52,8 +52,8 @@ pub struct TallySummary {
 /// Tallies all conflicts of an outcome under every rule. `borda` is included only if an agent gave a ranking.
 #[must_use]
 pub fn compare_rules(outcome: &Outcome) -> Vec<RuleComparison> {
-    let decisions: Vec<&Decision> = outcome.all_decisions().collect();
-    let choices: Vec<&Decision> =
+    let decisions: Vec<&ConflictResolution> = outcome.all_decisions().collect();
+    let choices: Vec<&ConflictResolution> =
         decisions.iter().copied().filter(|one| !one.conflict.is_numeric()).collect();
     let before: Vec<Question> = choices
         .iter()
@@ -75,7 +75,7 @@ pub fn compare_rules(outcome: &Outcome) -> Vec<RuleComparison> {
         })
         .collect();
     let mut indices = 0..;
-    let compared = |decision: &&Decision| {
+    let compared = |decision: &&ConflictResolution| {
         let at = if decision.conflict.is_numeric() { None } else { indices.next() };
         let rules: Vec<RuleResult> = counted
             .iter()

@@ -48,7 +48,7 @@ pub struct Spec {
     pub score: Option<ScoreSpec>,
     /// Limits of the deliberation.
     #[serde(default)]
-    pub limits: Limits,
+    pub limits: DeliberationLimits,
     /// Rate limits and prices of providers, by name, for the estimate.
     #[serde(default)]
     pub providers: BTreeMap<String, ProviderSpec>,
@@ -99,7 +99,7 @@ pub struct ScoreLevel {
 /// Limits of a deliberation.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
-pub struct Limits {
+pub struct DeliberationLimits {
     /// Maximum number of conflicts to discuss; the others are voted on without discussion, and listed.
     pub conflicts: u32,
     /// Maximum number of discussion rounds.
@@ -117,7 +117,7 @@ pub struct Limits {
     pub quorum: Option<u32>,
 }
 
-impl Default for Limits {
+impl Default for DeliberationLimits {
     fn default() -> Self {
         Self {
             conflicts: 5,
@@ -160,7 +160,7 @@ impl Spec {
             tie_break: None,
             words: Vocabulary::default(),
             score: None,
-            limits: Limits::default(),
+            limits: DeliberationLimits::default(),
             providers: BTreeMap::new(),
         }
     }

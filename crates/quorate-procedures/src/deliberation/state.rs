@@ -5,7 +5,7 @@ use std::fmt;
 
 use serde::{Deserialize, Serialize};
 
-use super::message::Message;
+use super::message::DeliberationMessage;
 use super::reply::Reply;
 use super::usage::UsageStats;
 use crate::conflict::{Conflict, Position, PositionValue};
@@ -58,7 +58,7 @@ impl Phase {
 
 /// Complete state of a deliberation.
 #[derive(Clone, PartialEq, Debug, Default, Serialize, Deserialize)]
-pub struct State {
+pub struct DeliberationState {
     pub(crate) phase: Phase,
     /// Start time of the current phase.
     pub(crate) since_ms: u64,
@@ -73,7 +73,7 @@ pub struct State {
     /// Replies of the current round, by conflict index and agent.
     pub(crate) replies: BTreeMap<usize, BTreeMap<String, Reply>>,
     /// Published messages.
-    pub(crate) messages: Vec<Message>,
+    pub(crate) messages: Vec<DeliberationMessage>,
     pub(crate) missing: Vec<MissingAnswer>,
     pub(crate) notes: Vec<String>,
     pub(crate) figures: UsageStats,
@@ -155,7 +155,7 @@ pub struct MissingAnswer {
     pub why: Vec<String>,
 }
 
-impl State {
+impl DeliberationState {
     /// Current phase.
     #[must_use]
     pub fn phase(&self) -> Phase {

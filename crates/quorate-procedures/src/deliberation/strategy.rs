@@ -9,7 +9,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::outcome::{Decision, ResolutionMethod};
+use super::outcome::{ConflictResolution, ResolutionMethod};
 use super::synthesis::{IssueReport, RankedIssue, Sentence};
 use crate::finding::Vocabulary;
 use crate::tokens::{self, TokenCounter};
@@ -67,7 +67,7 @@ pub struct Demand {
 /// Derives the demands from the issues, highest priority first.
 pub(super) fn derive_demands(
     issues: &[RankedIssue],
-    all: &[&Decision],
+    all: &[&ConflictResolution],
     words: &Vocabulary,
     count: TokenCounter,
 ) -> Vec<Demand> {
@@ -78,7 +78,7 @@ pub(super) fn derive_demands(
     demands
 }
 
-fn need(issue: &RankedIssue, all: &[&Decision], words: &Vocabulary) -> DemandPriority {
+fn need(issue: &RankedIssue, all: &[&ConflictResolution], words: &Vocabulary) -> DemandPriority {
     let count = words.severities.len();
     let severe = count - (count / 2).max(1).min(count);
     let is_severe = |word: &str| words.severity_index(word).is_some_and(|index| index >= severe);

@@ -19,7 +19,7 @@ use std::collections::BTreeMap;
 use serde::{Deserialize, Serialize};
 
 use super::Step;
-use super::outcome::{Decision, ResolutionMethod};
+use super::outcome::{ConflictResolution, ResolutionMethod};
 use super::strategy::{self, Demand};
 use crate::conflict::{ConflictKind, Position, PositionValue};
 use crate::finding::{Finding, Issue, Vocabulary, round_to_micros};
@@ -103,8 +103,12 @@ pub struct IssueReport {
 }
 
 impl Step<'_> {
-    pub(super) fn synthesis(&self, decisions: &[Decision], further: &[Decision]) -> Synthesis {
-        let all: Vec<&Decision> = decisions.iter().chain(further).collect();
+    pub(super) fn synthesis(
+        &self,
+        decisions: &[ConflictResolution],
+        further: &[ConflictResolution],
+    ) -> Synthesis {
+        let all: Vec<&ConflictResolution> = decisions.iter().chain(further).collect();
         let mut summary = Vec::new();
         let (agreement, recommendation, confidence) = self.recommendation(&all, &mut summary);
         if matches!(agreement, Agreement::NotComparable { .. }) && recommendation.is_none() {
@@ -155,7 +159,7 @@ impl Step<'_> {
     }
 
     /// Source of an agent's position: its last message on the conflict, or its finding.
-    fn position_source(&self, decision: &Decision, agent: &str) -> String {
+    fn position_source(&self, decision: &ConflictResolution, agent: &str) -> String {
         let message = self.state.messages.iter().rev().find(|message| {
             message.round > 0
                 && message.sender == agent
@@ -173,7 +177,7 @@ impl Step<'_> {
     /// Determines agreement, recommendation and confidence.
     fn recommendation(
         &self,
-        all: &[&Decision],
+        all: &[&ConflictResolution],
         summary: &mut Vec<Sentence>,
     ) -> (Agreement, Option<String>, Option<f64>) {
         if let Some(decision) =
@@ -236,7 +240,7 @@ impl Step<'_> {
     }
 
     /// Sentence about the vote on the recommendation.
-    fn decided_sentence(&self, decision: &Decision, holders: &[&Position]) -> Sentence {
+    fn decided_sentence(&self, decision: &ConflictResolution, holders: &[&Position]) -> Sentence {
         let (held, of) = (holders.len(), decision.positions.len());
         let otherwise = match &decision.before {
             before if *before == decision.position => String::new(),
@@ -273,7 +277,7 @@ impl Step<'_> {
         (given > 0 && !silent.is_empty()).then_some(Sentence { text, sources })
     }
 
-    fn score(&self, all: &[&Decision], summary: &mut Vec<Sentence>) -> Option<ScoreResult> {
+    fn score(&self, all: &[&ConflictResolution], summary: &mut Vec<Sentence>) -> Option<ScoreResult> {
         let score_spec = self.spec.score.as_ref()?;
         let key = score_key(&score_spec.name);
         let decision = all.iter().find(|decision| decision.conflict.key == key);
@@ -311,7 +315,7 @@ impl Step<'_> {
         Some(ScoreResult { name: score_spec.name.clone(), value, level })
     }
 
-    fn issues(&self, all: &[&Decision]) -> Vec<RankedIssue> {
+    fn issues(&self, all: &[&ConflictResolution]) -> Vec<RankedIssue> {
         let words = &self.spec.words;
         let mut topics: BTreeMap<String, RankedIssue> = BTreeMap::new();
         for (agent, finding) in self.agents_with_findings() {
@@ -349,7 +353,7 @@ impl Step<'_> {
     }
 
     /// Sentence about the dissenters.
-    fn against_sentence(&self, decision: &Decision) -> Option<Sentence> {
+    fn against_sentence(&self, decision: &ConflictResolution) -> Option<Sentence> {
         if decision.minority.is_empty() {
             return None;
         }
@@ -361,9 +365,9 @@ impl Step<'_> {
     }
 
     /// Sentence with the number of conflicts that no other sentence covers.
-    fn other_conflicts_sentence(&self, all: &[&Decision]) -> Option<Sentence> {
+    fn other_conflicts_sentence(&self, all: &[&ConflictResolution]) -> Option<Sentence> {
         let score = self.spec.score.as_ref().map(|score| score_key(&score.name));
-        let others: Vec<&&Decision> = all
+        let others: Vec<&&ConflictResolution> = all
             .iter()
             .filter(|one| {
                 one.conflict.kind != ConflictKind::Categorical && Some(&one.conflict.key) != score.as_ref()
@@ -386,7 +390,7 @@ impl Step<'_> {
 }
 
 /// Result of a severity conflict; after a tie the highest severity held.
-fn severity_of(decision: &Decision, words: &Vocabulary) -> Option<String> {
+fn severity_of(decision: &ConflictResolution, words: &Vocabulary) -> Option<String> {
     let greatest = || {
         let held = decision.positions.iter().map(|one| one.position.to_string());
         held.max_by_key(|severity| words.severity_index(severity))
@@ -399,7 +403,7 @@ fn score_key(name: &str) -> String {
 }
 
 /// Sentence about agents that changed their position in the discussion.
-fn changes_sentence(decision: &Decision) -> Option<Sentence> {
+fn changes_sentence(decision: &ConflictResolution) -> Option<Sentence> {
     let mut to: Vec<(&PositionValue, Vec<&str>)> = Vec::new();
     let mut sources = Vec::new();
     for (before, after) in decision.conflict.positions.iter().zip(&decision.positions) {

@@ -61,7 +61,7 @@ struct Played {
 }
 
 /// The decided position as text; empty for a tie.
-fn decided(decision: &Decision) -> String {
+fn decided(decision: &ConflictResolution) -> String {
     decision.position.as_ref().map(ToString::to_string).unwrap_or_default()
 }
 
@@ -86,10 +86,10 @@ fn play(spec: &Spec, act: impl Fn(&Ask) -> Act) -> Played {
 
 fn play_as(spec: &Spec, manner: Manner, act: impl Fn(&Ask) -> Act) -> Played {
     let machine = Deliberation::new(spec, words);
-    let (mut state, mut now_ms) = (State::default(), 1_000);
+    let (mut state, mut now_ms) = (DeliberationState::default(), 1_000);
     let mut played = Played { lines: Vec::new(), asks: Vec::new(), outcome: None, failure: None };
     let mut waiting: VecDeque<Ask> = VecDeque::new();
-    let mut events: VecDeque<Event> = VecDeque::from([Event::Start]);
+    let mut events: VecDeque<Input> = VecDeque::from([Input::Start]);
     for _ in 0..2_000 {
         while let Some(event) = events.pop_front() {
             for out in machine.step(&mut state, event, now_ms) {
@@ -110,7 +110,7 @@ fn play_as(spec: &Spec, manner: Manner, act: impl Fn(&Ask) -> Act) -> Played {
             }
             if manner.stored {
                 let stored = serde_json::to_vec(&state).expect("JSON");
-                let read: State = serde_json::from_slice(&stored).expect("a state");
+                let read: DeliberationState = serde_json::from_slice(&stored).expect("a state");
                 assert_eq!(read, state, "the stored state equals the original");
                 assert!(stored.len() < 100_000, "{} bytes per step", stored.len());
                 state = read;
@@ -122,7 +122,7 @@ fn play_as(spec: &Spec, manner: Manner, act: impl Fn(&Ask) -> Act) -> Played {
         }
         if waiting.is_empty() {
             now_ms = state.next_wakeup().expect("a pending question");
-            events.push_back(Event::DeadlineReached);
+            events.push_back(Input::DeadlineReached);
             continue;
         }
         let at = manner.turn % waiting.len();
@@ -130,10 +130,10 @@ fn play_as(spec: &Spec, manner: Manner, act: impl Fn(&Ask) -> Act) -> Played {
         now_ms += 10;
         events.extend(event(&ask, act(&ask)));
         if manner.twice {
-            let again: Vec<Event> = events.iter().cloned().collect();
+            let again: Vec<Input> = events.iter().cloned().collect();
             events.extend(again);
-            events.push_back(Event::Failed { ask: AskId("never:asked".into()), why: "?".into() });
-            let stranger = Event::Answered {
+            events.push_back(Input::Failed { ask: AskId("never:asked".into()), why: "?".into() });
+            let stranger = Input::Answered {
                 ask: ask.id.clone(),
                 from: "stranger".into(),
                 body: b"{\"summary\":\"me too\"}".to_vec(),
@@ -145,15 +145,15 @@ fn play_as(spec: &Spec, manner: Manner, act: impl Fn(&Ask) -> Act) -> Played {
     panic!("the deliberation does not end: {}", played.text());
 }
 
-fn event(ask: &Ask, act: Act) -> Option<Event> {
+fn event(ask: &Ask, act: Act) -> Option<Input> {
     let answered = |body: String| {
-        let usage = Some(Usage { calls: 1, tokens_in: 100, tokens_out: 10, money_micros: None });
-        Event::Answered { ask: ask.id.clone(), from: ask.agent.clone(), body: body.into_bytes(), usage }
+        let usage = Some(ReportedUsage { calls: 1, tokens_in: 100, tokens_out: 10, money_micros: None });
+        Input::Answered { ask: ask.id.clone(), from: ask.agent.clone(), body: body.into_bytes(), usage }
     };
     match act {
         Act::Answer(value) => Some(answered(value.to_string())),
         Act::Raw(text) => Some(answered(text.to_owned())),
-        Act::Fail(why) => Some(Event::Failed { ask: ask.id.clone(), why: why.to_owned() }),
+        Act::Fail(why) => Some(Input::Failed { ask: ask.id.clone(), why: why.to_owned() }),
         Act::Silence => None,
     }
 }
@@ -170,7 +170,7 @@ fn line(out: &Output) -> Option<String> {
                 message.content["confidence"].as_f64().map_or(String::new(), |sure| format!(" {sure}"));
             let to = message.recipients.join(", ");
             let re = message.reply_to.as_ref().map_or(String::new(), |id| format!(" re {id}"));
-            let Message { id, round, sender, message_type, .. } = message;
+            let DeliberationMessage { id, round, sender, message_type, .. } = message;
             Some(format!(
                 "{id} round {round} {message_type:?} {sender} > {to}{re}: {}{sure}",
                 text.map(crate::normalise::value_to_text).unwrap_or_default()

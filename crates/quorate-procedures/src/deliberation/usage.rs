@@ -13,7 +13,7 @@ pub const LOCAL_PROVIDER: &str = "local";
 /// Usage of one answer, as reported by the agent.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
-pub struct Usage {
+pub struct ReportedUsage {
     /// Number of calls, including repairs and retries by the agent itself.
     pub calls: u64,
     /// Input tokens.
@@ -74,9 +74,15 @@ impl UsageStats {
 
     /// Adds the usage of an answer: at the reported cost, else at the configured price.
     #[allow(clippy::cast_precision_loss)]
-    pub(super) fn add_answer(&mut self, phase: Phase, provider: String, usage: Option<Usage>, spec: &Spec) {
+    pub(super) fn add_answer(
+        &mut self,
+        phase: Phase,
+        provider: String,
+        usage: Option<ReportedUsage>,
+        spec: &Spec,
+    ) {
         let Some(spent) = self.phase_mut(phase) else { return };
-        let usage = usage.unwrap_or(Usage { calls: 1, ..Usage::default() });
+        let usage = usage.unwrap_or(ReportedUsage { calls: 1, ..ReportedUsage::default() });
         let reported = usage.money_micros.map(|micros| micros as f64 / 1e6);
         let cost = reported.or_else(|| token_cost(spec, &provider, usage.tokens_in, usage.tokens_out));
         let used = spent.providers.entry(provider).or_default();

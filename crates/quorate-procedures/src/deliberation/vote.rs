@@ -5,7 +5,7 @@
 use std::collections::BTreeMap;
 
 use super::Step;
-use super::outcome::{Decision, ResolutionMethod};
+use super::outcome::{ConflictResolution, ResolutionMethod};
 use super::spec::Spec;
 use super::state::{Dispute, PositionChange, conflict_id};
 use crate::conflict::{Conflict, ConflictRule, Position, PositionValue};
@@ -61,7 +61,7 @@ impl Step<'_> {
     }
 
     /// Decides all conflicts: those eligible for discussion, then the others.
-    pub(super) fn decide(&self) -> (Vec<Decision>, Vec<Decision>) {
+    pub(super) fn decide(&self) -> (Vec<ConflictResolution>, Vec<ConflictResolution>) {
         let (cases, counting) = (self.cases(), self.spec.tally_method());
         let after = self.questions(&cases);
         let choices = cases.iter().filter(|case| !case.conflict.is_numeric());
@@ -73,7 +73,7 @@ impl Step<'_> {
             .collect();
         let earlier = tally::tally_questions(counting, &before).unwrap_or_default();
         let mut earlier = earlier.into_iter().enumerate();
-        let mut decisions: Vec<Decision> = Vec::new();
+        let mut decisions: Vec<ConflictResolution> = Vec::new();
         for (case, tally) in cases.iter().zip(self.tallies()) {
             decisions.push(match tally {
                 None => self.merge(case),
@@ -95,7 +95,7 @@ impl Step<'_> {
         mut tally: Tally,
         before: Tally,
         flip: Option<tally::PivotalVoters>,
-    ) -> Decision {
+    ) -> ConflictResolution {
         tally.shares.iter_mut().for_each(|one| one.share = round_to_micros(one.share));
         let agreed = case.dispute.and_then(|dispute| dispute.agreed.as_ref());
         let how = how(&tally, agreed);
@@ -114,7 +114,7 @@ impl Step<'_> {
         decision
     }
 
-    fn merge(&self, case: &Case<'_>) -> Decision {
+    fn merge(&self, case: &Case<'_>) -> ConflictResolution {
         let spread = allowed_spread(self.spec, case.conflict);
         let found =
             merge_positions(case.positions).unwrap_or(WeightedMedian { value: 0.0, low: 0.0, high: 0.0 });
@@ -165,7 +165,7 @@ impl Step<'_> {
         how: ResolutionMethod,
         position: Option<PositionValue>,
         resolution: String,
-    ) -> Decision {
+    ) -> ConflictResolution {
         let limits = &self.spec.limits;
         let rounds = case.dispute.map_or(0, |dispute| dispute.rounds);
         let undiscussed = match case.dispute {
@@ -177,7 +177,7 @@ impl Step<'_> {
                 limits.messages
             )),
         };
-        Decision {
+        ConflictResolution {
             id: case.id.clone(),
             conflict: case.conflict.clone(),
             how,

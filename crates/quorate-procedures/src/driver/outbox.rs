@@ -5,13 +5,13 @@ use quorate_core::{
     AgentId, Code, Destination, Message, MessageType, Op, OpResult, Payload, ProcedureStatus, Receipt,
     Refused, SendRequest as AskOp, Topic, Version,
 };
-use quorate_engine::{Delivery, Error};
+use quorate_engine::{Error, ReceivedDelivery};
 use serde::Serialize;
 use serde_json::json;
 
 use super::run::{FinalResult, Run, UnsentOutput, client_id, step_op};
 use super::{DELIBERATION_KIND, is_retryable, notice_ops};
-use crate::deliberation::{Ask, AskId, Event};
+use crate::deliberation::{Ask, AskId, Input};
 
 /// Maximum number of questions and messages in a commit; halved when a commit is refused as too large.
 const BATCH_MAX: usize = 200;
@@ -32,7 +32,7 @@ impl Run<'_> {
     /// Commits a changed state and all unsent outputs. Returns `false` if the deliberation was abandoned.
     pub(super) async fn flush_outputs(
         &mut self,
-        notice: &mut Option<(Delivery, Op)>,
+        notice: &mut Option<(ReceivedDelivery, Op)>,
         changed: bool,
     ) -> Result<bool, Error> {
         let mut first = notice_ops(notice.as_ref());
@@ -148,7 +148,7 @@ impl Run<'_> {
                     self.defer(ask, why());
                 }
                 (UnsentOutput::Ask(ask), Code::UnknownRecipient | Code::NotFound | Code::PolicyViolation) => {
-                    self.events.push(Event::Failed { ask: ask.id, why: why() });
+                    self.events.push(Input::Failed { ask: ask.id, why: why() });
                 }
                 // A subscriber's inbox is full. The participants do not wait for it: the result contains the message
                 // anyway.
@@ -177,7 +177,7 @@ impl Run<'_> {
         Ok(Op::Request(AskOp::new(question, Some(ask.timeout_ms), None)))
     }
 
-    fn publication(&self, message: &crate::deliberation::Message) -> Result<Op, Error> {
+    fn publication(&self, message: &crate::deliberation::DeliberationMessage) -> Result<Op, Error> {
         let topic = format!("deliberation.{}", message.message_type.as_str());
         let to = Destination::Topic(Topic::new(topic)?);
         let mut published = self.message(to, DELIBERATION_KIND, self.seal(message)?, &message.id)?;

@@ -10,24 +10,25 @@ use quorate_core::{
     AgentId, ClientId, Code, MessageId, Mono, Op, Payload, ProcedureId, ProcedureStatus, Refused,
     StepProcedure, Version,
 };
-use quorate_engine::{Delivery, Error};
+use quorate_engine::{Error, ReceivedDelivery};
 use quorate_env::Backoff;
 use serde_json::{Value, json};
 
 use super::{DriverContext, commit_backoff, is_retryable, notice_ops};
 use crate::deliberation::{
-    Ask, AskId, Deliberation, Event, FailedDeliberation, Outcome, Output, Spec, State, Usage,
+    Ask, AskId, Deliberation, DeliberationState, FailedDeliberation, Input, Outcome, Output, ReportedUsage,
+    Spec,
 };
 use crate::tokens;
 
-type AnswerFuture<'a> = Pin<Box<dyn Future<Output = Result<Event, Error>> + Send + 'a>>;
+type AnswerFuture<'a> = Pin<Box<dyn Future<Output = Result<Input, Error>> + Send + 'a>>;
 
 /// A running deliberation.
 pub(super) struct Run<'a> {
     pub(super) context: &'a DriverContext,
     pub(super) id: ProcedureId,
     pub(super) version: Version,
-    pub(super) state: State,
+    pub(super) state: DeliberationState,
     /// Outputs that are part of the state but not committed yet, in order; a step may exceed the limits of one commit.
     pub(super) unsent: Vec<UnsentOutput>,
     /// Final result, from the moment it is known until it is committed.
@@ -37,14 +38,14 @@ pub(super) struct Run<'a> {
     backoff: Backoff,
     retry_at: Mono,
     /// Events that the state machine has not processed yet.
-    pub(super) events: Vec<Event>,
+    pub(super) events: Vec<Input>,
     waits: FuturesUnordered<AnswerFuture<'a>>,
 }
 
 /// An output that has not been committed yet.
 pub(super) enum UnsentOutput {
     Ask(Ask),
-    Publish(crate::deliberation::Message),
+    Publish(crate::deliberation::DeliberationMessage),
 }
 
 /// Final result of a deliberation.
@@ -64,7 +65,7 @@ impl DriverContext {
     pub(super) async fn run_deliberation(
         &self,
         id: &ProcedureId,
-        notice: &mut Option<(Delivery, Op)>,
+        notice: &mut Option<(ReceivedDelivery, Op)>,
     ) -> Result<(), Error> {
         let procedure = self.space.procedure(id).await?;
         if procedure.status.has_ended() || !self.drives(&procedure) {
@@ -91,13 +92,13 @@ impl DriverContext {
             context: self,
             id: id.clone(),
             version,
-            state: State::default(),
+            state: DeliberationState::default(),
             unsent: Vec::new(),
             final_result: None,
             deferred: Vec::new(),
             backoff: commit_backoff(),
             retry_at: Mono(0),
-            events: vec![Event::Start],
+            events: vec![Input::Start],
             waits: FuturesUnordered::new(),
         };
         if let Some(state) = state {
@@ -116,7 +117,7 @@ impl DriverContext {
     }
 
     /// Waits for the outcome of a question. Dropping the future does not cancel the request.
-    async fn await_answer(&self, ask: AskId, message: MessageId) -> Result<Event, Error> {
+    async fn await_answer(&self, ask: AskId, message: MessageId) -> Result<Input, Error> {
         let mut backoff = commit_backoff();
         let mut asking = loop {
             match self.space.await_request(&self.principal(), Some(self.epoch), message).await {
@@ -131,12 +132,12 @@ impl DriverContext {
                 let from = answer.message.from.as_ref().map(ToString::to_string).unwrap_or_default();
                 let usage = answer.message.metadata.as_deref().and_then(usage_from_metadata);
                 let body = answer.message.payload.bytes.to_vec();
-                Ok(Event::Answered { ask, from, body, usage })
+                Ok(Input::Answered { ask, from, body, usage })
             }
             // A newer driver registered, or storage failed: the next driver resumes.
             Err(Error::Refused(refused)) if refused.code == Code::StaleEpoch => Err(refused.into()),
             Err(Error::Refused(refused)) => {
-                Ok(Event::Failed { ask, why: strip_message_id(&refused.detail, message) })
+                Ok(Input::Failed { ask, why: strip_message_id(&refused.detail, message) })
             }
             Err(error) => Err(error),
         }
@@ -151,7 +152,7 @@ fn strip_message_id(detail: &str, question: MessageId) -> String {
 
 impl<'a> Run<'a> {
     /// Resumes from a stored state: queues every output of the state that was not committed.
-    async fn resume(&mut self, machine: &Deliberation<'_>, state: State) -> Result<(), Error> {
+    async fn resume(&mut self, machine: &Deliberation<'_>, state: DeliberationState) -> Result<(), Error> {
         for owed in machine.pending_outputs(&state, self.now_ms()) {
             match owed {
                 Output::Ask(ask) => match self.context.find_sent_message(&self.id, &ask.id.0).await? {
@@ -167,7 +168,7 @@ impl<'a> Run<'a> {
             }
         }
         self.state = state;
-        self.events = vec![Event::Resumed];
+        self.events = vec![Input::Resumed];
         Ok(())
     }
 
@@ -182,7 +183,7 @@ impl<'a> Run<'a> {
     async fn run(
         mut self,
         machine: &Deliberation<'_>,
-        notice: &mut Option<(Delivery, Op)>,
+        notice: &mut Option<(ReceivedDelivery, Op)>,
     ) -> Result<(), Error> {
         loop {
             let now = self.now_ms();
@@ -258,7 +259,7 @@ impl<'a> Run<'a> {
         for DeferredAsk { mut ask, reason: why } in std::mem::take(&mut self.deferred) {
             ask.timeout_ms = self.due_ms(&ask.id).saturating_sub(now);
             match ask.timeout_ms {
-                0 => self.events.push(Event::Failed { ask: ask.id, why }),
+                0 => self.events.push(Input::Failed { ask: ask.id, why }),
                 _ => self.unsent.push(UnsentOutput::Ask(ask)),
             }
         }
@@ -275,7 +276,7 @@ impl<'a> Run<'a> {
         for absent in self.unsent.extract_if(.., absent) {
             if let UnsentOutput::Ask(ask) = absent {
                 let why = format!("agent `{}` is not registered in this hub", ask.agent);
-                self.events.push(Event::Failed { ask: ask.id, why });
+                self.events.push(Input::Failed { ask: ask.id, why });
             }
         }
     }
@@ -299,7 +300,10 @@ pub(super) fn client_id(procedure: &ProcedureId, name: &str) -> Result<ClientId,
     ClientId::new(format!("{procedure}:{name}"))
 }
 
-fn read(spec: Option<&Payload>, state: Option<&Payload>) -> Result<(Spec, Option<State>), String> {
+fn read(
+    spec: Option<&Payload>,
+    state: Option<&Payload>,
+) -> Result<(Spec, Option<DeliberationState>), String> {
     let spec = spec.map_or(&b"null"[..], |spec| &spec.bytes);
     let spec = Spec::parse(spec).map_err(|error| format!("spec: {error}"))?;
     let state = state.map(|state| serde_json::from_slice(&state.bytes)).transpose();
@@ -307,7 +311,7 @@ fn read(spec: Option<&Payload>, state: Option<&Payload>) -> Result<(Spec, Option
 }
 
 /// Reads the usage that an answer reports in its metadata: `{"usage": …}`.
-fn usage_from_metadata(metadata: &str) -> Option<Usage> {
+fn usage_from_metadata(metadata: &str) -> Option<ReportedUsage> {
     let metadata: Value = serde_json::from_str(metadata).ok()?;
     serde_json::from_value(metadata.get("usage")?.clone()).ok()
 }

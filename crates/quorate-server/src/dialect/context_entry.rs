@@ -2,7 +2,7 @@
 //! dependencies`.
 
 use quorate_core::{AgentId, Key, Timestamp};
-use quorate_engine::Entry;
+use quorate_engine::StoredEntry;
 use serde_json::value::RawValue;
 
 use super::field_reader::{FieldError, FieldReader};
@@ -47,7 +47,7 @@ impl SubmittedEntry {
 }
 
 /// Renders an entry in the dialect's format.
-pub(crate) fn render(entry: &Entry, created_at: Timestamp) -> ObjectWriter {
+pub(crate) fn render(entry: &StoredEntry, created_at: Timestamp) -> ObjectWriter {
     let version = &entry.version;
     let content = { entry.content.as_ref() }.map_or_else(
         || RawValue::NULL.to_owned(),

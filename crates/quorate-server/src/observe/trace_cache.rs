@@ -7,7 +7,7 @@ use std::sync::{Mutex, PoisonError};
 
 use foldhash::fast::RandomState;
 use quorate_core::{ClientId, DeliveryId, Message, MessageId, Op, SpaceNo, TraceContext};
-use quorate_engine::{Delivery, MessageRef, Space};
+use quorate_engine::{MessageRef, ReceivedDelivery, Space};
 
 use crate::app::App;
 
@@ -27,7 +27,7 @@ pub(crate) struct TraceCache(Mutex<Inner>);
 
 impl TraceCache {
     /// Stores the trace context of a delivery that is being sent.
-    pub(crate) fn insert(&self, space: SpaceNo, delivery: &Delivery) {
+    pub(crate) fn insert(&self, space: SpaceNo, delivery: &ReceivedDelivery) {
         let (Some(lease), MessageRef::Durable(message), Some(context)) =
             (delivery.lease, delivery.id, delivery.trace())
         else {

@@ -8,7 +8,7 @@ use quorate_api::entry::{
 };
 use quorate_api::page::CursorQuery;
 use quorate_core::{Code, DeleteEntry, Key, Op, OpResult, Receipt, Refused, Seq, Version};
-use quorate_engine::{AsOf, Entry, Error, ReadQuery, views};
+use quorate_engine::{AsOf, Error, ReadQuery, StoredEntry, views};
 
 use super::{check_limit, method_not_allowed, numeric_cursor};
 use crate::api::{Route, delete as delete_at, get, put as put_at, schema};
@@ -130,7 +130,7 @@ async fn history(call: Call, key: Key) -> ApiResult {
             .hint("list entries with GET /v1/context; deleted entries keep their history")
             .into());
     }
-    let after = |entry: &Entry| entry.version.head.version.0.to_string();
+    let after = |entry: &StoredEntry| entry.version.head.version.0.to_string();
     let rest = entries.last().filter(|_| more).map(after);
     page_response("versions", entries.iter().map(|entry| (after(entry), views::entry(entry))), rest)
 }

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use axum::extract::Path;
 use quorate_api::inbox::{DeadLetter as ShownLetter, DeadLetterListQuery, RedrivenDelivery};
 use quorate_core::{AgentId, Code, DeliveryId, DeliveryNo, Op, Permission, PoolNo, QueueId, Refused};
-use quorate_engine::{DeadLetter, Error};
+use quorate_engine::{Error, StoredDeadLetter};
 
 use super::{check_limit, numeric_cursor};
 use crate::api::{Route, get, post, schema};
@@ -65,7 +65,7 @@ pub(crate) async fn show(Path(id): Path<String>, call: Call) -> ApiResult {
     }
 }
 
-async fn render(call: &Call, dead_letters: &[DeadLetter]) -> Result<Vec<ShownLetter>, Error> {
+async fn render(call: &Call, dead_letters: &[StoredDeadLetter]) -> Result<Vec<ShownLetter>, Error> {
     let published = call.space.published();
     let pools = pools_of(call, dead_letters).await?;
     let name = |home| match home {
@@ -84,7 +84,7 @@ async fn render(call: &Call, dead_letters: &[DeadLetter]) -> Result<Vec<ShownLet
 }
 
 /// Returns the names of the letters' pools, taken from the destination of one message each.
-async fn pools_of(call: &Call, dead_letters: &[DeadLetter]) -> Result<BTreeMap<PoolNo, String>, Error> {
+async fn pools_of(call: &Call, dead_letters: &[StoredDeadLetter]) -> Result<BTreeMap<PoolNo, String>, Error> {
     let mut names = BTreeMap::new();
     for letter in dead_letters {
         if let QueueId::Pool(pool) = letter.to.queue()

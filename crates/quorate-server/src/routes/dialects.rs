@@ -10,7 +10,7 @@ use quorate_core::{
     AgentId, ClientId, Code, Destination, Durability, Message, MessageId, MessageType, Op, Permission,
     Refused,
 };
-use quorate_engine::{Delivery, MessageRef};
+use quorate_engine::{MessageRef, ReceivedDelivery};
 use serde::Serialize;
 use serde_json::json;
 use serde_json::value::{RawValue, to_raw_value};
@@ -241,7 +241,7 @@ pub(crate) async fn inbox(Path(name): Path<String>, headers: HeaderMap, call: Ca
     Ok(answer)
 }
 
-fn render(dialect: Dialect, delivery: &Delivery) -> Result<Box<RawValue>, FieldError> {
+fn render(dialect: Dialect, delivery: &ReceivedDelivery) -> Result<Box<RawValue>, FieldError> {
     let id = delivery.id.to_string();
     dialect.render(&Envelope::from_delivered(dialect, id, delivery.sent_at, &delivery.message))
 }

@@ -84,7 +84,7 @@ pub(crate) fn check_wait(times: &Durations, wait_ms: Option<u64>) -> Result<Dura
     }
 }
 
-fn render(delivery: &quorate_engine::Delivery, since: Timestamp) -> Delivery {
+fn render(delivery: &quorate_engine::ReceivedDelivery, since: Timestamp) -> Delivery {
     views::delivery(delivery, since, views::message(delivery.id, delivery.sent_at, &delivery.message))
 }
 

@@ -10,7 +10,7 @@ use quorate_api::session::{
 };
 use quorate_api::state::AsOfQuery;
 use quorate_core::{Code, Op, OpResult, Refused, Seq, Session as CoreSession, SessionId, TimelineKind};
-use quorate_engine::{SessionEvent, TimelineEntry as Line, TimelinePage as MessageSpan, views};
+use quorate_engine::{RecordedSessionEvent as Line, SessionEvent, TimelinePage as MessageSpan, views};
 
 use super::messages::visible;
 use super::{check_limit, numeric_cursor};

@@ -10,7 +10,7 @@ use quorate_core::{
     AddToSession, AgentId, AgentRole, Code, ContributionKind, Generation, Key, Op, OpenSession, PutEntry,
     Refused, Seq, Session, SessionId, TimelineKind, Version,
 };
-use quorate_engine::{AsOf, Entry, SessionEvent, TimelinePage as MessageSpan};
+use quorate_engine::{AsOf, SessionEvent, StoredEntry, TimelinePage as MessageSpan};
 use serde_json::value::RawValue;
 
 use crate::api::{Route, get, put, schema};
@@ -58,7 +58,7 @@ pub(crate) fn routes() -> Vec<Route> {
 struct Snapshot {
     session: Session,
     state: OrchestratorState,
-    entry: Option<Entry>,
+    entry: Option<StoredEntry>,
     /// Last record that changed it.
     seq: Seq,
 }

@@ -4,7 +4,7 @@ use std::sync::{Mutex, PoisonError};
 
 use quorate_api::message::Message;
 use quorate_core::{Destination, MessageId, SpaceNo};
-use quorate_engine::{Delivery, MessageRef, views};
+use quorate_engine::{MessageRef, ReceivedDelivery, views};
 use serde::Serialize;
 
 use super::RawJson;
@@ -25,7 +25,7 @@ pub(crate) enum MessageJson {
 }
 
 impl MessageJson {
-    pub(crate) fn fresh(delivery: &Delivery) -> Self {
+    pub(crate) fn fresh(delivery: &ReceivedDelivery) -> Self {
         Self::Fresh(Box::new(views::message(delivery.id, delivery.sent_at, &delivery.message)))
     }
 }
@@ -46,7 +46,7 @@ impl Default for MessageCache {
 
 impl MessageCache {
     /// Returns the message of a delivery as JSON.
-    pub(crate) fn render(&self, space: SpaceNo, delivery: &Delivery) -> MessageJson {
+    pub(crate) fn render(&self, space: SpaceNo, delivery: &ReceivedDelivery) -> MessageJson {
         let MessageRef::Durable(id) = delivery.id else { return MessageJson::fresh(delivery) };
         let is_for_many = match &delivery.message.to {
             Destination::Agent(_) | Destination::Can(_) => false,
@@ -84,14 +84,14 @@ mod tests {
     use std::sync::Arc;
 
     use quorate_core::{Generation, Message, MessageId, Payload, Seq, SpaceNo, Timestamp};
-    use quorate_engine::{Delivery, MessageRef};
+    use quorate_engine::{MessageRef, ReceivedDelivery};
 
     use super::{MessageCache, MessageJson, SLOTS};
 
-    fn delivery(seq: u64, to: &str, text: &str) -> Delivery {
+    fn delivery(seq: u64, to: &str, text: &str) -> ReceivedDelivery {
         let payload = Payload::seal(text.to_owned().into(), [7; 16]);
         let id = MessageId { generation: Generation(0), seq: Seq(seq), n: 0 };
-        Delivery {
+        ReceivedDelivery {
             lease: None,
             lease_ms: 0,
             attempt: 1,

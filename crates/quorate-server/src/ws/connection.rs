@@ -13,7 +13,7 @@ use futures_util::StreamExt as _;
 use futures_util::future::BoxFuture;
 use futures_util::stream::FuturesUnordered;
 use quorate_core::{Code, LeaseRef, Mono, Receipt, Refused, SpaceNo};
-use quorate_engine::{Answer, Consumer, Delivery, Error, PendingCommit};
+use quorate_engine::{Answer, Consumer, Error, PendingCommit, ReceivedDelivery};
 
 use super::active::ActiveConnection;
 use super::hello::Handshake;
@@ -92,7 +92,7 @@ enum Event {
     Answered(Result<Receipt, Error>),
     AnswerOf(u64, Result<Answer, Error>),
     Received(Option<Result<Message, axum::Error>>),
-    Delivery(Result<Option<Delivery>, Error>),
+    Delivery(Result<Option<ReceivedDelivery>, Error>),
     Check,
     Idle,
 }

@@ -8,7 +8,7 @@ use futures_util::FutureExt as _;
 use quorate_api::message::NewMessage;
 use quorate_api::op::{self, Commit};
 use quorate_core::{Code, Durability, Epoch, LeaseRef, Message as CoreMessage, Op, Refused, SendRequest};
-use quorate_engine::{Answer, Error, MessageRef, PendingCommit, RequestHandle, is_flag, is_marked_private};
+use quorate_engine::{Answer, Error, MessageRef, PendingCommit, RequestWaiter, is_flag, is_marked_private};
 use serde_json::json;
 
 use super::Session;
@@ -260,7 +260,7 @@ async fn request_durable(
     session: &Session,
     new_message: CoreMessage,
     timeout_ms: Option<u64>,
-) -> Result<RequestHandle, Error> {
+) -> Result<RequestWaiter, Error> {
     let has_client_id = new_message.client_id.is_some();
     let ask = SendRequest::new(new_message, timeout_ms, None);
     let mut asking = session.space.request(&session.principal, session.epoch, ask).await?;

@@ -3,7 +3,7 @@
 use axum::extract::ws::Message;
 use futures_util::{FutureExt as _, SinkExt as _};
 use quorate_core::{LeaseRef, Mono, Receipt, Seq};
-use quorate_engine::{Answer, Delivery, Error, views};
+use quorate_engine::{Answer, Error, ReceivedDelivery, views};
 use serde_json::json;
 
 use super::connection::{CloseReason, LeaseEnd, PendingOperation, Reply, WsConnection};
@@ -92,7 +92,7 @@ impl WsConnection {
     }
 
     /// Sends the delivery and all that are available, as many as fit into a frame.
-    pub(super) async fn deliver(&mut self, first: Delivery) -> Result<(), CloseReason> {
+    pub(super) async fn deliver(&mut self, first: ReceivedDelivery) -> Result<(), CloseReason> {
         let now = self.session.app.engine().clock().now().wall;
         let mut batch = Batch::default();
         let mut next = Some(first);

@@ -3,10 +3,10 @@
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
 use quorate_core::EndState;
-use quorate_store::DeliveryState;
+use quorate_store::StoredDeliveryState;
 
 use crate::check::{ClientIndex, DeliveryTrace, LogTrace, StoreContents, ViolationReport};
-use crate::history::{CallOp, Event, Lease, LockOp, ReceivedDelivery, digest};
+use crate::history::{CallOp, Event, Lease, LockOp, ObservedDelivery, digest};
 
 pub(super) fn check(
     clients: &ClientIndex<'_>,
@@ -14,7 +14,7 @@ pub(super) fn check(
     trails: &LogTrace,
     report: &mut ViolationReport<'_>,
 ) {
-    let received: Vec<&ReceivedDelivery> = clients
+    let received: Vec<&ObservedDelivery> = clients
         .history
         .iter()
         .filter_map(|event| if let Event::Received(received) = event { Some(received) } else { None })
@@ -96,7 +96,7 @@ fn call_outcomes(clients: &ClientIndex<'_>, report: &mut ViolationReport<'_>) {
 fn ended_deliveries(
     found: &StoreContents,
     trails: &LogTrace,
-    received: &[&ReceivedDelivery],
+    received: &[&ObservedDelivery],
     report: &mut ViolationReport<'_>,
 ) {
     let seen: BTreeSet<_> = received.iter().map(|received| received.lease).collect();
@@ -105,7 +105,7 @@ fn ended_deliveries(
         let index = usize::try_from(*number).unwrap_or_default().wrapping_sub(1);
         let state = found.states.get(index).copied().flatten();
         let in_table = match state {
-            Some(DeliveryState::Ended { state, seq }) => Some((state, seq.0)),
+            Some(StoredDeliveryState::Ended { state, seq }) => Some((state, seq.0)),
             _ => None,
         };
         let in_log = trail.end.map(|(state, _, seq)| (state, seq));
@@ -136,7 +136,7 @@ fn ended_deliveries(
 fn no_invention(
     clients: &ClientIndex<'_>,
     trails: &LogTrace,
-    received: &[&ReceivedDelivery],
+    received: &[&ObservedDelivery],
     report: &mut ViolationReport<'_>,
 ) {
     for one in received {
@@ -198,7 +198,7 @@ fn exactly_once(clients: &ClientIndex<'_>, trails: &LogTrace, report: &mut Viola
 fn final_acks(
     clients: &ClientIndex<'_>,
     trails: &LogTrace,
-    received: &[&ReceivedDelivery],
+    received: &[&ObservedDelivery],
     report: &mut ViolationReport<'_>,
 ) {
     let mut last: HashMap<u64, u64> = HashMap::new();
@@ -224,7 +224,7 @@ fn final_acks(
 }
 
 /// I7: attempt numbers start at 1 and increase by one with each lease, also across restarts.
-fn attempts(trails: &LogTrace, received: &[&ReceivedDelivery], report: &mut ViolationReport<'_>) {
+fn attempts(trails: &LogTrace, received: &[&ObservedDelivery], report: &mut ViolationReport<'_>) {
     for one in received {
         let tokens = trails.deliveries.get(&one.lease.delivery).map(|trail| trail.tokens.as_slice());
         let index = tokens.and_then(|tokens| tokens.iter().position(|token| *token == one.lease.token));
@@ -249,7 +249,7 @@ struct Front {
 fn order(
     clients: &ClientIndex<'_>,
     trails: &LogTrace,
-    received: &[&ReceivedDelivery],
+    received: &[&ObservedDelivery],
     report: &mut ViolationReport<'_>,
 ) {
     let of_call = deliveries_of(trails);

@@ -11,7 +11,7 @@ use quorate_core::{
     TaskId, TaskSpec, Timestamp, Version, WaitEdge,
 };
 use quorate_store::{
-    AsOf, BatchDispatch, CommitResult, DeliveryState, ListedItem, PublishedState, ReadQuery, ReadResult,
+    AsOf, BatchDispatch, CommitResult, ListedItem, PublishedState, ReadQuery, ReadResult, StoredDeliveryState,
 };
 
 use super::plan::KEYS;
@@ -241,10 +241,10 @@ pub(super) fn normalized(rows: ReadResult) -> ReadResult {
     match rows {
         ReadResult::Deliveries(states) => {
             let settle = |state| match state {
-                DeliveryState::Open { state, attempt } => {
-                    DeliveryState::Open { state: waiting(state), attempt }
+                StoredDeliveryState::Open { state, attempt } => {
+                    StoredDeliveryState::Open { state: waiting(state), attempt }
                 }
-                ended @ DeliveryState::Ended { .. } => ended,
+                ended @ StoredDeliveryState::Ended { .. } => ended,
             };
             ReadResult::Deliveries(states.into_iter().map(|state| state.map(settle)).collect())
         }

@@ -10,8 +10,8 @@ use quorate_core::{
 };
 use quorate_sqlite::{Options, SqliteStore};
 use quorate_store::{
-    AsOf, BatchDispatch, Clock as _, DeliveryState, Entropy, ManualClock, PartBytes, PublishedState,
-    ReadQuery, ReadResult, ReferenceStore, Store, StoreContext,
+    AsOf, BatchDispatch, Clock as _, Entropy, ManualClock, PartBytes, PublishedState, ReadQuery, ReadResult,
+    ReferenceStore, Store, StoreContext, StoredDeliveryState,
 };
 use tempfile::TempDir;
 
@@ -326,9 +326,9 @@ fn open(directory: &TempDir, wiring: &StoreContext, tail_rows: usize) -> Arc<Sql
     SqliteStore::open(directory.path(), options, wiring.clone()).expect("store opens")
 }
 
-fn token(state: Option<DeliveryState>) -> Option<LeaseToken> {
+fn token(state: Option<StoredDeliveryState>) -> Option<LeaseToken> {
     match state {
-        Some(DeliveryState::Open { state: OpenDeliveryState::Leased { token }, .. }) => Some(token),
+        Some(StoredDeliveryState::Open { state: OpenDeliveryState::Leased { token }, .. }) => Some(token),
         _ => None,
     }
 }

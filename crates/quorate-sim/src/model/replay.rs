@@ -8,7 +8,9 @@ use quorate_core::{
     AgentRegistry, DeliveryNo, DeliveryStateCounts, EntryVersion, Item, ItemKey, ItemKind, Key,
     OpenDeliveryState, Record, ReplayedSpace, Seq, Version,
 };
-use quorate_store::{DeliveryState, ListedItem, PublishedState, ReadQuery, ReadResult, SpaceInfo, Store};
+use quorate_store::{
+    ListedItem, PublishedState, ReadQuery, ReadResult, SpaceInfo, Store, StoredDeliveryState,
+};
 
 use super::comparable::{deliveries_created, normalized};
 use super::lockstep::check_same;
@@ -105,10 +107,10 @@ async fn deliveries(store: &dyn Store, info: &SpaceInfo, world: &ReplayedSpace) 
                 }
                 other => other,
             };
-            DeliveryState::Open { state, attempt: open.attempt }
+            StoredDeliveryState::Open { state, attempt: open.attempt }
         });
         let ended = world.ended.get(&number);
-        let ended = ended.map(|ended| DeliveryState::Ended { state: ended.state, seq: ended.seq });
+        let ended = ended.map(|ended| StoredDeliveryState::Ended { state: ended.state, seq: ended.seq });
         replayed.push(open.or(ended));
     }
     let count = u32::try_from(count).expect("plans are short");

@@ -4,7 +4,7 @@ use quorate_core::{
     Budget, Code, DeliveryNo, Effect, EndState, Generation, Item, ItemKey, ItemKind, LeasedDelivery,
     MessageId, OpResult, OpenDeliveryState, Payload, Receipt, Refused, ReturnOutcome, Seq, Timestamp, codec,
 };
-use quorate_store::{DeliveryState, Entry, ReadQuery, ReadResult, Store as _};
+use quorate_store::{ReadQuery, ReadResult, Store as _, StoredDeliveryState, StoredEntry};
 
 use super::runner::{START_MS, ScriptRunner};
 
@@ -264,7 +264,7 @@ impl ScriptRunner {
         let lines: Vec<String> = match self.read(query).await {
             ReadResult::Entries(entries) => entries.iter().map(entry_line).collect(),
             ReadResult::DeadLetters(letters) => {
-                let line = |letter: &quorate_store::DeadLetter| {
+                let line = |letter: &quorate_store::StoredDeadLetter| {
                     let (name, recipient) = self.names().delivery_name(letter.delivery);
                     format!("dead: {name} of {recipient} after {} ({})", letter.attempts, letter.reason)
                 };
@@ -292,19 +292,19 @@ impl ScriptRunner {
             let rows = self.read(ReadQuery::Deliveries { first, count: 1 }).await;
             let ReadResult::Deliveries(states) = rows else { panic!("expected deliveries: {rows:?}") };
             let state = match states[0] {
-                Some(DeliveryState::Open { state: OpenDeliveryState::Ready { since }, attempt }) => {
+                Some(StoredDeliveryState::Open { state: OpenDeliveryState::Ready { since }, attempt }) => {
                     format!("ready since {}, tried {attempt}", since_start(since))
                 }
-                Some(DeliveryState::Open { state: OpenDeliveryState::Scheduled { due }, attempt }) => {
+                Some(StoredDeliveryState::Open { state: OpenDeliveryState::Scheduled { due }, attempt }) => {
                     format!("due at {}, tried {attempt}", since_start(due))
                 }
-                Some(DeliveryState::Open { state: OpenDeliveryState::Held { since }, attempt }) => {
+                Some(StoredDeliveryState::Open { state: OpenDeliveryState::Held { since }, attempt }) => {
                     format!("paused, ready since {}, tried {attempt}", since_start(since))
                 }
-                Some(DeliveryState::Open { state: OpenDeliveryState::Leased { token }, attempt }) => {
+                Some(StoredDeliveryState::Open { state: OpenDeliveryState::Leased { token }, attempt }) => {
                     format!("leased under token {token}, attempt {attempt}")
                 }
-                Some(DeliveryState::Ended { state, seq }) => {
+                Some(StoredDeliveryState::Ended { state, seq }) => {
                     let end: &str = EndState::as_str(state);
                     format!("{end} by #{seq}")
                 }
@@ -353,8 +353,8 @@ fn text(payload: &Payload) -> String {
     String::from_utf8_lossy(&payload.bytes).into_owned()
 }
 
-fn entry_line(entry: &Entry) -> String {
-    let Entry { key, version, content } = entry;
+fn entry_line(entry: &StoredEntry) -> String {
+    let StoredEntry { key, version, content } = entry;
     let content = content.as_ref().map_or_else(|| "deleted".into(), text);
     let on = version.depends_on.iter().map(|(key, version)| format!(", on {key} v{version}"));
     let on: String = on.collect();

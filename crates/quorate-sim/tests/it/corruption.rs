@@ -85,7 +85,7 @@ async fn i2_a_corrupted_payload_is_never_delivered() {
     // A claim of two deliveries returns the intact one; a consumer receives the next intact one.
     let bob = Principal::Agent(agent_id("bob"));
     let claimed = space.claim(&bob, None, &agent_id("bob"), 2, LEASE_MS, Duration::ZERO).await.unwrap();
-    let payloads = |deliveries: &[quorate_engine::Delivery]| -> Vec<_> {
+    let payloads = |deliveries: &[quorate_engine::ReceivedDelivery]| -> Vec<_> {
         deliveries.iter().map(|one| one.message.payload.bytes.clone()).collect()
     };
     assert_eq!(payloads(&claimed), ["\"two\""]);

@@ -11,7 +11,7 @@ use super::builders::{
     retry, send,
 };
 use super::test_bench::{START_MS, TestBench, claimed};
-use crate::DeliveryState;
+use crate::StoredDeliveryState;
 
 pub async fn an_acked_delivery_is_never_redelivered(mut bench: TestBench) {
     bench.register_all(&["alice", "bob"]).await;
@@ -25,7 +25,7 @@ pub async fn an_acked_delivery_is_never_redelivered(mut bench: TestBench) {
     bench.register("bob").await;
     bench.reopen().await;
     assert_eq!(bench.claim("bob", 10).await, vec![]);
-    let ended = DeliveryState::Ended { state: EndState::Acked, seq };
+    let ended = StoredDeliveryState::Ended { state: EndState::Acked, seq };
     assert_eq!(bench.delivery_state(held.delivery).await, Some(ended));
 }
 
@@ -65,7 +65,8 @@ pub async fn a_stale_lease_token_is_refused(bench: TestBench) {
     for op in stale(&old) {
         bench.commit_refused_with(Code::StaleLease, agent("bob"), vec![op]).await;
     }
-    let held = DeliveryState::Open { state: OpenDeliveryState::Leased { token: new.token }, attempt: 2 };
+    let held =
+        StoredDeliveryState::Open { state: OpenDeliveryState::Leased { token: new.token }, attempt: 2 };
     assert_eq!(bench.delivery_state(new.delivery).await, Some(held));
     bench.commit_ok(agent("bob"), vec![ack(&new)]).await;
     for op in [retry(&new), dead_letter(&new, "x"), extend(&new, 60_000), ack(&old)] {
@@ -159,7 +160,7 @@ pub async fn a_delivery_is_dead_lettered_after_its_last_attempt(bench: TestBench
     let seq = swept.seq.expect("a record");
     assert_eq!(
         bench.delivery_state(first.delivery).await,
-        Some(DeliveryState::Ended { state: EndState::Dead, seq })
+        Some(StoredDeliveryState::Ended { state: EndState::Dead, seq })
     );
     let letters = bench.dead_letters().await;
     assert_eq!(letters.len(), 1);

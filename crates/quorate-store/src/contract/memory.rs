@@ -6,9 +6,9 @@ use quorate_core::{
 
 use super::builders::{agent, delete, erase, key, message_to, payload, put, put_if_version, send};
 use super::test_bench::{START_MS, TestBench};
-use crate::{AsOf, Entry, ReadQuery, ReadResult};
+use crate::{AsOf, ReadQuery, ReadResult, StoredEntry};
 
-async fn entry(bench: &TestBench, name: &str, when: AsOf) -> Option<Entry> {
+async fn entry(bench: &TestBench, name: &str, when: AsOf) -> Option<StoredEntry> {
     match bench.read(ReadQuery::Entry { key: key(name), when }).await {
         ReadResult::Entry(found) => found,
         other => panic!("not an entry: {other:?}"),
@@ -20,7 +20,7 @@ async fn text(bench: &TestBench, name: &str, when: AsOf) -> Option<String> {
     content.map(|content| String::from_utf8_lossy(&content.bytes).into_owned())
 }
 
-async fn history(bench: &TestBench, name: &str, after: u64, limit: usize) -> Vec<Entry> {
+async fn history(bench: &TestBench, name: &str, after: u64, limit: usize) -> Vec<StoredEntry> {
     match bench.read(ReadQuery::History { key: key(name), after: Version(after), limit }).await {
         ReadResult::Entries(found) => found,
         other => panic!("not a history: {other:?}"),

@@ -8,7 +8,7 @@ use quorate_core::{
 
 use super::builders::{ack, agent, extend, id, message_to, put, retry};
 use super::test_bench::TestBench;
-use crate::DeliveryState;
+use crate::StoredDeliveryState;
 
 async fn take_lock(bench: &TestBench, who: &str) -> FenceRef {
     let ask = AcquireLocks {
@@ -118,7 +118,7 @@ pub async fn i24_a_restore_counts_the_interrupted_attempt(mut bench: TestBench) 
     assert_eq!(bench.claim("bob", 1).await, vec![]);
     assert_eq!(bench.published().counts.dead, 1);
     let state = bench.delivery_state(sent.first_delivery).await;
-    assert!(matches!(state, Some(DeliveryState::Ended { state: EndState::Dead, .. })), "{state:?}");
+    assert!(matches!(state, Some(StoredDeliveryState::Ended { state: EndState::Dead, .. })), "{state:?}");
     let letters = bench.dead_letters().await;
     assert_eq!(letters[0].reason, "a backup was restored during the last attempt");
 }

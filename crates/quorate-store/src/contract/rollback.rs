@@ -7,7 +7,7 @@ use quorate_core::{
 
 use super::builders::{agent, delete, erase, key, message_to, put, put_if_version, send};
 use super::test_bench::{START_MS, TestBench};
-use crate::{AsOf, Entry, ListedItem, ReadQuery, ReadResult};
+use crate::{AsOf, ListedItem, ReadQuery, ReadResult, StoredEntry};
 
 fn name(text: &str) -> SnapshotName {
     SnapshotName::new(text).expect("valid name")
@@ -29,14 +29,14 @@ fn prefix_to(prefix: &str, to: RollbackTarget) -> Op {
     Op::Rollback(Rollback { scope: RollbackScope::Prefix(prefix.into()), target: to, fence: None })
 }
 
-async fn entry(bench: &TestBench, name: &str, when: AsOf) -> Entry {
+async fn entry(bench: &TestBench, name: &str, when: AsOf) -> StoredEntry {
     match bench.read(ReadQuery::Entry { key: key(name), when }).await {
         ReadResult::Entry(Some(entry)) => entry,
         other => panic!("not an entry: {other:?}"),
     }
 }
 
-fn text(entry: &Entry) -> Option<String> {
+fn text(entry: &StoredEntry) -> Option<String> {
     entry.content.as_ref().map(|content| String::from_utf8_lossy(&content.bytes).into_owned())
 }
 

@@ -11,7 +11,7 @@ use super::builders::{
     ack, agent, claim, dead_letter, id, lease, message_to, payload, redrive, register, send,
 };
 use super::test_bench::{TestBench, sent};
-use crate::{DeliveryState, ReadQuery, ReadResult};
+use crate::{ReadQuery, ReadResult, StoredDeliveryState};
 
 fn to(destination: &str) -> Message {
     Message::new(destination.parse().expect("valid destination"), "work", payload("{}"))
@@ -229,7 +229,7 @@ pub async fn d4_many_deliveries_are_acked_in_one_operation(mut bench: TestBench)
     let second = bench.commit_ok(agent("bob"), vec![Op::AckMany(leases(&[1, 2]))]).await;
     assert_eq!(second.results, [OpResult::AckedMany { earlier: vec![(0, seq)] }]);
     let state = bench.delivery_state(taken[1].delivery).await;
-    assert_eq!(state, Some(DeliveryState::Ended { state: EndState::Acked, seq }));
+    assert_eq!(state, Some(StoredDeliveryState::Ended { state: EndState::Acked, seq }));
     let refused = bench.commit_refused(agent("alice"), vec![Op::AckMany(leases(&[3]))]).await;
     assert_eq!(refused.code, Code::Forbidden, "{refused}");
 }

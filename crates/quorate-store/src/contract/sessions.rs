@@ -12,7 +12,7 @@ use super::builders::{
     redrive, send,
 };
 use super::test_bench::{START_MS, TestBench};
-use crate::{DeliveryState, ReadQuery, ReadResult, TimelinePage};
+use crate::{ReadQuery, ReadResult, StoredDeliveryState, TimelinePage};
 
 fn session(name: &str) -> SessionId {
     SessionId::new(name).expect("valid id")
@@ -190,8 +190,10 @@ pub async fn d9_a_pause_holds_deliveries_and_a_resume_releases_them_in_order(ben
         bench.counts(),
         DeliveryStateCounts { scheduled: 3, leased: 2, ..DeliveryStateCounts::default() }
     );
-    let held =
-        DeliveryState::Open { state: OpenDeliveryState::Held { since: Timestamp(START_MS) }, attempt: 0 };
+    let held = StoredDeliveryState::Open {
+        state: OpenDeliveryState::Held { since: Timestamp(START_MS) },
+        attempt: 0,
+    };
     assert_eq!(bench.delivery_state(numbers[1]).await, Some(held));
     bench.commit_ok(agent("bob"), vec![nack(&leased, NackAction::Retry { delay_ms: 0 })]).await;
     assert_eq!(bench.claim("bob", 9).await, vec![], "returned deliveries are held as well");

@@ -11,8 +11,8 @@ use quorate_core::{
 
 use super::builders::{agent, id, message_to};
 use crate::{
-    BatchDispatch, CommitResult, DeadLetter, DeliveryState, Entropy, ManualClock, PublishedState, ReadQuery,
-    ReadResult, Store, StoreContext,
+    BatchDispatch, CommitResult, Entropy, ManualClock, PublishedState, ReadQuery, ReadResult, Store,
+    StoreContext, StoredDeadLetter, StoredDeliveryState,
 };
 
 /// Opens the store under test. Each further call reopens the same store with everything it has persisted.
@@ -227,7 +227,7 @@ impl TestBench {
     }
 
     /// Returns the state of a delivery.
-    pub(super) async fn delivery_state(&self, number: DeliveryNo) -> Option<DeliveryState> {
+    pub(super) async fn delivery_state(&self, number: DeliveryNo) -> Option<StoredDeliveryState> {
         match self.read(ReadQuery::Deliveries { first: number, count: 1 }).await {
             ReadResult::Deliveries(states) => states[0],
             other => panic!("not a delivery: {other:?}"),
@@ -235,7 +235,7 @@ impl TestBench {
     }
 
     /// Returns the first 100 dead letters.
-    pub(super) async fn dead_letters(&self) -> Vec<DeadLetter> {
+    pub(super) async fn dead_letters(&self) -> Vec<StoredDeadLetter> {
         match self.read(ReadQuery::DeadLetters { agent: None, after: DeliveryNo(0), limit: 100 }).await {
             ReadResult::DeadLetters(letters) => letters,
             other => panic!("not dead letters: {other:?}"),

@@ -9,7 +9,7 @@ use quorate_core::{
 
 use super::builders::{ack, agent, claim, delayed, expiring, extend, nack, put, retry};
 use super::test_bench::{START_MS, TestBench};
-use crate::{Clock as _, DeliveryState, ReadQuery, ReadResult};
+use crate::{Clock as _, ReadQuery, ReadResult, StoredDeliveryState};
 
 const DAY_MS: u64 = 24 * 60 * 60 * 1000;
 
@@ -59,7 +59,7 @@ pub async fn an_expired_message_is_not_delivered(bench: TestBench) {
     bench.advance_secs(5);
     let taken = bench.claim("bob", 9).await;
     assert_eq!(taken.iter().map(|one| one.delivery).collect::<Vec<_>>(), [late.first_delivery]);
-    let ended = DeliveryState::Ended { state: EndState::Expired, seq: bench.head() };
+    let ended = StoredDeliveryState::Ended { state: EndState::Expired, seq: bench.head() };
     assert_eq!(bench.delivery_state(sent.first_delivery).await, Some(ended), "expired by the claim");
     bench.commit_ok(agent("bob"), vec![ack(&taken[0])]).await;
 }
@@ -97,7 +97,7 @@ pub async fn a_delayed_message_is_not_delivered_before_its_time(bench: TestBench
     let due = OpenDeliveryState::Scheduled { due: Timestamp(START_MS + 10_000) };
     assert_eq!(
         bench.delivery_state(sent.first_delivery).await,
-        Some(DeliveryState::Open { state: due, attempt: 0 })
+        Some(StoredDeliveryState::Open { state: due, attempt: 0 })
     );
     bench.clock.advance(Duration::from_millis(9_999));
     assert_eq!(bench.claim("bob", 1).await, vec![]);

@@ -9,8 +9,8 @@ use quorate_core::{
 };
 
 use crate::read::{
-    DeadLetter, DeliveryState, Entry, EntryDependencies, ListedItem, PartBytes, ReadQuery, ReadResult,
-    StoredMessage,
+    EntryDependencies, ListedItem, PartBytes, ReadQuery, ReadResult, StoredDeadLetter, StoredDeliveryState,
+    StoredEntry, StoredMessage,
 };
 use crate::reference::space::{DeliveryPhase, LoggedMessage, Space};
 
@@ -22,7 +22,7 @@ impl Space {
                 ReadResult::Entries(self.history(key, *after, *limit))
             }
             ReadQuery::Entries { prefix, entry_type, author, after, limit } => {
-                let matches = |entry: &Entry| {
+                let matches = |entry: &StoredEntry| {
                     let version = &entry.version;
                     !version.head.deleted
                         && entry.key.as_str().starts_with(prefix)
@@ -106,7 +106,7 @@ impl Space {
         built
     }
 
-    fn entry(&self, key: &Key, when: AsOf) -> Option<Entry> {
+    fn entry(&self, key: &Key, when: AsOf) -> Option<StoredEntry> {
         let matches = |version: &&EntryVersion| match when {
             AsOf::Latest => true,
             AsOf::Version(number) => version.head.version == number,
@@ -117,15 +117,15 @@ impl Space {
         Some(self.with_content(key, version))
     }
 
-    fn history(&self, key: &Key, after: Version, limit: usize) -> Vec<Entry> {
+    fn history(&self, key: &Key, after: Version, limit: usize) -> Vec<StoredEntry> {
         let versions = self.entries.get(key).into_iter().flatten();
         let later = versions.filter(|version| version.head.version > after);
         later.take(limit).map(|version| self.with_content(key, version)).collect()
     }
 
-    fn with_content(&self, key: &Key, version: &EntryVersion) -> Entry {
+    fn with_content(&self, key: &Key, version: &EntryVersion) -> StoredEntry {
         let content = version.content_part.map(|(seq, part)| self.part(seq, part));
-        Entry { key: key.clone(), version: version.clone(), content }
+        StoredEntry { key: key.clone(), version: version.clone(), content }
     }
 
     fn part(&self, seq: Seq, part: u32) -> Payload {
@@ -155,7 +155,7 @@ impl Space {
         }
     }
 
-    fn state(&self, number: DeliveryNo) -> Option<DeliveryState> {
+    fn state(&self, number: DeliveryNo) -> Option<StoredDeliveryState> {
         let delivery = self.delivery(number)?;
         let state = match &delivery.phase {
             DeliveryPhase::Ready { since, .. } if self.is_held(delivery) => {
@@ -165,13 +165,13 @@ impl Space {
             DeliveryPhase::Scheduled { due } => OpenDeliveryState::Scheduled { due: *due },
             DeliveryPhase::Leased { token, .. } => OpenDeliveryState::Leased { token: *token },
             DeliveryPhase::Ended { state, seq, .. } => {
-                return Some(DeliveryState::Ended { state: *state, seq: *seq });
+                return Some(StoredDeliveryState::Ended { state: *state, seq: *seq });
             }
         };
-        Some(DeliveryState::Open { state, attempt: delivery.attempt })
+        Some(StoredDeliveryState::Open { state, attempt: delivery.attempt })
     }
 
-    fn dead_letters(&self, agent: Option<AgentNo>, after: DeliveryNo, limit: usize) -> Vec<DeadLetter> {
+    fn dead_letters(&self, agent: Option<AgentNo>, after: DeliveryNo, limit: usize) -> Vec<StoredDeadLetter> {
         let mut dead = Vec::new();
         for (index, delivery) in self.deliveries.iter().enumerate() {
             let number = DeliveryNo(index as u64 + 1);
@@ -180,7 +180,7 @@ impl Space {
             if let DeliveryPhase::Ended { state: EndState::Dead, at, reason, .. } = &delivery.phase
                 && matches
             {
-                dead.push(DeadLetter {
+                dead.push(StoredDeadLetter {
                     delivery: number,
                     to: delivery.to.without_holder(),
                     seq: delivery.seq,

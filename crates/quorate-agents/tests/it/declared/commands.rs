@@ -3,19 +3,24 @@
 use std::time::Duration;
 
 use quorate_agents::{
-    Agent, AgentContext, AgentFailure, AgentQuestion, AgentReply, AgentSettings, CheckOutcome, FailureKind,
-    limits, probe,
+    AgentContext, AgentFailure, AgentQuestion, AgentReply, AgentSettings, CheckOutcome, DeclaredAgent,
+    FailureKind, limits, probe,
 };
 use serde_json::json;
 use tokio::io::{AsyncBufReadExt as _, AsyncReadExt as _, BufReader};
 use tokio::net::{TcpListener, TcpStream};
 
-fn agent(line: &str) -> Agent {
-    Agent::declare("program", line, &AgentSettings::default(), &AgentContext::new(env!("CARGO_MANIFEST_DIR")))
-        .unwrap()
+fn agent(line: &str) -> DeclaredAgent {
+    DeclaredAgent::declare(
+        "program",
+        line,
+        &AgentSettings::default(),
+        &AgentContext::new(env!("CARGO_MANIFEST_DIR")),
+    )
+    .unwrap()
 }
 
-fn python(script: &str) -> Agent {
+fn python(script: &str) -> DeclaredAgent {
     agent(&format!("cmd:python3 -c {}", shell_words::quote(script)))
 }
 
@@ -79,7 +84,8 @@ async fn it_runs_in_the_playbooks_directory_without_a_shell() {
     let reply = agent("cmd:cat Cargo.toml").answer(&AgentQuestion::new("analyse", json!(1))).await.unwrap();
     assert!(reply.body["text"].as_str().unwrap().contains("quorate-agents"));
     let here =
-        Agent::declare("a", "cmd:cat Cargo.toml", &AgentSettings::default(), &AgentContext::new("")).unwrap();
+        DeclaredAgent::declare("a", "cmd:cat Cargo.toml", &AgentSettings::default(), &AgentContext::new(""))
+            .unwrap();
     assert!(
         here.answer(&AgentQuestion::new("analyse", json!(1))).await.is_ok(),
         "an empty path is the current directory"

@@ -3,7 +3,7 @@
 use super::scripted_server::{Act, Server, Speaks};
 use super::soon;
 use quorate_agents::{
-    Agent, AgentContext, AgentFailure, AgentQuestion, AgentReply, AgentSettings, FailureKind,
+    AgentContext, AgentFailure, AgentQuestion, AgentReply, AgentSettings, DeclaredAgent, FailureKind,
 };
 use serde_json::json;
 
@@ -11,7 +11,8 @@ async fn ask(acts: Vec<Act>) -> (Result<AgentReply, AgentFailure>, Server) {
     let server = Server::start(Speaks::Plain, acts).await;
     let mut surroundings = AgentContext::new(".");
     surroundings.retry = soon(3);
-    let agent = Agent::declare("remote", &server.url(), &AgentSettings::default(), &surroundings).unwrap();
+    let agent =
+        DeclaredAgent::declare("remote", &server.url(), &AgentSettings::default(), &surroundings).unwrap();
     let mut question = AgentQuestion::new("analyse", json!({ "text": "hello" }));
     question.schema = Some(json!({ "type": "object", "required": ["summary"] }));
     (agent.answer(&question).await, server)
@@ -67,7 +68,8 @@ async fn an_oversized_response_and_a_refused_connection_are_distinguished() {
     let mut surroundings = AgentContext::new(".");
     surroundings.retry = soon(1);
     let agent =
-        Agent::declare("r", &format!("http://{closed}"), &AgentSettings::default(), &surroundings).unwrap();
+        DeclaredAgent::declare("r", &format!("http://{closed}"), &AgentSettings::default(), &surroundings)
+            .unwrap();
     let failure = agent.answer(&AgentQuestion::new("analyse", json!(1))).await.unwrap_err();
     assert_eq!((failure.kind, failure.usage.calls), (FailureKind::Unreachable, 2));
     assert!(failure.message.contains("nothing is listening"), "{failure}");

@@ -6,8 +6,8 @@ use std::time::Duration;
 use super::scripted_server::{Act, KEY, KEY_ENV, Server, Speaks};
 use super::soon;
 use quorate_agents::{
-    Agent, AgentContext, AgentFailure, AgentQuestion, AgentReply, AgentSettings, CheckOutcome, FailureKind,
-    RecordMode, TokenPrice, probe,
+    AgentContext, AgentFailure, AgentQuestion, AgentReply, AgentSettings, CheckOutcome, DeclaredAgent,
+    FailureKind, RecordMode, TokenPrice, probe,
 };
 use serde_json::{Value, json};
 
@@ -44,8 +44,8 @@ fn settings() -> AgentSettings {
     }
 }
 
-fn agent(line: &str) -> Agent {
-    Agent::declare("reader", line, &settings(), &surroundings()).unwrap()
+fn agent(line: &str) -> DeclaredAgent {
+    DeclaredAgent::declare("reader", line, &settings(), &surroundings()).unwrap()
 }
 
 async fn ask(acts: Vec<Act>) -> (Result<AgentReply, AgentFailure>, Server) {
@@ -220,8 +220,8 @@ async fn a7_the_rate_limit_is_shared_by_agents_of_a_provider() {
     let settings = AgentSettings { calls_per_minute: Some(2), ..settings() };
     let surroundings = surroundings();
     let line = format!("llm:groq/m1@{}", server.url());
-    let first = Agent::declare("first", &line, &settings, &surroundings).unwrap();
-    let second = Agent::declare("second", &line, &settings, &surroundings).unwrap();
+    let first = DeclaredAgent::declare("first", &line, &settings, &surroundings).unwrap();
+    let second = DeclaredAgent::declare("second", &line, &settings, &surroundings).unwrap();
     first.answer(&question()).await.unwrap();
     second.answer(&question()).await.unwrap();
     let failure = first.answer(&question()).await.unwrap_err();
@@ -236,7 +236,8 @@ async fn a7_money_is_counted_where_prices_are_configured() {
     let price = Some(TokenPrice { input_micros: 2_000_000, output_micros: 10_000_000 });
     let settings = AgentSettings { price, ..settings() };
     let agent =
-        Agent::declare("a", &format!("llm:openai/m1@{}", server.url()), &settings, &surroundings()).unwrap();
+        DeclaredAgent::declare("a", &format!("llm:openai/m1@{}", server.url()), &settings, &surroundings())
+            .unwrap();
     let usage = agent.answer(&question()).await.unwrap().usage;
     assert_eq!(usage.money_micros, Some(11 * 2 + 7 * 10));
 }
@@ -252,7 +253,8 @@ async fn i18_a_key_is_sent_only_to_its_provider() {
     let server = Server::start(Speaks::Ollama, vec![Act::Other]).await;
     let unnamed = AgentSettings::default();
     let agent =
-        Agent::declare("a", &format!("llm:groq/m1@{}", server.url()), &unnamed, &surroundings()).unwrap();
+        DeclaredAgent::declare("a", &format!("llm:groq/m1@{}", server.url()), &unnamed, &surroundings())
+            .unwrap();
     agent.answer(&question()).await.unwrap_err();
     assert!(server.seen().iter().all(|seen| seen.headers.iter().all(|(_, value)| !value.contains(KEY))));
 
@@ -263,9 +265,13 @@ async fn i18_a_key_is_sent_only_to_its_provider() {
 
 #[tokio::test]
 async fn a_missing_key_is_reported_before_any_request() {
-    let agent =
-        Agent::declare("a", "llm:gemini/gemini-2.5-flash", &AgentSettings::default(), &surroundings())
-            .unwrap();
+    let agent = DeclaredAgent::declare(
+        "a",
+        "llm:gemini/gemini-2.5-flash",
+        &AgentSettings::default(),
+        &surroundings(),
+    )
+    .unwrap();
     let failure = agent.answer(&question()).await.unwrap_err();
     assert_eq!((failure.kind, failure.usage.calls), (FailureKind::NoKey, 0));
     assert!(failure.hint.contains("export GEMINI_API_KEY="), "{}", failure.hint);
@@ -277,7 +283,8 @@ async fn i18_recordings_are_replayed_without_a_server_and_without_a_key() {
     let server = Server::start(Speaks::Chat, vec![Act::Say(GOOD.replace("fine", KEY))]).await;
     let line = format!("llm:openai/m1@{}", server.url());
     let tape = |tape: RecordMode| AgentSettings { record_mode: tape, ..settings() };
-    let of = |settings: AgentSettings| Agent::declare("a", &line, &settings, &surroundings()).unwrap();
+    let of =
+        |settings: AgentSettings| DeclaredAgent::declare("a", &line, &settings, &surroundings()).unwrap();
     let recorded = of(tape(RecordMode::Record(folder.path().into()))).answer(&question()).await.unwrap();
     drop(server);
 

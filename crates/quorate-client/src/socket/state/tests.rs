@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use quorate::backend::{Delivery, MessageRef, WorkOutcome};
+use quorate::backend::{MessageRef, ReceivedDelivery, WorkOutcome};
 use quorate_core::{
     DeliveryId, DeliveryNo, Destination, Generation, LeaseRef, LeaseToken, Message, MessageId, Mono, Now,
     Payload, Seq, Timestamp,
@@ -20,11 +20,11 @@ fn lease(number: u64, token: u64) -> LeaseRef {
     LeaseRef { delivery, token: LeaseToken(token) }
 }
 
-fn delivery(number: u64, token: u64) -> Delivery {
+fn delivery(number: u64, token: u64) -> ReceivedDelivery {
     let to: Destination = "bob".parse().expect("an agent");
     let message = Message::new(to, "work", Payload::unsealed("1".into()));
     let id = MessageRef::Durable(MessageId { generation: Generation(0), seq: Seq(number), n: 0 });
-    Delivery {
+    ReceivedDelivery {
         lease: Some(lease(number, token)),
         lease_ms: 30_000,
         attempt: 1,

@@ -10,7 +10,7 @@ fn two(ask: &Ask) -> Option<Act> {
     }
 }
 
-fn first(played: &Played) -> &Decision {
+fn first(played: &Played) -> &ConflictResolution {
     &played.outcome().decisions[0]
 }
 

@@ -218,11 +218,11 @@ fn a1_numbers_survive_serialisation_unchanged() {
 fn a1_after_a_restart_the_full_timeout_applies_and_no_question_is_repeated() {
     let spec = spec(&["a", "b"]);
     let machine = Deliberation::new(&spec, words);
-    let mut state = State::default();
-    machine.step(&mut state, Event::Start, 0);
+    let mut state = DeliberationState::default();
+    machine.step(&mut state, Input::Start, 0);
     assert_eq!(state.next_wakeup(), Some(60_000));
-    assert_eq!(machine.step(&mut state, Event::Resumed, 500_000), []);
+    assert_eq!(machine.step(&mut state, Input::Resumed, 500_000), []);
     assert_eq!(state.next_wakeup(), Some(560_000));
-    assert_eq!(machine.step(&mut state, Event::DeadlineReached, 559_999), [], "the deadline is not reached");
-    assert_eq!(machine.step(&mut state, Event::DeadlineReached, 560_000).len(), 2);
+    assert_eq!(machine.step(&mut state, Input::DeadlineReached, 559_999), [], "the deadline is not reached");
+    assert_eq!(machine.step(&mut state, Input::DeadlineReached, 560_000).len(), 2);
 }

@@ -90,22 +90,22 @@ fn a8_below_the_quorum_it_fails_with_a_reason_and_the_full_record() {
 fn a8_unsolicited_answers_are_ignored_and_reported() {
     let spec = spec(&["a", "b"]);
     let machine = Deliberation::new(&spec, words);
-    let mut state = State::default();
-    machine.step(&mut state, Event::Start, 0);
+    let mut state = DeliberationState::default();
+    machine.step(&mut state, Input::Start, 0);
     let before = state.clone();
-    let answer = |ask: &str, from: &str| Event::Answered {
+    let answer = |ask: &str, from: &str| Input::Answered {
         ask: AskId(ask.into()),
         from: from.into(),
         body: recommends("sign as is", 0.5).to_string().into_bytes(),
         usage: None,
     };
-    for event in [answer("analyse:c", "c"), answer("analyse:a", "b"), Event::Start] {
+    for event in [answer("analyse:c", "c"), answer("analyse:a", "b"), Input::Start] {
         let outs = machine.step(&mut state, event, 1);
         assert!(matches!(outs[..], [Output::Ignored(_)]), "{outs:?}");
         assert_eq!(state, before);
     }
     // Too late: the question was repeated, and only the answer to the repetition counts.
-    machine.step(&mut state, Event::DeadlineReached, 60_000);
+    machine.step(&mut state, Input::DeadlineReached, 60_000);
     assert!(matches!(machine.step(&mut state, answer("analyse:a", "a"), 60_001)[..], [Output::Ignored(_)]));
     assert_eq!(state.pending_asks().count(), 2);
     machine.step(&mut state, answer("analyse:a:again", "a"), 60_002);

@@ -117,7 +117,7 @@ fn a6_long_answers_are_cut_at_a_sentence_and_marked() {
             Act::Answer(answer)
         }
     });
-    let messages: Vec<&Message> =
+    let messages: Vec<&DeliberationMessage> =
         played.outcome().record.messages.iter().filter(|message| message.round > 0).collect();
     for message in &messages {
         let text =

@@ -97,12 +97,12 @@ fn a1_five_phases_are_followed_by_a_synthesis() {
 fn a1_findings_are_published_only_when_all_are_in() {
     let spec = spec(&["a", "b"]);
     let machine = Deliberation::new(&spec, words);
-    let mut state = State::default();
-    let outs = machine.step(&mut state, Event::Start, 0);
+    let mut state = DeliberationState::default();
+    let outs = machine.step(&mut state, Input::Start, 0);
     assert!(outs.iter().all(
         |out| matches!(out, Output::Ask(ask) if ask.action == ANALYSE && !ask.payload.contains("position"))
     ));
-    let answer = |agent: &str| Event::Answered {
+    let answer = |agent: &str| Input::Answered {
         ask: AskId(format!("analyse:{agent}")),
         from: agent.to_owned(),
         body: recommends("sign as is", 0.5).to_string().into_bytes(),
@@ -180,7 +180,7 @@ fn a2_all_seven_types_are_used_where_they_apply() {
         finished: Recommendation: do not sign, held by 2 of 3 agents; without the discussion it would have been sign as is.
     "#]]
     .assert_eq(&played.text());
-    let mut types: Vec<MessageType> =
+    let mut types: Vec<DeliberationMessageType> =
         played.outcome().record.messages.iter().map(|message| message.message_type).collect();
     types.sort();
     types.dedup();

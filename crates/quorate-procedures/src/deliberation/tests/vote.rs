@@ -3,7 +3,7 @@
 use super::*;
 use crate::tally::{Agreement, PivotalVoters, TieBreak, VotingRule};
 
-fn decision(spec: &Spec, votes: &[(&str, f64)]) -> Decision {
+fn decision(spec: &Spec, votes: &[(&str, f64)]) -> ConflictResolution {
     let played = play(spec, |ask| {
         let at = spec.agent_index(&ask.agent);
         if ask.action == ANALYSE {
