@@ -367,7 +367,7 @@ effects! {
     /// A message was sent.
     Message(MessageEffect): ("message", _),
     /// Several deliveries changed.
-    Deliveries(DeliveriesEffect): ("delivery", "leased" | "taken" | "ackedMany" | "brought"),
+    Deliveries(DeliveriesEffect): ("delivery", "leased" | "leasedFromPool" | "ackedMany" | "backfilled"),
     /// A delivery changed.
     Delivery(DeliveryEffect): ("delivery", _),
     /// An entry was written or deleted.

@@ -526,9 +526,9 @@ impl Effect {
         "wait.aborted",
         "session.added",
         "delivery.ackedMany",
-        "delivery.taken",
-        "delivery.brought",
-        "delivery.barred",
+        "delivery.leasedFromPool",
+        "delivery.backfilled",
+        "delivery.denied",
         "agent.status",
     ];
 
@@ -554,9 +554,9 @@ impl Effect {
             Self::WaitAborted { .. } => "wait.aborted",
             Self::SessionAdded { .. } => "session.added",
             Self::AckedMany { .. } => "delivery.ackedMany",
-            Self::LeasedFromPool { .. } => "delivery.taken",
-            Self::Backfilled { .. } => "delivery.brought",
-            Self::DeniedByPolicy { .. } => "delivery.barred",
+            Self::LeasedFromPool { .. } => "delivery.leasedFromPool",
+            Self::Backfilled { .. } => "delivery.backfilled",
+            Self::DeniedByPolicy { .. } => "delivery.denied",
             Self::AgentStatus { .. } => "agent.status",
         }
     }

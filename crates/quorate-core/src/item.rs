@@ -528,7 +528,7 @@ impl Verb {
             Self::BudgetWarned => "budget.warned",
             Self::Subscribed => "topic.subscribed",
             Self::Unsubscribed => "topic.unsubscribed",
-            Self::Backfilled => "topic.caughtUp",
+            Self::Backfilled => "topic.backfilled",
             Self::PoolOpened => "pool.opened",
             Self::RequestMade => "request.made",
             Self::RequestAnswered => "request.answered",

@@ -54,9 +54,9 @@ effect_names!(
     /// Effects on several deliveries.
     DeliveriesEffectName {
         Leased = "delivery.leased",
-        Taken = "delivery.taken",
+        LeasedFromPool = "delivery.leasedFromPool",
         AckedMany = "delivery.ackedMany",
-        Brought = "delivery.brought",
+        Backfilled = "delivery.backfilled",
     }
 );
 
@@ -106,7 +106,7 @@ effect_names!(
         Expired = "delivery.expired",
         Redriven = "delivery.redriven",
         Purged = "delivery.purged",
-        Barred = "delivery.barred",
+        Denied = "delivery.denied",
     }
 );
 
@@ -210,7 +210,7 @@ pub(super) fn deliveries_effect(
     let (effect, agent, lease_ms) = match effect {
         CoreEffect::Leased { lease_ms, .. } => (DeliveriesEffectName::Leased, None, Some(*lease_ms)),
         CoreEffect::LeasedFromPool { agent, lease_ms, .. } => {
-            (DeliveriesEffectName::Taken, names.agent_id(*agent), Some(*lease_ms))
+            (DeliveriesEffectName::LeasedFromPool, names.agent_id(*agent), Some(*lease_ms))
         }
         _ => (DeliveriesEffectName::AckedMany, None, None),
     };
@@ -230,7 +230,7 @@ pub(super) fn backfill_effect<'a>(
         delivery_ref(delivery, None, origin, names)
     });
     DeliveriesEffect {
-        effect: DeliveriesEffectName::Brought,
+        effect: DeliveriesEffectName::Backfilled,
         agent: names.agent_id(agent),
         lease_ms: None,
         deliveries: deliveries.collect(),
@@ -261,7 +261,7 @@ pub(super) fn delivery_effect(effect: &CoreEffect, names: &IdResolver<'_>) -> Ef
         }
         CoreEffect::Purged { delivery, origin } => base(DeliveryEffectName::Purged, *delivery, None, *origin),
         CoreEffect::DeniedByPolicy { delivery, origin } => {
-            base(DeliveryEffectName::Barred, *delivery, None, *origin)
+            base(DeliveryEffectName::Denied, *delivery, None, *origin)
         }
         CoreEffect::Redriven { delivery, to, seq, n, priority, attempts_max, expires_at, .. } => {
             let origin = DeliveryOrigin { to: *to, seq: *seq, n: *n };

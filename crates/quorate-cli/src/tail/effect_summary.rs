@@ -170,9 +170,11 @@ fn many_deliveries(change: &DeliveriesEffect) -> String {
         (None, None) => "?".to_owned(),
     };
     match change.effect {
-        DeliveriesEffectName::Leased | DeliveriesEffectName::Taken => format!("{messages} leased by {agent}"),
+        DeliveriesEffectName::Leased | DeliveriesEffectName::LeasedFromPool => {
+            format!("{messages} leased by {agent}")
+        }
         DeliveriesEffectName::AckedMany => format!("{messages} acked by {agent}"),
-        DeliveriesEffectName::Brought => format!("{messages} for {agent}"),
+        DeliveriesEffectName::Backfilled => format!("{messages} for {agent}"),
     }
 }
 
@@ -183,7 +185,7 @@ fn one_delivery(change: &DeliveryEffect) -> String {
         DeliveryEffectName::Expired => format!("{message} for {agent}: expired"),
         DeliveryEffectName::Purged => format!("{message} for {agent}: purged"),
         DeliveryEffectName::Redriven => format!("{message} for {agent}: redelivered from dead letters"),
-        DeliveryEffectName::Barred => {
+        DeliveryEffectName::Denied => {
             format!("{message} for {agent}: moved to dead letters, no longer allowed by policy")
         }
         DeliveryEffectName::Returned => {

@@ -235,9 +235,9 @@ fn c1_the_policy_applies_to_backfills() {
             #5 m2 sent to no recipient
             #6 topic.subscribed bob a
             #7 policy.set policy
-            #8 topic.caughtUp bob a
+            #8 topic.backfilled bob a
             #9 m2 backfilled to bob
-            #9 topic.caughtUp bob a
+            #9 topic.backfilled bob a
             bob claims m2 (attempt 1, token 1)"#]],
     );
 }

@@ -256,7 +256,7 @@ fn d4_history_is_backfilled_once() {
             #5 topic.subscribed bob a
             #6 m3 sent to bob
             #7 m1, m2 backfilled to bob
-            #7 topic.caughtUp bob a
+            #7 topic.backfilled bob a
             refused NOT_FOUND
             bob claims m3 (attempt 1, token 1), m1 (attempt 1, token 2), m2 (attempt 1, token 3)
             subscribed since #5
@@ -277,10 +277,10 @@ fn d4_a_backfill_resumes_after_an_interruption() {
             #4 m2 sent to no recipient
             #5 topic.subscribed bob a
             #6 m1 backfilled to bob
-            #6 topic.caughtUp bob a
+            #6 topic.backfilled bob a
             refused NOT_FOUND
             #7 m2 backfilled to bob
-            #7 topic.caughtUp bob a
+            #7 topic.backfilled bob a
             bob claims m1 (attempt 1, token 1), m2 (attempt 1, token 2)
             #9 m1 of bob, m2 of bob acked
             2 acked"#]],
