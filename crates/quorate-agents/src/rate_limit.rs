@@ -92,7 +92,7 @@ impl RateLimiter {
         if let Some(max) = allowed.tokens_per_minute.filter(|max| tokens > *max) {
             let what = format!("needs about {tokens} tokens, but only {max} per minute are allowed");
             return Err(AgentFailure::new(FailureKind::TooLong, &self.label, what)
-                .hint("send less, request a shorter answer, or raise `tokens_a_minute:`"));
+                .hint("send less, request a shorter answer, or raise `tokens_per_minute:`"));
         }
         let late = |wait: Duration| {
             let what = format!(

@@ -43,7 +43,7 @@ agents:
   model: { use: \"llm:groq/llama-3.3-70b-versatile\", key_env: KEY, replay: tape.jsonl }
   command: { use: \"cmd:cat -n\" }
 providers:
-  groq: { price_in: 0.05, price_out: 0.08, calls_a_minute: 30 }
+  groq: { price_in: 0.05, price_out: 0.08, calls_per_minute: 30 }
 rule: confidence
 limits: { quorum: 2 }
 approval:

@@ -20,8 +20,8 @@ pub(super) struct AgentEntry {
     when: Option<When>,
     prompt: Option<Spanned<String>>,
     key_env: Option<String>,
-    calls_a_minute: Option<u32>,
-    tokens_a_minute: Option<u64>,
+    calls_per_minute: Option<u32>,
+    tokens_per_minute: Option<u64>,
     record: Option<String>,
     replay: Option<String>,
 }
@@ -110,8 +110,8 @@ impl PlaybookPath<'_> {
         let settings = AgentSettings {
             instructions,
             key_env: entry.key_env,
-            calls_per_minute: entry.calls_a_minute.or(limits.calls_a_minute),
-            tokens_per_minute: entry.tokens_a_minute,
+            calls_per_minute: entry.calls_per_minute.or(limits.calls_per_minute),
+            tokens_per_minute: entry.tokens_per_minute,
             price: price(&limits),
             record_mode: tape,
         };
@@ -148,8 +148,8 @@ impl PlaybookPath<'_> {
                     return wrong(&format!(".{field}: invalid price"), &hint);
                 }
             }
-            if provider.calls_a_minute == Some(0) {
-                return wrong(".calls_a_minute: must not be 0", "use 1 or more, or omit it");
+            if provider.calls_per_minute == Some(0) {
+                return wrong(".calls_per_minute: must not be 0", "use 1 or more, or omit it");
             }
             valid.insert(name, provider);
         }

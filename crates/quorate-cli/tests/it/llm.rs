@@ -186,7 +186,7 @@ async fn a7_prices_and_limits_are_validated() {
         let text = format!("procedure: deliberation\nsubject: x\n{agents}providers:\n{providers}");
         fs::write(path.join("p.yaml"), text).expect("written");
     };
-    write("  groq: { price_in: 2, price_out: 10, calls_a_minute: 1 }\n");
+    write("  groq: { price_in: 2, price_out: 10, calls_per_minute: 1 }\n");
     let (code, out, err) = quorate(path, &["run", "p.yaml", "--estimate", "--json"]).await;
     assert_eq!(code, Some(0), "{err}");
     let estimate: Value = serde_json::from_str(&out).expect("one document");
@@ -201,7 +201,7 @@ async fn a7_prices_and_limits_are_validated() {
         ("  groq: { price_in: .nan, price_out: 10 }\n", "price_in: invalid price"),
         ("  groq: { price_in: cheap, price_out: 10 }\n", "p.yaml:6:"),
         ("  groq: { prise_in: 2, price_out: 10 }\n", "did you mean \"price_in\"?"),
-        ("  groq: { calls_a_minute: 0 }\n", "calls_a_minute: must not be 0"),
+        ("  groq: { calls_per_minute: 0 }\n", "calls_per_minute: must not be 0"),
     ] {
         write(providers);
         let (code, _, err) = quorate(path, &["run", "p.yaml", "--estimate"]).await;

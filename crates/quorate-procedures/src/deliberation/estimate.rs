@@ -93,7 +93,7 @@ pub fn estimate(spec: &Spec, count: TokenCounter) -> Estimate {
             expected(spec, &provider, calls, input + QUESTION_TOKENS + others * message, message);
         let per_round = if discussed { messages.min(agents * conflicts).max(agents) } else { agents };
         if let Some(limit) =
-            spec.provider(&provider).calls_a_minute.filter(|limit| u64::from(*limit) < per_round)
+            spec.provider(&provider).calls_per_minute.filter(|limit| u64::from(*limit) < per_round)
         {
             let warning = format!(
                 "{provider} allows {limit} calls per minute, but up to {per_round} may be made at the same time"
@@ -102,7 +102,7 @@ pub fn estimate(spec: &Spec, count: TokenCounter) -> Estimate {
         }
         // A provider accepts a full minute's quota immediately and further calls a minute later.
         let minutes =
-            spec.provider(&provider).calls_a_minute.map_or(0, |limit| (agents - 1) / u64::from(limit.max(1)));
+            spec.provider(&provider).calls_per_minute.map_or(0, |limit| (agents - 1) / u64::from(limit.max(1)));
         estimate.analysis.seconds.least = estimate.analysis.seconds.least.max(seconds(minutes * 60_000));
         estimate.total.providers.insert(provider.clone(), sum(&analysis, &discussion));
         estimate.analysis.providers.insert(provider.clone(), analysis);

@@ -137,7 +137,7 @@ impl Default for DeliberationLimits {
 pub struct ProviderSpec {
     /// Maximum number of calls per minute.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub calls_a_minute: Option<u32>,
+    pub calls_per_minute: Option<u32>,
     /// Price of a million input tokens.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub price_in: Option<f64>,
@@ -243,7 +243,7 @@ impl Spec {
             _ => None,
         };
         let mut known = self.providers.get(name).cloned().unwrap_or_default();
-        known.calls_a_minute = known.calls_a_minute.or(default_rate);
+        known.calls_per_minute = known.calls_per_minute.or(default_rate);
         known
     }
 

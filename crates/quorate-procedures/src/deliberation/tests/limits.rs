@@ -161,7 +161,7 @@ fn with_providers() -> Spec {
 fn a7_the_estimate_covers_calls_tokens_seconds_and_money() {
     let spec = with_providers();
     assert_eq!(
-        (spec.provider("groq").calls_a_minute, spec.provider("gemini").calls_a_minute),
+        (spec.provider("groq").calls_per_minute, spec.provider("gemini").calls_per_minute),
         (Some(30), Some(15))
     );
     let found = estimate(&spec, words);
@@ -175,11 +175,11 @@ fn a7_the_estimate_covers_calls_tokens_seconds_and_money() {
     let mut throttled = with_providers();
     throttled
         .providers
-        .insert("groq".into(), ProviderSpec { calls_a_minute: Some(1), ..ProviderSpec::default() });
+        .insert("groq".into(), ProviderSpec { calls_per_minute: Some(1), ..ProviderSpec::default() });
     assert_eq!(estimate(&throttled, words).total.seconds.least, 60.0, "the second call waits a minute");
     let mut slow = with_providers();
     slow.providers
-        .insert("gemini".into(), ProviderSpec { calls_a_minute: Some(2), ..ProviderSpec::default() });
+        .insert("gemini".into(), ProviderSpec { calls_per_minute: Some(2), ..ProviderSpec::default() });
     expect![[r#"gemini allows 2 calls per minute, but up to 5 may be made at the same time"#]]
         .assert_eq(&estimate(&slow, words).warnings[0]);
 }
