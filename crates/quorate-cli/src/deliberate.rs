@@ -121,7 +121,7 @@ fn playbook(args: &DeliberateArgs) -> anyhow::Result<(Playbook, Vec<String>)> {
     let mut spec = Spec::new(args.question.clone(), input, members);
     spec.rule = args.rule;
     spec.tie_break = args.tie_break;
-    spec.words.recommendations = args.options.iter().map(|option| option.trim().to_owned()).collect();
+    spec.vocabulary.recommendations = args.options.iter().map(|option| option.trim().to_owned()).collect();
     spec.limits.rounds = args.rounds.unwrap_or(spec.limits.rounds);
     spec.check()
         .map_err(|wrong| CommandError::new(USAGE, wrong.to_string(), "see `quorate deliberate --help`"))?;

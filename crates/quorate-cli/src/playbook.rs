@@ -63,7 +63,7 @@ struct PlaybookIn {
     conflicts: Option<Vec<conflict::ConflictRule>>,
     rule: Option<tally::VotingRule>,
     tie_break: Option<tally::TieBreak>,
-    words: Option<Vocabulary>,
+    vocabulary: Option<Vocabulary>,
     score: Option<ScoreSpec>,
     limits: Option<DeliberationLimits>,
     providers: Option<OrderedMap<Spanned<ProviderSpec>>>,
@@ -148,7 +148,7 @@ impl Playbook {
         spec.conflicts = found.conflicts.unwrap_or(spec.conflicts);
         spec.rule = found.rule.unwrap_or(spec.rule);
         spec.tie_break = found.tie_break;
-        spec.words = found.words.unwrap_or(spec.words);
+        spec.vocabulary = found.vocabulary.unwrap_or(spec.vocabulary);
         spec.score = found.score.or(spec.score);
         spec.limits = found.limits.unwrap_or(spec.limits);
         spec.providers = providers;

@@ -193,7 +193,7 @@ impl Step<'_> {
             return self.record_failure(ask, why);
         }
         let result = match asked.conflict {
-            None => finding::parse(body, &self.spec.words).map(|finding| {
+            None => finding::parse(body, &self.spec.vocabulary).map(|finding| {
                 self.state.findings.insert(asked.agent.clone(), finding);
             }),
             Some(index) => self.parse_reply(body, &asked.agent, index).map(|reply| {

@@ -99,7 +99,7 @@ fn checks(result: &Probe, spec: &Spec) -> Vec<Check> {
     let mut checks: Vec<Check> = result.checks.iter().map(to_check).collect();
     // A deliberation requires more than the JSON schema can express, so the answer is parsed as well.
     let body = result.reply.as_ref().filter(|_| result.passed()).map(|reply| reply.body.to_string());
-    if let Some(Err(wrong)) = body.map(|body| finding::parse(body.as_bytes(), &spec.words))
+    if let Some(Err(wrong)) = body.map(|body| finding::parse(body.as_bytes(), &spec.vocabulary))
         && checks.last().is_some_and(|shape| shape.result == CheckResult::Passed)
     {
         checks.pop();

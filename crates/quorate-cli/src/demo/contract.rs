@@ -99,6 +99,6 @@ mod tests {
     fn the_playbook_and_the_contracts_use_the_same_recommendations() {
         let playbook = review(AGREEMENT.into()).expect("the playbook is valid");
         let words = Recommendation::ALL.map(Recommendation::as_str);
-        assert_eq!(playbook.spec.words.recommendations, words, "in the same order");
+        assert_eq!(playbook.spec.vocabulary.recommendations, words, "in the same order");
     }
 }

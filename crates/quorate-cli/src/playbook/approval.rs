@@ -54,9 +54,11 @@ impl Approval {
             let what = format!("timeout_hours: {} is not between 1 and {HOURS_MAX}", self.timeout_hours);
             return Err((what, format!("omit it for the default of {HOURS_DEFAULT} hours")));
         }
-        let known = &spec.words.recommendations;
-        if let Some(other) =
-            self.when.iter().find(|one| !known.is_empty() && spec.words.recommendation_index(one).is_none())
+        let known = &spec.vocabulary.recommendations;
+        if let Some(other) = self
+            .when
+            .iter()
+            .find(|one| !known.is_empty() && spec.vocabulary.recommendation_index(one).is_none())
         {
             return Err((
                 format!("when: unknown recommendation {other:?}"),

@@ -111,7 +111,7 @@ fn unusable_input_is_rejected_immediately() {
     let in_place =
         format!("procedure: deliberation\nsubject: x\nagents: {{ ada: {{ use: 'cmd:true' }} }}\n{bomb}");
     fs::write(path.join("bomb.yaml"), bomb + "subject: *a29\n").expect("written");
-    fs::write(path.join("bomb-2.yaml"), in_place + "words: { severities: *a29 }\n").expect("written");
+    fs::write(path.join("bomb-2.yaml"), in_place + "vocabulary: { severities: *a29 }\n").expect("written");
     for (arguments, expected) in [
         (&["run", "none.yaml"][..], "none.yaml"),
         (&["run", "."], "failed to read ."),

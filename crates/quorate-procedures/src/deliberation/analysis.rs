@@ -31,7 +31,7 @@ impl Step<'_> {
             .iter()
             .filter_map(|member| Some((member.id.as_str(), self.state.findings.get(&member.id)?)))
             .collect();
-        let mut found = conflict::detect(&self.spec.conflicts, &self.spec.words, &findings);
+        let mut found = conflict::detect(&self.spec.conflicts, &self.spec.vocabulary, &findings);
         for agent in conflict::missing_checkers(&self.spec.conflicts, &findings) {
             self.state.notes.push(format!("`relies_on` was not checked: {agent} did not report `found`"));
         }

@@ -70,7 +70,7 @@ impl Step<'_> {
             put("wrong", wrong.into());
         }
         let Some(index) = conflict else {
-            put("answer", schema::finding_schema(&self.spec.words));
+            put("answer", schema::finding_schema(&self.spec.vocabulary));
             return payload;
         };
         let dispute = &self.state.disputes[index];
@@ -87,7 +87,7 @@ impl Step<'_> {
         put("other_positions", others.into_iter().map(position).collect());
         let questions = dispute.questions.iter().filter(|question| question.to == agent);
         put("questions", questions.map(|one| json!({"from": one.from, "text": one.text})).collect());
-        put("answer", schema::reply_schema(&dispute.conflict, &self.spec.words));
+        put("answer", schema::reply_schema(&dispute.conflict, &self.spec.vocabulary));
         payload
     }
 }

@@ -71,7 +71,14 @@ impl Step<'_> {
 
     pub(super) fn parse_reply(&self, body: &[u8], agent: &str, index: usize) -> Result<Reply, FieldError> {
         let limit = self.spec.limits.message_tokens as usize;
-        reply::parse(body, agent, &self.state.disputes[index], &self.spec.words, limit, self.count_tokens)
+        reply::parse(
+            body,
+            agent,
+            &self.state.disputes[index],
+            &self.spec.vocabulary,
+            limit,
+            self.count_tokens,
+        )
     }
 
     /// Evaluates all replies of a round together.

@@ -75,7 +75,7 @@ pub fn estimate(spec: &Spec, count: TokenCounter) -> Estimate {
     }
     let input = json!({"subject": spec.subject, "input": spec.input}).to_string();
     let input = tokens(&input, count);
-    let asked = input + tokens(&schema::finding_schema(&spec.words).to_string(), count);
+    let asked = input + tokens(&schema::finding_schema(&spec.vocabulary).to_string(), count);
     let limits = &spec.limits;
     let (rounds, messages) = (u64::from(limits.rounds), u64::from(limits.messages));
     let message = u64::from(limits.message_tokens);
@@ -101,8 +101,10 @@ pub fn estimate(spec: &Spec, count: TokenCounter) -> Estimate {
             estimate.warnings.push(warning);
         }
         // A provider accepts a full minute's quota immediately and further calls a minute later.
-        let minutes =
-            spec.provider(&provider).calls_per_minute.map_or(0, |limit| (agents - 1) / u64::from(limit.max(1)));
+        let minutes = spec
+            .provider(&provider)
+            .calls_per_minute
+            .map_or(0, |limit| (agents - 1) / u64::from(limit.max(1)));
         estimate.analysis.seconds.least = estimate.analysis.seconds.least.max(seconds(minutes * 60_000));
         estimate.total.providers.insert(provider.clone(), sum(&analysis, &discussion));
         estimate.analysis.providers.insert(provider.clone(), analysis);

@@ -42,7 +42,7 @@ pub struct Spec {
     pub tie_break: Option<tally::TieBreak>,
     /// Vocabulary of the findings.
     #[serde(default)]
-    pub words: Vocabulary,
+    pub vocabulary: Vocabulary,
     /// The score that the synthesis reports.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub score: Option<ScoreSpec>,
@@ -158,7 +158,7 @@ impl Spec {
             conflicts: conflict::ConflictRule::general(),
             rule: tally::VotingRule::default(),
             tie_break: None,
-            words: Vocabulary::default(),
+            vocabulary: Vocabulary::default(),
             score: None,
             limits: DeliberationLimits::default(),
             providers: BTreeMap::new(),
@@ -176,7 +176,7 @@ impl Spec {
             vec![level("low", 0.0), level("medium", 30.0), level("high", 55.0), level("critical", 80.0)];
         Self {
             conflicts: conflict::ConflictRule::contract(),
-            words: Vocabulary { recommendations, ..Vocabulary::default() },
+            vocabulary: Vocabulary { recommendations, ..Vocabulary::default() },
             score: Some(ScoreSpec { name: "overall_risk_score".into(), levels }),
             ..Self::new(subject, input, agents)
         }
@@ -194,7 +194,7 @@ impl Spec {
                 let preset = Self::contract("", Value::Null, Vec::new());
                 let defaults = [
                     ("conflicts", serde_json::to_value(preset.conflicts)),
-                    ("words", serde_json::to_value(preset.words)),
+                    ("vocabulary", serde_json::to_value(preset.vocabulary)),
                     ("score", serde_json::to_value(preset.score)),
                 ];
                 for (name, value) in defaults {
@@ -220,8 +220,8 @@ impl Spec {
     /// The declared options of a kind of conflict, in order; empty if any choice is allowed.
     pub(crate) fn options(&self, kind: conflict::ConflictKind) -> &[String] {
         match kind {
-            conflict::ConflictKind::Categorical => &self.words.recommendations,
-            conflict::ConflictKind::Severity => &self.words.severities,
+            conflict::ConflictKind::Categorical => &self.vocabulary.recommendations,
+            conflict::ConflictKind::Severity => &self.vocabulary.severities,
             conflict::ConflictKind::Numeric
             | conflict::ConflictKind::Presence
             | conflict::ConflictKind::Factual => &[],
@@ -289,8 +289,8 @@ impl Spec {
             return wrong("limits.quorum", why);
         }
         self.check_limits()?;
-        if self.words.severities.is_empty() {
-            return wrong("words.severities", "must not be empty".into());
+        if self.vocabulary.severities.is_empty() {
+            return wrong("vocabulary.severities", "must not be empty".into());
         }
         for (at, rule) in self.conflicts.iter().enumerate() {
             if !(0.0..=1.0).contains(&rule.weight()) {

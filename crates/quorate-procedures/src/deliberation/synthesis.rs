@@ -119,7 +119,7 @@ impl Step<'_> {
         summary.extend(issues_sentence(&issues));
         summary.extend(self.other_conflicts_sentence(&all));
         summary.extend(self.missing_sentences());
-        let strategy = strategy::derive_demands(&issues, &all, &self.spec.words, self.count_tokens);
+        let strategy = strategy::derive_demands(&issues, &all, &self.spec.vocabulary, self.count_tokens);
         Synthesis { summary, recommendation, score, confidence, agreement, issues, strategy }
     }
 
@@ -316,7 +316,7 @@ impl Step<'_> {
     }
 
     fn issues(&self, all: &[&ConflictResolution]) -> Vec<RankedIssue> {
-        let words = &self.spec.words;
+        let words = &self.spec.vocabulary;
         let mut topics: BTreeMap<String, RankedIssue> = BTreeMap::new();
         for (agent, finding) in self.agents_with_findings() {
             for issue in &finding.issues {

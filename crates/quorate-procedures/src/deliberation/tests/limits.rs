@@ -226,7 +226,7 @@ fn an_invalid_spec_is_rejected_with_the_path() {
         wrong(|spec| spec.limits.quorum = Some(3)),
         wrong(|spec| spec.limits.messages = 1),
         wrong(|spec| spec.limits.message_ms = 0),
-        wrong(|spec| spec.words.severities.clear()),
+        wrong(|spec| spec.vocabulary.severities.clear()),
         wrong(|spec| spec.score.as_mut().expect("a score").levels.reverse()),
     ];
     expect![[r#"
@@ -236,7 +236,7 @@ fn an_invalid_spec_is_rejected_with_the_path() {
         limits.quorum: expected 1 to 2 (the number of agents), found 3
         limits.messages: expected 2 to 1000, found 1
         limits.message_ms: expected 1 to 86400000, found 0
-        words.severities: must not be empty
+        vocabulary.severities: must not be empty
         score.levels[1].from: must be greater than the previous one"#]]
     .assert_eq(&errors.join("\n"));
     let read = |value: Value| Spec::parse(value.to_string().as_bytes()).map_err(|wrong| wrong.to_string());
@@ -256,7 +256,7 @@ fn a3_the_preset_for_contracts_can_be_changed_in_part() {
         "conflicts": [{"severity": {}}], "limits": {"rounds": 1}});
     let spec = Spec::parse(body.to_string().as_bytes()).expect("a valid spec");
     assert_eq!((spec.conflicts.len(), spec.limits.rounds, spec.limits.messages), (1, 1, 10));
-    assert_eq!((spec.words.recommendations.len(), spec.score.is_some()), (4, true));
+    assert_eq!((spec.vocabulary.recommendations.len(), spec.score.is_some()), (4, true));
     let long = json!({"subject": "s", "agents": [{"id": "a"}], "input": "x".repeat(400_000)});
     assert!(Spec::parse(long.to_string().as_bytes()).is_ok(), "the input may be longer than an answer");
     let whole = json!({"preset": "contract", "subject": "s", "agents": [{"id": "a"}]});

@@ -86,7 +86,7 @@ fn a1_any_list_of_severities_has_a_severe_half() {
         (&["s", "m", "l"], &[DemandPriority::MustHave, DemandPriority::ShouldHave, DemandPriority::GiveAway]),
     ] {
         let mut spec = spec(&["a"]);
-        spec.words.severities = words.iter().map(|word| (*word).to_owned()).collect();
+        spec.vocabulary.severities = words.iter().map(|word| (*word).to_owned()).collect();
         let issues: Vec<Value> = words
             .iter()
             .map(|word| json!({"topic": format!("a {word} thing"), "severity": word, "advice": "mend it"}))
