@@ -8,11 +8,11 @@
 //!   "payload": { "…": "…" },
 //!   "schema": { "type": "object", "…": "…" },
 //!   "limits": { "milliseconds": 60000, "tokens": 2000 },
-//!   "again": { "wrong": "/confidence: 7 is greater than the maximum of 1", "answered": "{…}" }
+//!   "retry": { "error": "/confidence: 7 is greater than the maximum of 1", "previous_answer": "{…}" }
 //! }
 //! ```
 //!
-//! `again` is present only in the second attempt.
+//! `retry` is present only in the second attempt.
 
 use serde_json::{Value, json};
 
@@ -21,7 +21,7 @@ use crate::clock::millis;
 use crate::question::{AgentFailure, AgentQuestion, FailureKind, quote};
 
 /// Renders the question as JSON; in the second attempt with the error of the first answer.
-pub(crate) fn question_to_json(question: &AgentQuestion, again: Option<(&InvalidAnswer, &str)>) -> Value {
+pub(crate) fn question_to_json(question: &AgentQuestion, retry: Option<(&InvalidAnswer, &str)>) -> Value {
     let mut asked = json!({
         "quorate": 1,
         "action": question.action,
@@ -30,9 +30,9 @@ pub(crate) fn question_to_json(question: &AgentQuestion, again: Option<(&Invalid
         "schema": question.schema,
         "limits": { "milliseconds": millis(question.timeout), "tokens": question.answer_tokens_max },
     });
-    if let Some((unfit, answered)) = again {
-        let wrong = format!("{}. Answer with one JSON object that fits `schema`.", unfit.reason());
-        asked["again"] = json!({ "wrong": wrong, "answered": quote(answered) });
+    if let Some((invalid, previous_answer)) = retry {
+        let error = format!("{}. Answer with one JSON object that fits `schema`.", invalid.reason());
+        asked["retry"] = json!({ "error": error, "previous_answer": quote(previous_answer) });
     }
     asked
 }

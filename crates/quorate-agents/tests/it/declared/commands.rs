@@ -107,14 +107,14 @@ async fn plain_text_is_repaired_once_then_accepted() {
     assert_eq!(reply.usage.calls, 2);
     let asked = std::fs::read_to_string(&seen).unwrap();
     let second: serde_json::Value = serde_json::from_str(asked.lines().nth(1).unwrap()).unwrap();
-    assert_eq!(second["again"]["answered"], "It looks fine to me.");
-    assert!(second["again"]["wrong"].as_str().unwrap().contains("no JSON"));
+    assert_eq!(second["retry"]["previous_answer"], "It looks fine to me.");
+    assert!(second["retry"]["error"].as_str().unwrap().contains("no JSON"));
 }
 
 #[tokio::test]
 async fn json_that_does_not_match_the_schema_is_repaired_once_then_fails() {
     let repaired = "import json,sys; q=json.load(sys.stdin); \
-                    print(json.dumps({'summary': 'second'} if 'again' in q else {'sumary': 'first'}))";
+                    print(json.dumps({'summary': 'second'} if 'retry' in q else {'sumary': 'first'}))";
     assert_eq!(ask(repaired).await.unwrap().body["summary"], "second");
     let failure = ask("print('{\"sumary\": 1}')").await.unwrap_err();
     assert!(failure.kind == FailureKind::WrongShape && failure.message.contains("summary"), "{failure}");

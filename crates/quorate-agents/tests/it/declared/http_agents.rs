@@ -55,7 +55,7 @@ async fn redirects_are_not_followed() {
 async fn invalid_json_is_repaired_once_and_text_stays_text() {
     let (reply, server) = ask(vec![Act::Say("{}".into()), Act::Say(GOOD.into())]).await;
     assert_eq!(reply.unwrap().usage.calls, 2);
-    assert!(server.seen()[1].body["again"]["wrong"].as_str().unwrap().contains("summary"));
+    assert!(server.seen()[1].body["retry"]["error"].as_str().unwrap().contains("summary"));
     let (reply, _server) = ask(vec![Act::Say("fine by me".into())]).await;
     assert_eq!(reply.unwrap().body, json!({ "text": "fine by me", "confidence": null }));
 }
