@@ -174,7 +174,7 @@ pub(super) fn issue_groups(outcome: &Outcome) -> Vec<IssueGroup<'_>> {
     [
         ("Must have", Some(DemandPriority::MustHave)),
         ("Should have", Some(DemandPriority::ShouldHave)),
-        ("Negotiable", Some(DemandPriority::GiveAway)),
+        ("Negotiable", Some(DemandPriority::Negotiable)),
         (rest, None),
     ]
     .into_iter()

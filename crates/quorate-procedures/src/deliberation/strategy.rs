@@ -2,7 +2,7 @@
 //!
 //! - **must have**: severe (the upper half of the severities) and agreed: there was no conflict about it, the
 //!   discussion settled it, or all voters consider it severe.
-//! - **give away**: the lowest severity, if there is more than one. It can be traded for other demands.
+//! - **negotiable**: the lowest severity, if there is more than one. It can be traded for other demands.
 //! - **should have**: everything else, including issues that only some consider severe.
 //!
 //! Within a priority the order of the issues is kept.
@@ -28,7 +28,7 @@ pub enum DemandPriority {
     /// Worth asking for.
     ShouldHave,
     /// Can be traded for something else.
-    GiveAway,
+    Negotiable,
 }
 
 impl DemandPriority {
@@ -38,7 +38,7 @@ impl DemandPriority {
         match self {
             Self::MustHave => "must have",
             Self::ShouldHave => "should have",
-            Self::GiveAway => "give away",
+            Self::Negotiable => "negotiable",
         }
     }
 }
@@ -91,7 +91,7 @@ fn need(issue: &RankedIssue, all: &[&ConflictResolution], words: &Vocabulary) ->
         return if is_agreed { DemandPriority::MustHave } else { DemandPriority::ShouldHave };
     }
     if words.severity_index(&issue.severity) == Some(0) {
-        DemandPriority::GiveAway
+        DemandPriority::Negotiable
     } else {
         DemandPriority::ShouldHave
     }

@@ -59,7 +59,7 @@ fn a1_the_strategy_ranks_demands_by_priority() {
         Must have: the customer owns it (ip, high, at § 9.2 of c), says c. [F3]
         Should have: cap it at a year's fees (cap, critical, at § 9.2 of b), says a, b, c. [F1 F2 F3]
         Should have: 30 days (term, medium, at § 9.2 of b), says b. [F2]
-        Give away: names with consent only (logo, low, at § 9.2 of a), says a. [F1]
+        Negotiable: names with consent only (logo, low, at § 9.2 of a), says a. [F1]
     "#]]
     .assert_eq(&demands(&outcome(issues, &[])));
     // Once a has changed its position, the severity is undisputed.
@@ -82,8 +82,11 @@ fn a1_high_and_critical_are_both_must_haves() {
 fn a1_any_list_of_severities_has_a_severe_half() {
     for (words, wanted) in [
         (&["note"][..], &[DemandPriority::MustHave][..]),
-        (&["minor", "major"], &[DemandPriority::MustHave, DemandPriority::GiveAway]),
-        (&["s", "m", "l"], &[DemandPriority::MustHave, DemandPriority::ShouldHave, DemandPriority::GiveAway]),
+        (&["minor", "major"], &[DemandPriority::MustHave, DemandPriority::Negotiable]),
+        (
+            &["s", "m", "l"],
+            &[DemandPriority::MustHave, DemandPriority::ShouldHave, DemandPriority::Negotiable],
+        ),
     ] {
         let mut spec = spec(&["a"]);
         spec.vocabulary.severities = words.iter().map(|word| (*word).to_owned()).collect();
