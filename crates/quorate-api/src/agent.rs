@@ -344,18 +344,21 @@ pub struct RegisteredAgent {
 #[derive(Clone, Debug, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(deny_unknown_fields)]
-#[allow(missing_docs, reason = "the names are self-explanatory")]
 pub struct AgentListQuery {
     /// Only agents with this capability.
     pub capability: Option<String>,
     /// Only agents that support this action.
     pub action: Option<String>,
+    /// Only agents with this role.
     #[cfg_attr(feature = "schema", schemars(with = "Option<schema::AgentRoleName>"))]
     pub role: Option<String>,
+    /// Only agents with this status.
     #[cfg_attr(feature = "schema", schemars(with = "Option<schema::AgentStatusName>"))]
     pub status: Option<String>,
+    /// Maximum number of items in a page; 100 by default.
     #[cfg_attr(feature = "schema", schemars(with = "Option<schema::Limit>"))]
     pub limit: Option<usize>,
+    /// Cursor of the previous page; omit it for the first page.
     #[cfg_attr(feature = "schema", schemars(with = "Option<schema::Cursor>"))]
     pub cursor: Option<String>,
 }

@@ -394,7 +394,7 @@ pub struct ApprovalAction {
 pub struct ApprovalGetQuery {
     /// Sequence number of a record, or a time: read the state after it. Current state by default.
     pub at: Option<String>,
-    /// Read the state at this time.
+    /// Read the state at this time. Cannot be combined with `at`.
     #[cfg_attr(feature = "schema", schemars(with = "Option<schema::Time>"))]
     pub time: Option<String>,
     /// How long to wait for the decision or expiry; then the current state is returned. Cannot be combined with `at`.
@@ -406,14 +406,17 @@ pub struct ApprovalGetQuery {
 #[derive(Clone, Debug, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(deny_unknown_fields)]
-#[allow(missing_docs, reason = "the names are self-explanatory")]
 pub struct ApprovalListQuery {
+    /// Only approvals in this state.
     #[cfg_attr(feature = "schema", schemars(with = "Option<schema::ApprovalStateName>"))]
     pub state: Option<String>,
+    /// Sort order by creation; `newest` by default.
     #[cfg_attr(feature = "schema", schemars(with = "Option<schema::Order>"))]
     pub order: Option<Order>,
+    /// Maximum number of items in a page; 100 by default.
     #[cfg_attr(feature = "schema", schemars(with = "Option<schema::Limit>"))]
     pub limit: Option<usize>,
+    /// Cursor of the previous page; omit it for the first page.
     #[cfg_attr(feature = "schema", schemars(with = "Option<schema::Cursor>"))]
     pub cursor: Option<String>,
 }

@@ -91,8 +91,8 @@ impl Checkpoint {
 #[derive(Clone, Debug, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(deny_unknown_fields)]
-#[allow(missing_docs, reason = "the names are self-explanatory")]
 pub struct AuditExportQuery {
+    /// Export format; `jsonl` by default.
     #[serde(default)]
     pub format: ExportFormat,
     /// Sequence number of the first record; 1 by default.

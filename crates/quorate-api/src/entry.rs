@@ -195,12 +195,12 @@ pub struct DeletedEntry {
 #[derive(Clone, Debug, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(deny_unknown_fields)]
-#[allow(missing_docs, reason = "the names are self-explanatory")]
 pub struct EntryGetQuery {
+    /// Version number. Cannot be combined with `at` or `time`.
     pub version: Option<u64>,
-    /// Sequence number of a record, or a time.
+    /// Sequence number of a record, or a time: read the entry after it. Current entry by default.
     pub at: Option<String>,
-    /// Read the entry at this time.
+    /// Read the entry at this time. Cannot be combined with `at`.
     #[cfg_attr(feature = "schema", schemars(with = "Option<schema::Time>"))]
     pub time: Option<String>,
 }
@@ -209,15 +209,18 @@ pub struct EntryGetQuery {
 #[derive(Clone, Debug, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(deny_unknown_fields)]
-#[allow(missing_docs, reason = "the names are self-explanatory")]
 pub struct EntryListQuery {
+    /// Only entries whose key starts with this prefix.
     #[serde(default)]
     pub prefix: String,
+    /// Only entries of this type.
     pub r#type: Option<String>,
-    /// `agent:ID`, `operator:NAME` and so on; a name without a role is an agent.
+    /// Only entries by this author: `agent:ID`, `operator:NAME` and so on. A name without a role is an agent.
     pub author: Option<String>,
+    /// Maximum number of items in a page; 100 by default.
     #[cfg_attr(feature = "schema", schemars(with = "Option<schema::Limit>"))]
     pub limit: Option<usize>,
+    /// Cursor of the previous page; omit it for the first page.
     #[cfg_attr(feature = "schema", schemars(with = "Option<schema::Cursor>"))]
     pub cursor: Option<String>,
 }

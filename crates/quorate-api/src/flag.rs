@@ -69,11 +69,13 @@ pub struct ResolveFlag {
 #[derive(Clone, Debug, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(deny_unknown_fields)]
-#[allow(missing_docs, reason = "the names are self-explanatory")]
 pub struct FlagListQuery {
+    /// Only flags in this state.
     pub state: Option<FlagState>,
+    /// Maximum number of items in a page; 100 by default.
     #[cfg_attr(feature = "schema", schemars(with = "Option<schema::Limit>"))]
     pub limit: Option<usize>,
+    /// Cursor of the previous page; omit it for the first page.
     #[cfg_attr(feature = "schema", schemars(with = "Option<schema::Cursor>"))]
     pub cursor: Option<String>,
 }

@@ -424,7 +424,6 @@ pub enum NewMessages<'a> {
 #[derive(Clone, Debug, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(deny_unknown_fields)]
-#[allow(missing_docs, reason = "the names are self-explanatory")]
 pub struct MessageListQuery {
     /// Only messages sent by this agent.
     #[cfg_attr(feature = "schema", schemars(with = "Option<schema::Id>"))]
@@ -435,9 +434,12 @@ pub struct MessageListQuery {
     /// Only messages sent by or delivered to this agent.
     #[cfg_attr(feature = "schema", schemars(with = "Option<schema::Id>"))]
     pub agent: Option<String>,
+    /// Only messages of this type.
     pub r#type: Option<MessageType>,
+    /// Only messages of this session.
     #[cfg_attr(feature = "schema", schemars(with = "Option<schema::Id>"))]
     pub session: Option<String>,
+    /// Maximum number of items in a page; 100 by default.
     #[cfg_attr(feature = "schema", schemars(with = "Option<schema::Limit>"))]
     pub limit: Option<usize>,
     /// Cursor of the previous page. A page may be short or empty and still have a cursor.

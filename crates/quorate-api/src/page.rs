@@ -36,10 +36,11 @@ impl Order {
 #[derive(Clone, Default, Debug, serde::Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(deny_unknown_fields)]
-#[allow(missing_docs, reason = "the names are self-explanatory")]
 pub struct CursorQuery {
+    /// Maximum number of items in a page; 100 by default.
     #[cfg_attr(feature = "schema", schemars(with = "Option<schema::Limit>"))]
     pub limit: Option<usize>,
+    /// Cursor of the previous page; omit it for the first page.
     #[cfg_attr(feature = "schema", schemars(with = "Option<schema::Cursor>"))]
     pub cursor: Option<String>,
 }
@@ -48,12 +49,14 @@ pub struct CursorQuery {
 #[derive(Clone, Default, Debug, serde::Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(deny_unknown_fields)]
-#[allow(missing_docs, reason = "the names are self-explanatory")]
 pub struct ListQuery {
+    /// Sort order by creation; `newest` by default.
     #[cfg_attr(feature = "schema", schemars(with = "Option<schema::Order>"))]
     pub order: Option<Order>,
+    /// Maximum number of items in a page; 100 by default.
     #[cfg_attr(feature = "schema", schemars(with = "Option<schema::Limit>"))]
     pub limit: Option<usize>,
+    /// Cursor of the previous page; omit it for the first page.
     #[cfg_attr(feature = "schema", schemars(with = "Option<schema::Cursor>"))]
     pub cursor: Option<String>,
 }

@@ -218,14 +218,17 @@ pub struct ProcedurePayloads {
 #[derive(Clone, Debug, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(deny_unknown_fields)]
-#[allow(missing_docs, reason = "the names are self-explanatory")]
 pub struct ProcedureListQuery {
+    /// Only procedures with this status.
     #[cfg_attr(feature = "schema", schemars(with = "Option<schema::ProcedureStatusName>"))]
     pub status: Option<String>,
+    /// Sort order by creation; `newest` by default.
     #[cfg_attr(feature = "schema", schemars(with = "Option<schema::Order>"))]
     pub order: Option<Order>,
+    /// Maximum number of items in a page; 100 by default.
     #[cfg_attr(feature = "schema", schemars(with = "Option<schema::Limit>"))]
     pub limit: Option<usize>,
+    /// Cursor of the previous page; omit it for the first page.
     #[cfg_attr(feature = "schema", schemars(with = "Option<schema::Cursor>"))]
     pub cursor: Option<String>,
 }

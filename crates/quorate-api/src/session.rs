@@ -418,15 +418,16 @@ pub struct Timeline {
 #[derive(Clone, Debug, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(deny_unknown_fields)]
-#[allow(missing_docs, reason = "the names are self-explanatory")]
 pub struct TimelineQuery {
     /// Only lines of this kind.
     #[cfg_attr(feature = "schema", schemars(extend("enum" = ["message", "changed", "decision", "artifact", "finding", "blocker", "note", null])))]
     pub kind: Option<String>,
     /// Newest first instead of oldest first.
     pub newest: Option<bool>,
+    /// Maximum number of items in a page; 100 by default.
     #[cfg_attr(feature = "schema", schemars(with = "Option<schema::Limit>"))]
     pub limit: Option<usize>,
+    /// Cursor of the previous page; omit it for the first page.
     #[cfg_attr(feature = "schema", schemars(with = "Option<schema::Cursor>"))]
     pub cursor: Option<String>,
 }

@@ -65,7 +65,7 @@ pub enum StateList {
 pub struct StateQuery {
     /// Sequence number of a record, or a time; the newest record by default.
     pub at: Option<String>,
-    /// Read the state at this time.
+    /// Read the state at this time. Cannot be combined with `at`.
     #[cfg_attr(feature = "schema", schemars(with = "Option<schema::Time>"))]
     pub time: Option<String>,
 }
@@ -77,7 +77,7 @@ pub struct StateQuery {
 pub struct AsOfQuery {
     /// Sequence number of a record, or a time: read the state after it.
     pub at: Option<String>,
-    /// Read the state at this time.
+    /// Read the state at this time. Cannot be combined with `at`.
     #[cfg_attr(feature = "schema", schemars(with = "Option<schema::Time>"))]
     pub time: Option<String>,
 }

@@ -51,8 +51,8 @@ pub(crate) struct Operation {
 struct Documentation {
     /// One sentence, starting with an imperative verb.
     summary: &'static str,
-    /// Path parameters and their schemas.
-    path_parameters: Vec<(&'static str, TypeSchema)>,
+    /// Path parameters: name, schema, description.
+    path_parameters: Vec<(&'static str, TypeSchema, &'static str)>,
     query: Option<TypeSchema>,
     /// Operation-specific headers: name, schema, description.
     header_parameters: Vec<(&'static str, TypeSchema, &'static str)>,
@@ -145,8 +145,8 @@ impl Operation {
     }
 
     /// Adds a path parameter.
-    pub(crate) fn path_parameter<T: Described>(mut self, name: &'static str) -> Self {
-        self.documentation.path_parameters.push((name, TypeSchema::of::<T>()));
+    pub(crate) fn path_parameter<T: Described>(mut self, name: &'static str, about: &'static str) -> Self {
+        self.documentation.path_parameters.push((name, TypeSchema::of::<T>(), about));
         self
     }
 

@@ -14,7 +14,7 @@ use crate::schema;
 pub struct TaskGetQuery {
     /// Sequence number of a record, or a time: read the state after it. Current state by default.
     pub at: Option<String>,
-    /// Read the state at this time.
+    /// Read the state at this time. Cannot be combined with `at`.
     #[cfg_attr(feature = "schema", schemars(with = "Option<schema::Time>"))]
     pub time: Option<String>,
     /// How long to wait for the end of the task; then the current state is returned. An agent counts as waiting for
@@ -27,18 +27,23 @@ pub struct TaskGetQuery {
 #[derive(Clone, Debug, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(deny_unknown_fields)]
-#[allow(missing_docs, reason = "the names are self-explanatory")]
 pub struct TaskListQuery {
+    /// Only tasks with this status.
     #[serde(alias = "state")]
     #[cfg_attr(feature = "schema", schemars(with = "Option<schema::TaskStatusName>"))]
     pub status: Option<String>,
+    /// Only tasks of this type.
     pub r#type: Option<String>,
+    /// Only tasks that are assigned to this agent, or that it holds or ended.
     #[cfg_attr(feature = "schema", schemars(with = "Option<schema::Id>"))]
     pub agent: Option<String>,
+    /// Sort order by creation; `newest` by default.
     #[cfg_attr(feature = "schema", schemars(with = "Option<schema::Order>"))]
     pub order: Option<Order>,
+    /// Maximum number of items in a page; 100 by default.
     #[cfg_attr(feature = "schema", schemars(with = "Option<schema::Limit>"))]
     pub limit: Option<usize>,
+    /// Cursor of the previous page; omit it for the first page.
     #[cfg_attr(feature = "schema", schemars(with = "Option<schema::Cursor>"))]
     pub cursor: Option<String>,
 }

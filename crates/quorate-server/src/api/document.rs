@@ -173,9 +173,11 @@ fn needs_something(schema: &Value, schemas: &SchemaGenerator) -> bool {
 
 fn parameters(operation: &Operation, schemas: &mut Schemas) -> Vec<Value> {
     let mut all: Vec<Value> = Vec::new();
-    for (name, schema) in &operation.documentation.path_parameters {
+    for (name, schema, about) in &operation.documentation.path_parameters {
         let schema = schema.generate(&mut schemas.read);
-        all.push(json!({"name": name, "in": "path", "required": true, "schema": schema}));
+        all.push(
+            json!({"name": name, "in": "path", "required": true, "description": about, "schema": schema}),
+        );
     }
     if let Some(query) = &operation.documentation.query {
         all.extend(in_query(query, schemas));

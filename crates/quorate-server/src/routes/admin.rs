@@ -34,7 +34,7 @@ pub(crate) fn routes() -> Vec<Route> {
         .handled_in_bulk_by(list_tokens),
         get("/v1/tokens/{id}", "tokens.get", "Get an access token. Its secret is never returned.")
             .requires(Permission::Administer)
-            .path_parameter::<schema::TokenId>("id")
+            .path_parameter::<schema::TokenId>("id", "Access token ID.")
             .returns::<Token>(200, "The token.")
             .handled_by(show_token),
         delete(
@@ -43,7 +43,7 @@ pub(crate) fn routes() -> Vec<Route> {
             "Revoke an access token and the web sessions that were signed in with it.",
         )
         .requires(Permission::Administer)
-        .path_parameter::<schema::TokenId>("id")
+        .path_parameter::<schema::TokenId>("id", "Access token ID.")
         .returns::<RevokedToken>(200, "The token is revoked.")
         .handled_by(revoke_token),
         post("/v1/spaces", "spaces.create", "Create a space. Requires an admin of the default space.")
@@ -59,7 +59,7 @@ pub(crate) fn routes() -> Vec<Route> {
             .handled_in_bulk_by(list_spaces),
         get("/v1/spaces/{name}", "spaces.get", "Get a space. Requires an admin of the default space.")
             .requires(Permission::Administer)
-            .path_parameter::<schema::Id>("name")
+            .path_parameter::<schema::Id>("name", "Name of the space.")
             .returns::<Space>(200, "The space.")
             .handled_by(show_space),
         get("/v1/violations", "violations.list", "List recent policy violations of the space, oldest first.")

@@ -24,7 +24,7 @@ pub(crate) fn routes() -> Vec<Route> {
             .returns_page::<Agent>("agents")
             .handled_in_bulk_by(list),
         put("/v1/agents/{id}", "agents.register", "Register an agent, or start a new epoch of it.")
-            .path_parameter::<schema::Id>("id")
+            .path_parameter::<schema::Id>("id", "Agent ID.")
             .own_agent_only()
             .request_body::<AgentRegistration>()
             .returns::<RegisteredAgent>(
@@ -37,16 +37,16 @@ pub(crate) fn routes() -> Vec<Route> {
             )
             .handled_by(register),
         get("/v1/agents/{id}", "agents.get", "Get an agent.")
-            .path_parameter::<schema::Id>("id")
+            .path_parameter::<schema::Id>("id", "Agent ID.")
             .returns::<Agent>(200, "The agent.")
             .handled_by(show),
         delete("/v1/agents/{id}", "agents.remove", "Remove an agent whose inbox is empty.")
-            .path_parameter::<schema::Id>("id")
+            .path_parameter::<schema::Id>("id", "Agent ID.")
             .own_agent_only()
             .returns::<ChangeReceipt>(200, "The agent is removed.")
             .handled_by(remove),
         post("/v1/agents/{id}/heartbeat", "agents.heartbeat", "Send a heartbeat.")
-            .path_parameter::<schema::Id>("id")
+            .path_parameter::<schema::Id>("id", "Agent ID.")
             .own_agent_only()
             .request_body::<Heartbeat>()
             .without_key("Heartbeats are not recorded, so repeating one has no effect.")
@@ -57,13 +57,13 @@ pub(crate) fn routes() -> Vec<Route> {
             "inbox.list",
             "List the open deliveries of an inbox. Does not lease them.",
         )
-        .path_parameter::<schema::Id>("id")
+        .path_parameter::<schema::Id>("id", "Agent ID.")
         .own_agent_only()
         .query_parameters::<CursorQuery>()
         .returns_page::<InboxDelivery>("deliveries")
         .handled_with_id_in_bulk_by(inbox),
         get("/v1/agents/{id}/outbox", "outbox.list", "List messages sent by an agent, newest first.")
-            .path_parameter::<schema::Id>("id")
+            .path_parameter::<schema::Id>("id", "Agent ID.")
             .own_agent_only()
             .query_parameters::<CursorQuery>()
             .returns_page::<OutboxMessage>("messages")

@@ -39,7 +39,7 @@ pub(crate) fn routes() -> Vec<Route> {
             "approvals.get",
             "Get an approval with its exact action, optionally as of a past record. Set `waitMs` to wait for the decision.",
         )
-        .path_parameter::<schema::Id>("id")
+        .path_parameter::<schema::Id>("id", "Approval ID.")
         .query_parameters::<ApprovalGetQuery>()
         .returns::<ApprovalWithAction>(200, "The approval.")
         .handled_by(show),
@@ -49,7 +49,7 @@ pub(crate) fn routes() -> Vec<Route> {
             "Approve, reject or modify a proposed action. Requesters cannot decide their own approvals.",
         )
         .requires(Permission::Approve)
-        .path_parameter::<schema::Id>("id")
+        .path_parameter::<schema::Id>("id", "Approval ID.")
         .request_body::<NewDecision<'_>>()
         .returns::<ApprovalWithAction>(200, "The approval is decided, and the requester is notified in the same commit.")
         .handled_by(decide),
@@ -58,7 +58,7 @@ pub(crate) fn routes() -> Vec<Route> {
             "approvals.why",
             "Explain what an approval waits for, until when, and what happens then.",
         )
-        .path_parameter::<schema::Id>("id")
+        .path_parameter::<schema::Id>("id", "Approval ID.")
         .returns::<Explanation>(200, "The explanation.")
         .handled_by(why),
     ]

@@ -34,7 +34,7 @@ pub(crate) fn routes() -> Vec<Route> {
             "requests.answers",
             "List the answers to a request in order of arrival. Set `waitMs` to wait for the next one.",
         )
-        .path_parameter::<schema::Id>("id")
+        .path_parameter::<schema::Id>("id", "Request ID, or the ID assigned by the requester.")
         .query_parameters::<AnswerListQuery>()
         .returns::<Answers>(200, "The answers. Visible to the requester and to operators.")
         .handled_by(answers),

@@ -17,11 +17,11 @@ pub(crate) fn routes() -> Vec<Route> {
             .returns_page::<Budget>("budgets")
             .handled_in_bulk_by(list),
         get("/v1/budgets/{id}", "budgets.get", "Get a budget and its current spending.")
-            .path_parameter::<schema::Id>("id")
+            .path_parameter::<schema::Id>("id", "Budget ID.")
             .returns::<Budget>(200, "The budget. Visible to its owner and to operators.")
             .handled_by(show),
         put("/v1/budgets/{id}", "budgets.set", "Set the spending limits of a chain of messages.")
-            .path_parameter::<schema::Id>("id")
+            .path_parameter::<schema::Id>("id", "Budget ID.")
             .request_body::<NewBudget>()
             .returns::<Budget>(200, "The budget.")
             .handled_by(set),

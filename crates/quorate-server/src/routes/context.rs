@@ -26,7 +26,7 @@ pub(crate) fn routes() -> Vec<Route> {
             .returns_page::<EntryVersion>("entries")
             .handled_in_bulk_by(list),
         get(ONE, "context.get", "Get an entry, optionally as of a version, record or time.")
-            .path_parameter::<schema::LongId>("key")
+            .path_parameter::<schema::LongId>("key", "Key of the entry. It may contain slashes.")
             .query_parameters::<EntryGetQuery>()
             .returns::<EntryVersion>(200, "The entry.")
             .handled_at(SERVED, show)
@@ -36,19 +36,19 @@ pub(crate) fn routes() -> Vec<Route> {
                     "context.history",
                     "List all versions of an entry, oldest first.",
                 )
-                .path_parameter::<schema::LongId>("key")
+                .path_parameter::<schema::LongId>("key", "Key of the entry. It may contain slashes.")
                 .query_parameters::<CursorQuery>()
                 .returns_page::<EntryVersion>("versions"),
             ),
         put_at(ONE, "context.put", "Write an entry.")
-            .path_parameter::<schema::LongId>("key")
+            .path_parameter::<schema::LongId>("key", "Key of the entry. It may contain slashes.")
             .query_parameters::<EntryPutQuery>()
             .request_body::<NewEntry<'_>>()
             .returns::<WrittenEntry>(200, "The entry has a new version.")
             .returns::<WrittenEntry>(201, "The entry was created.")
             .handled_at(SERVED, put),
         delete_at(ONE, "context.delete", "Delete an entry. Its history is retained.")
-            .path_parameter::<schema::LongId>("key")
+            .path_parameter::<schema::LongId>("key", "Key of the entry. It may contain slashes.")
             .query_parameters::<EntryDeleteQuery>()
             .returns::<DeletedEntry>(200, "The entry is deleted.")
             .handled_at(SERVED, delete),

@@ -18,11 +18,11 @@ pub(crate) fn routes() -> Vec<Route> {
     const SERVED: &str = "/v1/dialects/coscientist/entries/{*key}";
     vec![
         get(ENTRY, "dialects.entry", "Get an entry of the shared memory in the co-scientist format.")
-            .path_parameter::<schema::LongId>("key")
+            .path_parameter::<schema::LongId>("key", "Key of the entry. It may contain slashes.")
             .returns::<ContextEntry>(200, "The entry.")
             .handled_at(SERVED, show_entry),
         put(ENTRY, "dialects.putEntry", "Write an entry in the co-scientist format.")
-            .path_parameter::<schema::LongId>("key")
+            .path_parameter::<schema::LongId>("key", "Key of the entry. It may contain slashes.")
             .request_body::<ContextEntry>()
             .returns::<ContextEntry>(200, "The entry has a new version.")
             .returns::<ContextEntry>(201, "The entry was created.")

@@ -22,7 +22,7 @@ pub(crate) fn routes() -> Vec<Route> {
         .returns_page::<ShownLetter>("deadLetters")
         .handled_in_bulk_by(list),
         get("/v1/dead-letters/{id}", "dead-letters.get", "Get a dead letter. Agents see only their own.")
-            .path_parameter::<schema::DeliveryId>("id")
+            .path_parameter::<schema::DeliveryId>("id", "Delivery ID.")
             .returns::<ShownLetter>(200, "The dead letter.")
             .handled_by(show),
         post(
@@ -30,7 +30,7 @@ pub(crate) fn routes() -> Vec<Route> {
             "dead-letters.redrive",
             "Redrive a dead letter with a full set of attempts.",
         )
-        .path_parameter::<schema::DeliveryId>("id")
+        .path_parameter::<schema::DeliveryId>("id", "Delivery ID.")
         .requires(Permission::Operate)
         .returns::<RedrivenDelivery>(200, "The delivery is back in its inbox.")
         .handled_by(redrive),

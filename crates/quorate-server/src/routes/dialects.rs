@@ -31,7 +31,7 @@ pub(crate) fn routes() -> Vec<Route> {
             "dialects.send",
             "Send a message in a dialect, or a list of messages in one commit.",
         )
-        .path_parameter::<schema::DialectName>("name")
+        .path_parameter::<schema::DialectName>("name", "Name of the dialect.")
         .request_body::<DialectMessages>()
         .also_accepts(YAML)
         .returns_list::<SendReceipt>("receipts")
@@ -43,7 +43,7 @@ pub(crate) fn routes() -> Vec<Route> {
             "Claim deliveries under a lease and return their messages in a dialect.",
         )
         .requires(Permission::Work)
-        .path_parameter::<schema::DialectName>("name")
+        .path_parameter::<schema::DialectName>("name", "Name of the dialect.")
         .query_parameters::<DialectInboxQuery>()
         .returns_list::<DialectDelivery>("deliveries")
         .returns_media(200, "The same as YAML.", YAML)

@@ -38,7 +38,7 @@ pub(crate) fn routes() -> Vec<Route> {
         .handled_by(checkpoint),
         get("/v1/flags/{id}", "flags.get", "Get a conduct flag. Requires the role moderator.")
             .requires(Permission::Moderate)
-            .path_parameter::<schema::Id>("id")
+            .path_parameter::<schema::Id>("id", "Flag ID.")
             .returns::<Flag>(200, "The flag.")
             .handled_by(show),
         post(
@@ -47,7 +47,7 @@ pub(crate) fn routes() -> Vec<Route> {
             "Resolve a conduct flag. Requires the role moderator.",
         )
         .requires(Permission::Moderate)
-        .path_parameter::<schema::Id>("id")
+        .path_parameter::<schema::Id>("id", "Flag ID.")
         .request_body::<ResolveFlag>()
         .returns::<Flag>(200, "The flag is resolved.")
         .handled_by(resolve),

@@ -17,7 +17,7 @@ use crate::call::{ApiResult, Call, ok_response};
 pub(crate) fn routes() -> Vec<Route> {
     vec![
         post("/v1/sessions/{id}/guidance", "sessions.guide", "Give guidance to the agents of a session.")
-            .path_parameter::<schema::Id>("id")
+            .path_parameter::<schema::Id>("id", "Session ID.")
             .request_body::<NewGuidance>()
             .returns::<Guidance>(200, "The guidance is stored and sent to its recipients.")
             .handled_by(guide),

@@ -18,7 +18,7 @@ use crate::settings::{Durations, whole_ms};
 pub(crate) fn routes() -> Vec<Route> {
     let settle = |path, id, about| {
         post(path, id, about)
-            .path_parameter::<schema::Id>("id")
+            .path_parameter::<schema::Id>("id", "Agent ID.")
             .own_agent_only()
             .returns::<ChangeReceipt>(200, "All deliveries are changed.")
     };
@@ -28,7 +28,7 @@ pub(crate) fn routes() -> Vec<Route> {
             "inbox.claim",
             "Claim deliveries under a lease. Set `waitMs` to wait for one.",
         )
-        .path_parameter::<schema::Id>("id")
+        .path_parameter::<schema::Id>("id", "Agent ID.")
         .own_agent_only()
         .request_body::<InboxClaim>()
         .returns_list::<Delivery>("deliveries")

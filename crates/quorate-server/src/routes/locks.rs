@@ -19,7 +19,7 @@ pub(crate) fn routes() -> Vec<Route> {
             .returns_page::<Lock>("locks")
             .handled_in_bulk_by(list),
         get("/v1/locks/{name}", "locks.get", "Get a lock and its holders.")
-            .path_parameter::<schema::LongId>("name")
+            .path_parameter::<schema::LongId>("name", "Name of the lock.")
             .returns::<Lock>(200, "The lock. A lock that was never held is free.")
             .handled_by(show),
         post(
@@ -27,18 +27,18 @@ pub(crate) fn routes() -> Vec<Route> {
             "locks.acquire",
             "Acquire one or several locks atomically. Set `waitMs` to wait for them.",
         )
-        .path_parameter::<schema::LongId>("name")
+        .path_parameter::<schema::LongId>("name", "Name of the lock.")
         .request_body::<LockRequest>()
         .returns::<AcquiredLocks>(200, "The locks are held.")
         .handled_by(acquire),
         post("/v1/locks/{name}/renew", "locks.renew", "Renew a lock, starting from now.")
-            .path_parameter::<schema::LongId>("name")
+            .path_parameter::<schema::LongId>("name", "Name of the lock.")
             .request_body::<LockRenewal>()
             .without_key("Renewals are not recorded; repeating one renews the lock again.")
             .returns::<RenewedLock>(200, "The lock is held.")
             .handled_by(renew),
         post("/v1/locks/{name}/release", "locks.release", "Release a lock.")
-            .path_parameter::<schema::LongId>("name")
+            .path_parameter::<schema::LongId>("name", "Name of the lock.")
             .request_body::<FencingToken>()
             .returns::<ChangeReceipt>(200, "The lock is released.")
             .handled_by(release),

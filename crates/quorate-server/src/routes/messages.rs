@@ -31,7 +31,7 @@ pub(crate) fn routes() -> Vec<Route> {
         .returns_page::<Message>("messages")
         .handled_in_bulk_by(list),
         get("/v1/messages/{id}", "messages.get", "Get a message and the state of its deliveries.")
-            .path_parameter::<schema::Id>("id")
+            .path_parameter::<schema::Id>("id", "Message ID, or the ID assigned by its sender.")
             .returns::<MessageWithDeliveries>(
                 200,
                 "The message. Visible to its sender, its recipients and operators.",

@@ -31,7 +31,7 @@ pub(crate) fn routes() -> Vec<Route> {
             "procedures.get",
             "Get a procedure with its state, optionally as of a past record.",
         )
-        .path_parameter::<schema::Id>("id")
+        .path_parameter::<schema::Id>("id", "Procedure ID.")
         .query_parameters::<AsOfQuery>()
         .returns::<ProcedureWithState>(200, "The procedure.")
         .handled_by(show),
@@ -40,7 +40,7 @@ pub(crate) fn routes() -> Vec<Route> {
             "procedures.step",
             "Advance a procedure by one step. Requires its driver.",
         )
-        .path_parameter::<schema::Id>("id")
+        .path_parameter::<schema::Id>("id", "Procedure ID.")
         .request_body::<ProcedureStep<'_>>()
         .returns::<ProcedureWithState>(200, "The procedure has a new version.")
         .handled_by(step),

@@ -21,8 +21,10 @@ use crate::observe;
 use crate::problem::Problem;
 
 pub(crate) fn routes() -> Vec<Route> {
-    let why_of = |path, id, about| {
-        get(path, id, about).path_parameter::<schema::Id>("id").returns::<ShownWhy>(200, "The explanation.")
+    let why_of = |path, id, about, which| {
+        get(path, id, about)
+            .path_parameter::<schema::Id>("id", which)
+            .returns::<ShownWhy>(200, "The explanation.")
     };
     vec![
         post("/v1/request", "requests.ask", "Send a request and wait for the answer.")
@@ -38,29 +40,32 @@ pub(crate) fn routes() -> Vec<Route> {
         .returns_page::<ShownRequest>("requests")
         .handled_in_bulk_by(list),
         get("/v1/requests/{id}", "requests.get", "Get a request and its state.")
-            .path_parameter::<schema::Id>("id")
+            .path_parameter::<schema::Id>("id", "Request ID, or the ID assigned by the requester.")
             .returns::<ShownRequest>(200, "The request. Visible to the requester and to operators.")
             .handled_by(show),
         post("/v1/requests/{id}/cancel", "requests.cancel", "Cancel a request.")
-            .path_parameter::<schema::Id>("id")
+            .path_parameter::<schema::Id>("id", "Request ID, or the ID assigned by the requester.")
             .returns::<ChangeReceipt>(200, "The request is cancelled.")
             .handled_by(cancel),
         why_of(
             "/v1/messages/{id}/why",
             "messages.why",
             "Explain where a message is, what it waits for, and what happens next.",
+            "Message ID, or the ID assigned by its sender.",
         )
         .handled_by(why),
         why_of(
             "/v1/tasks/{id}/why",
             "tasks.why",
             "Explain the state of a task, what it waits for, and what happens next.",
+            "Task ID.",
         )
         .handled_by(why),
         why_of(
             "/v1/procedures/{id}/why",
             "procedures.why",
             "Explain the phase of a procedure, since when it lasts, and which driver continues it.",
+            "Procedure ID.",
         )
         .handled_by(why),
     ]

@@ -36,7 +36,7 @@ pub(crate) fn routes() -> Vec<Route> {
             .returns_page::<Snapshot>("snapshots")
             .handled_in_bulk_by(snapshots),
         get("/v1/context:snapshot/{name}", "snapshots.get", "Get a snapshot.")
-            .path_parameter::<schema::Id>("name")
+            .path_parameter::<schema::Id>("name", "Name of the snapshot.")
             .returns::<Snapshot>(200, "The snapshot.")
             .handled_by(show_snapshot),
         delete(
@@ -44,7 +44,7 @@ pub(crate) fn routes() -> Vec<Route> {
             "snapshots.drop",
             "Delete a snapshot. The history is retained.",
         )
-        .path_parameter::<schema::Id>("name")
+        .path_parameter::<schema::Id>("name", "Name of the snapshot.")
         .returns::<ChangeReceipt>(200, "The snapshot is deleted.")
         .handled_by(drop_snapshot),
         get("/v1/context:check", "context.check", "Check the consistency of entries and tasks.")

@@ -21,7 +21,7 @@ use crate::{body, bulk};
 pub(crate) fn routes() -> Vec<Route> {
     let changes = |path, id, about| -> Operation {
         post(path, id, about)
-            .path_parameter::<schema::Id>("id")
+            .path_parameter::<schema::Id>("id", "Session ID.")
             .request_body::<SessionChange>()
             .returns::<SessionWithTask>(200, "The session.")
     };
@@ -39,17 +39,17 @@ pub(crate) fn routes() -> Vec<Route> {
             "sessions.get",
             "Get a session and its task, optionally as of a past record.",
         )
-        .path_parameter::<schema::Id>("id")
+        .path_parameter::<schema::Id>("id", "Session ID.")
         .query_parameters::<AsOfQuery>()
         .returns::<SessionWithTask>(200, "The session.")
         .handled_by(show),
         post("/v1/sessions/{id}/add", "sessions.add", "Add a decision, artifact, finding, blocker or note.")
-            .path_parameter::<schema::Id>("id")
+            .path_parameter::<schema::Id>("id", "Session ID.")
             .request_body::<SessionAddition<'_>>()
             .returns::<AddedToSession>(201, "The addition is stored.")
             .handled_by(add),
         get("/v1/sessions/{id}/timeline", "sessions.timeline", "List the timeline of a session.")
-            .path_parameter::<schema::Id>("id")
+            .path_parameter::<schema::Id>("id", "Session ID.")
             .query_parameters::<TimelineQuery>()
             .returns_page::<TimelineEntry>("timeline")
             .handled_with_id_in_bulk_by(timeline),

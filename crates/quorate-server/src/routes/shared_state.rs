@@ -33,14 +33,14 @@ pub(crate) fn routes() -> Vec<Route> {
     const STATE: &str = "/v1/sessions/{id}/state";
     vec![
         get(STATE, "sessions.state", "Get a session as the orchestrator's shared state of a task.")
-            .path_parameter::<schema::Id>("id")
+            .path_parameter::<schema::Id>("id", "Session ID.")
             .query_parameters::<AsOfQuery>()
             .header_parameter::<schema::Etag>("If-None-Match", "Answer 304 if the state still has this ETag.")
             .returns::<SharedState>(200, "The shared state. Send its `ETag` in `If-Match` to change it.")
             .returns_media(304, "The state still has the ETag of `If-None-Match`.", "")
             .handled_by(show),
         put(STATE, "sessions.putState", "Change the shared state of a task. Concurrent changes are merged.")
-            .path_parameter::<schema::Id>("id")
+            .path_parameter::<schema::Id>("id", "Session ID.")
             .header_parameter::<schema::Etag>(
                 "If-Match",
                 "The `ETag` of the state that the change is based on. `*` replaces the current state. \

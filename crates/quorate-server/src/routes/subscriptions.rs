@@ -20,7 +20,7 @@ pub(crate) fn routes() -> Vec<Route> {
             "subscriptions.list",
             "List the subscriptions of an agent by topic.",
         )
-        .path_parameter::<schema::Id>("id")
+        .path_parameter::<schema::Id>("id", "Agent ID.")
         .own_agent_only()
         .query_parameters::<CursorQuery>()
         .returns_page::<Subscription>("subscriptions")
@@ -30,15 +30,21 @@ pub(crate) fn routes() -> Vec<Route> {
             "subscriptions.subscribe",
             "Subscribe an agent to a topic, optionally including past messages.",
         )
-        .path_parameter::<schema::Id>("id")
-        .path_parameter::<schema::Id>("topic")
+        .path_parameter::<schema::Id>("id", "Agent ID.")
+        .path_parameter::<schema::Id>(
+            "topic",
+            "Topic or pattern. `*` matches one word, a final `>` one or more; encode it as `%3E`.",
+        )
         .own_agent_only()
         .request_body::<SubscriptionHistory>()
         .returns::<AgentSubscription>(200, "The agent is subscribed.")
         .handled_by(subscribe),
         delete(ONE, "subscriptions.unsubscribe", "Unsubscribe an agent from a topic.")
-            .path_parameter::<schema::Id>("id")
-            .path_parameter::<schema::Id>("topic")
+            .path_parameter::<schema::Id>("id", "Agent ID.")
+            .path_parameter::<schema::Id>(
+                "topic",
+                "Topic or pattern. `*` matches one word, a final `>` one or more; encode it as `%3E`.",
+            )
             .own_agent_only()
             .returns::<EndedSubscription>(200, "The agent is unsubscribed.")
             .handled_by(unsubscribe),

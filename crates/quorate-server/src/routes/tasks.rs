@@ -20,7 +20,9 @@ use crate::{body, bulk};
 
 pub(crate) fn routes() -> Vec<Route> {
     let change = |path, id, about| {
-        post(path, id, about).path_parameter::<schema::Id>("id").returns::<TaskWithPayloads>(200, "The task.")
+        post(path, id, about)
+            .path_parameter::<schema::Id>("id", "Task ID.")
+            .returns::<TaskWithPayloads>(200, "The task.")
     };
     vec![
         post("/v1/tasks", "tasks.create", "Create a task, or a graph of tasks atomically.")
@@ -40,7 +42,7 @@ pub(crate) fn routes() -> Vec<Route> {
             "tasks.get",
             "Get a task with its payloads, optionally as of a past record. Set `waitMs` to wait for its end.",
         )
-        .path_parameter::<schema::Id>("id")
+        .path_parameter::<schema::Id>("id", "Task ID.")
         .query_parameters::<TaskGetQuery>()
         .returns::<TaskWithPayloads>(200, "The task.")
         .handled_by(show),

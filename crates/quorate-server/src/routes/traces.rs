@@ -19,7 +19,7 @@ const SPANS_PER_RESPONSE_MAX: usize = 500;
 pub(crate) fn routes() -> Vec<Route> {
     vec![
         get("/v1/traces/{id}", "traces.get", "Get the messages of a trace as spans, oldest first.")
-            .path_parameter::<schema::TraceId>("id")
+            .path_parameter::<schema::TraceId>("id", "Trace ID in W3C trace context format.")
             .returns::<Trace>(200, "Spans of recent messages that the caller may see.")
             .handled_with_id_in_bulk_by(show),
     ]

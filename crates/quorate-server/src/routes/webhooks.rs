@@ -35,7 +35,7 @@ pub(crate) fn routes() -> Vec<Route> {
             "Receive an external event and send it as a message.",
         )
         .public()
-        .path_parameter::<schema::Id>("name")
+        .path_parameter::<schema::Id>("name", "Name of the webhook.")
         .header_parameter::<schema::Signature>(
             "X-Hub-Signature-256",
             "`sha256=` and the HMAC-SHA-256 of the body, in hex.",

@@ -42,7 +42,7 @@ fn every_effect_has_a_schema() {
     assert_eq!(names, described);
 }
 
-// Fails under: an operation without a name, summary or response; a path parameter that is not described.
+// Fails under: an operation without a name, summary or response; a parameter without a description.
 #[test]
 fn every_operation_is_described_in_full() {
     let mut ids = BTreeSet::new();
@@ -64,9 +64,25 @@ fn every_operation_is_described_in_full() {
         for name in path.split('/').filter_map(|part| part.strip_prefix('{')?.strip_suffix('}')) {
             assert!(parameters.iter().any(|one| one["in"] == "path" && one["name"] == name), "{id}: {name}");
         }
+        for parameter in parameters {
+            let parameter = resolved(parameter);
+            let about = parameter["description"].as_str().unwrap_or_default();
+            assert!(
+                about.len() > 5 && about.ends_with('.'),
+                "{id}: {} has no description",
+                parameter["name"]
+            );
+        }
         let is_open = operation["security"].as_array().is_some_and(Vec::is_empty);
         let roles = operation["x-quorate-roles"].as_array().map_or(0, Vec::len);
         assert!(is_open != (roles > 0), "{id} either lists its roles or is public");
+    }
+}
+
+fn resolved(value: &'static Value) -> &'static Value {
+    match value["$ref"].as_str() {
+        Some(place) => description().pointer(place.trim_start_matches('#')).expect("a definition"),
+        None => value,
     }
 }
 
