@@ -177,7 +177,7 @@ pub struct DeliveryState {
     pub agent: String,
     /// Delivery state.
     pub state: DeliveryStatus,
-    /// Attempt number, starting at 1. Omitted once the delivery has ended.
+    /// Number of the latest attempt, starting at 1; 0 before the first. Omitted once the delivery has ended.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub attempt: Option<u16>,
     /// Time of a scheduled delivery.
@@ -195,14 +195,20 @@ pub struct DeliveryState {
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema), schemars(inline))]
 #[serde(rename_all = "lowercase")]
-#[allow(missing_docs, reason = "the states are documented in the guide on messages")]
 pub enum DeliveryStatus {
+    /// Available for a claim.
     Ready,
+    /// Not available before its due time, or while its session is paused.
     Scheduled,
+    /// Claimed by an agent under a lease.
     Leased,
+    /// Acknowledged by the recipient.
     Acked,
+    /// Failed permanently: a dead letter, which can be redriven.
     Dead,
+    /// Not acknowledged before the message expired.
     Expired,
+    /// Discarded by a purge.
     Purged,
 }
 

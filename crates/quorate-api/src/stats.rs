@@ -29,14 +29,20 @@ pub struct Stats {
 /// Number of deliveries in each state.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
-#[allow(missing_docs, reason = "the states are documented in the guide on messages")]
 pub struct DeliveryCounts {
+    /// Deliveries that are available for a claim.
     pub ready: u64,
+    /// Deliveries that are not available before their due time, or while their session is paused.
     pub scheduled: u64,
+    /// Deliveries that an agent has claimed under a lease.
     pub leased: u64,
+    /// Deliveries that the recipient acknowledged.
     pub acked: u64,
+    /// Deliveries that failed permanently: dead letters.
     pub dead: u64,
+    /// Deliveries that were not acknowledged before the message expired.
     pub expired: u64,
+    /// Deliveries that were discarded by a purge.
     pub purged: u64,
 }
 

@@ -150,12 +150,16 @@ pub struct DeliveryEffect {
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema), schemars(inline))]
 #[serde(rename_all = "lowercase")]
-#[allow(missing_docs, reason = "the states are documented in the guide on messages")]
 pub enum NextState {
+    /// Available for a claim.
     Ready,
+    /// Redelivered at the time in `due`, at the earliest.
     Scheduled,
+    /// Failed permanently: a dead letter, which can be redriven.
     Dead,
+    /// The message expired.
     Expired,
+    /// Moved to the agent in `to`.
     Redirected,
 }
 
