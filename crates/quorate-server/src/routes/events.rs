@@ -34,7 +34,7 @@ pub(crate) fn routes() -> Vec<Route> {
         get("/v1/ws", "ws.connect", "Open a WebSocket. Its first frame contains the access token.")
             .public()
             .returns_media(101, "Switched to the WebSocket protocol.", "")
-            .returns_media(400, "Not a WebSocket upgrade request.", "text/plain; charset=utf-8")
+            .returns_problem(400, "INVALID: not a WebSocket upgrade request.")
             .handled_by(crate::ws::upgrade),
     ]
 }
