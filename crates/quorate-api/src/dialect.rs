@@ -56,35 +56,86 @@ pub struct DialectDelivery {
 }
 
 /// A context entry.
-#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+#[derive(Clone, PartialEq, Eq, Debug, Serialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
-#[allow(missing_docs, reason = "the names are those of the dialect")]
 pub struct ContextEntry {
+    /// Key of the entry.
+    #[cfg_attr(feature = "schema", schemars(with = "schema::LongId"))]
+    pub entry_id: String,
+    /// Author: an agent ID, or `operator:NAME` and so on.
+    pub agent_id: String,
+    /// Type of the entry; may be empty.
+    pub entry_type: String,
+    /// Content of the entry.
+    pub content: RawJson,
+    /// Time of the first version.
+    pub created_at: Timestamp,
+    /// Time of this version.
+    pub updated_at: Timestamp,
+    /// Version number, starting at 1.
+    #[cfg_attr(feature = "schema", schemars(range(min = 1)))]
+    pub version: u64,
+    /// Keys of the entries that this one depends on.
+    #[cfg_attr(feature = "schema", schemars(with = "Vec<schema::LongId>"))]
+    pub dependencies: Vec<String>,
+}
+
+/// A context entry to write. Only `content` is required.
+#[derive(Clone, PartialEq, Eq, Debug, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[serde(deny_unknown_fields)]
+pub struct NewContextEntry {
+    /// Key of the entry. Must match the path.
     #[cfg_attr(feature = "schema", schemars(with = "Option<schema::LongId>"))]
     pub entry_id: Option<String>,
+    /// Author. Must be the caller.
     pub agent_id: Option<String>,
+    /// Type of the entry; empty by default.
     pub entry_type: Option<String>,
+    /// Content of the entry.
     pub content: RawJson,
+    /// Validated and ignored: the hub sets the time.
     pub created_at: Option<Timestamp>,
+    /// Validated and ignored: the hub sets the time.
     pub updated_at: Option<Timestamp>,
+    /// Version that the entry will have. The write is refused if the current version is not the one before.
     #[cfg_attr(feature = "schema", schemars(range(min = 1)))]
     pub version: Option<u64>,
+    /// Keys of the entries that this one depends on; none by default.
     #[cfg_attr(feature = "schema", schemars(with = "Option<Vec<schema::LongId>>"))]
     pub dependencies: Option<Vec<String>>,
 }
 
-/// Shared state of a task. Omitted fields keep their value.
-#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+/// Shared state of a task.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "camelCase")]
-#[allow(missing_docs, reason = "the names are those of the dialect")]
 pub struct SharedState {
+    /// Session ID.
+    #[cfg_attr(feature = "schema", schemars(with = "schema::Id"))]
+    pub task_id: String,
+    /// A number, or a string such as `3a`.
+    pub current_phase: RawJson,
+    /// `objective`, and the lists `keyDecisions`, `artifacts`, `blockers` and `notes`.
+    pub shared_context: BTreeMap<String, RawJson>,
+    /// State of each agent, by agent ID.
+    pub agent_states: BTreeMap<String, RawJson>,
+}
+
+/// Change of the shared state of a task. Fields that are omitted or `null` keep their value.
+#[derive(Clone, PartialEq, Eq, Debug, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct SharedStateChange {
+    /// Session ID. Must match the path.
     #[cfg_attr(feature = "schema", schemars(with = "Option<schema::Id>"))]
     pub task_id: Option<String>,
     /// A number, or a string such as `3a`.
-    #[cfg_attr(feature = "schema", schemars(with = "schema::Any"))]
+    #[cfg_attr(feature = "schema", schemars(with = "Option<schema::Any>"))]
     pub current_phase: Option<RawJson>,
-    /// `objective`, and the lists `keyDecisions`, `artifacts`, `blockers` and `notes`.
+    /// `objective`, and the lists `keyDecisions`, `artifacts`, `blockers` and `notes`. Required, but may be empty: a
+    /// member that is omitted or `null` keeps its value. A list is complete: an entry that is not in it is removed.
     pub shared_context: BTreeMap<String, RawJson>,
+    /// State of each agent, by agent ID. Complete if present: an agent that is not in it is removed.
     pub agent_states: Option<BTreeMap<String, RawJson>>,
 }

@@ -3,7 +3,7 @@
 
 use axum::extract::Path;
 use axum::http::StatusCode;
-use quorate_api::dialect::ContextEntry;
+use quorate_api::dialect::{ContextEntry, NewContextEntry};
 use quorate_core::{AgentId, Code, Key, Op, PutEntry, Refused, Version};
 use quorate_engine::AsOf;
 use serde_json::value::RawValue;
@@ -23,7 +23,7 @@ pub(crate) fn routes() -> Vec<Route> {
             .handled_at(SERVED, show_entry),
         put(ENTRY, "dialects.putEntry", "Write an entry in the co-scientist format.")
             .path_parameter::<schema::LongId>("key", "Key of the entry. It may contain slashes.")
-            .request_body::<ContextEntry>()
+            .request_body::<NewContextEntry>()
             .returns::<ContextEntry>(200, "The entry has a new version.")
             .returns::<ContextEntry>(201, "The entry was created.")
             .handled_at(SERVED, put_entry),

@@ -4,7 +4,7 @@
 use axum::extract::Path;
 use axum::http::{HeaderMap, HeaderValue, StatusCode, header};
 use axum::response::IntoResponse as _;
-use quorate_api::dialect::SharedState;
+use quorate_api::dialect::{SharedState, SharedStateChange};
 use quorate_api::state::AsOfQuery;
 use quorate_core::{
     AddToSession, AgentId, AgentRole, Code, ContributionKind, Generation, Key, Op, OpenSession, PutEntry,
@@ -46,7 +46,7 @@ pub(crate) fn routes() -> Vec<Route> {
                 "The `ETag` of the state that the change is based on. `*` replaces the current state. \
              If omitted, only additions are accepted.",
             )
-            .request_body::<SharedState>()
+            .request_body::<SharedStateChange>()
             .returns::<SharedState>(200, "The shared state after the change, with its `ETag`.")
             .returns_problem(412, "VERSION_CONFLICT: `If-Match` does not match a state of this session.")
             .returns_problem(428, "VERSION_CONFLICT: the body changes or removes a value without `If-Match`.")
