@@ -19,11 +19,11 @@ pub struct NewBudget {
     /// Maximum number of messages.
     #[cfg_attr(feature = "schema", schemars(with = "schema::Number"))]
     pub messages_max: u64,
-    /// Maximum number of language model tokens.
+    /// Maximum number of language model tokens. Recorded, but not enforced.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[cfg_attr(feature = "schema", schemars(with = "Option<schema::Number>"))]
     pub tokens_max: Option<u64>,
-    /// Maximum cost, in the smallest unit of the currency.
+    /// Maximum cost, in millionths of a currency unit. Recorded, but not enforced.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[cfg_attr(feature = "schema", schemars(with = "Option<schema::Number>"))]
     pub money_max: Option<u64>,
@@ -68,13 +68,13 @@ pub struct Budget {
     pub messages_max: u64,
     /// Number of messages sent.
     pub messages_used: u64,
-    /// Maximum number of language model tokens; `null` for no limit.
+    /// Maximum number of language model tokens; `null` if not set. Not enforced.
     pub tokens_max: Option<u64>,
-    /// Number of tokens used.
+    /// Number of tokens used. Not counted yet: always 0.
     pub tokens_used: u64,
-    /// Maximum cost; `null` for no limit.
+    /// Maximum cost, in millionths of a currency unit; `null` if not set. Not enforced.
     pub money_max: Option<u64>,
-    /// Cost so far.
+    /// Cost so far, in millionths of a currency unit. Not counted yet: always 0.
     pub money_used: u64,
 }
 

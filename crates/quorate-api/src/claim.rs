@@ -46,7 +46,8 @@ pub struct TaskClaim {
     /// Agent that claims the tasks; the agent of the access token by default.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub agent: Option<AgentId>,
-    /// Task types to claim; by default all for which the agent has a capability.
+    /// Task types to claim; by default the capabilities of the agent. Explicit types need not be capabilities. Tasks that
+    /// are assigned to the agent are claimed in any case.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[cfg_attr(feature = "schema", schemars(length(max = 256), inner(length(max = 128))))]
     pub types: Vec<String>,

@@ -65,7 +65,8 @@ pub struct LockRequest {
     #[serde(skip_serializing_if = "Option::is_none")]
     #[cfg_attr(feature = "schema", schemars(range(min = 1, max = 256)))]
     pub capacity: Option<u32>,
-    /// Delivery whose processing needs the locks. They are released when its lease ends.
+    /// Delivery whose processing needs the locks. Used only for deadlock detection: the wait blocks this delivery, not
+    /// everything that the agent works on. The locks are not released when the lease of the delivery ends.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub within: Option<DeliveryId>,
 }

@@ -33,7 +33,7 @@ pub use query::{TaskGetQuery, TaskListQuery, parse_task_status};
 pub struct Task {
     /// Unique identifier.
     pub id: TaskId,
-    /// Capability required to claim the task.
+    /// Type of the task. A claim without `types` gets it only if the type is a capability of the agent.
     #[serde(rename = "type")]
     pub task_type: String,
     /// Agent that the task is assigned to.

@@ -116,7 +116,7 @@ pub struct TaskSpec {
     pub created_at: Timestamp,
     /// The creating agent; `None` is the hub.
     pub creator: Option<AgentNo>,
-    /// Task type: the capability that it requires. May be empty if an agent is named.
+    /// Task type. A claim without types matches it by the capabilities of the agent. May be empty if an agent is named.
     pub task_type: Arc<str>,
     /// The only agent that may claim it.
     pub agent: Option<AgentNo>,

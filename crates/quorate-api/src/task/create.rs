@@ -70,7 +70,8 @@ pub struct NewTask<'a> {
     /// Client-assigned ID; the hub assigns one by default.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub id: Option<TaskId>,
-    /// Capability required to claim the task, unless it is assigned to an agent.
+    /// Type of the task. A claim names the types it accepts; a claim without `types` accepts those that are capabilities
+    /// of the agent. May be empty if `agent` is set.
     #[serde(rename = "type", default)]
     #[cfg_attr(feature = "schema", schemars(length(max = 128)))]
     pub task_type: String,
@@ -121,7 +122,7 @@ pub struct NewTask<'a> {
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct RetryPolicy {
-    /// Maximum number of attempts; 3 by default.
+    /// Maximum number of attempts; 4 by default.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[cfg_attr(feature = "schema", schemars(range(min = 1, max = 100)))]
     pub max_attempts: Option<u16>,
