@@ -82,7 +82,7 @@ impl Permission {
     }
 }
 
-/// The permission that an operation needs, and the verb phrase for a refusal ("… may not {phrase}"). New operations must
+/// The permission that an operation needs, and the verb phrase for a refusal ("… is not permitted to {phrase}"). New operations must
 /// be added here.
 fn required(op: &Op) -> (Permission, &'static str) {
     match op {
@@ -143,7 +143,7 @@ impl Principal {
         self.check_permission(permission, phrase)
     }
 
-    /// Refuses a call that the principal has no permission for; `phrase` completes "… may not".
+    /// Refuses a call that the principal has no permission for; `phrase` completes "… is not permitted to".
     ///
     /// # Errors
     /// `FORBIDDEN`, with the required role.
@@ -151,7 +151,7 @@ impl Principal {
         if permissions_of(self).contains(&permission) {
             return Ok(());
         }
-        Err(Refused::new(Code::Forbidden, format!("{} may not {phrase}", Named(self)))
+        Err(Refused::new(Code::Forbidden, format!("{} is not permitted to {phrase}", Named(self)))
             .hint(required_role(permission)))
     }
 }
@@ -175,8 +175,7 @@ impl fmt::Display for Named<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self.0 {
             Principal::System => f.write_str("the hub"),
-            Principal::Agent(id) => write!(f, "agent {id}"),
-            Principal::Holder { role, name } => write!(f, "{role} {name}"),
+            principal => f.write_str(&principal.to_text()),
         }
     }
 }

@@ -47,7 +47,6 @@ pub(crate) struct Operation {
 
 /// Description of an operation in the OpenAPI document.
 #[derive(Clone, Default)]
-#[cfg_attr(not(feature = "schema"), expect(dead_code, reason = "only the OpenAPI document shows it"))]
 struct Documentation {
     /// One sentence, starting with an imperative verb.
     summary: &'static str,
@@ -270,6 +269,7 @@ impl Operation {
             own_agent_only: self.own_agent_only,
             has_query: self.documentation.query.is_some(),
             id: self.id,
+            summary: self.documentation.summary,
         }));
         Route { operations: vec![self], router_path: served_at, handler }
     }
@@ -292,4 +292,6 @@ pub(crate) struct RouteAccess {
     /// Whether the operation takes query parameters.
     pub(crate) has_query: bool,
     pub(crate) id: &'static str,
+    /// Summary of the operation: a sentence that starts with a verb.
+    pub(crate) summary: &'static str,
 }

@@ -81,7 +81,7 @@ impl FromRequest<App> for Call {
         // Check permissions before reading anything of the body.
         if let Some(asked) = head.extensions.get::<RouteAccess>().copied() {
             if let Access::Requires(deed) = asked.access {
-                principal.check_permission(deed, &format!("call {}", asked.id))?;
+                principal.check_permission(deed, &verb_phrase(asked.summary))?;
             }
             if let (true, Some(by)) = (asked.own_agent_only, bearer.agent()) {
                 check_itself(by, asked.id, &mut head).await?;
@@ -515,6 +515,15 @@ pub(crate) fn page_response<T: Serialize>(
     }
     json.push_str(&format!("],\"cursor\":{}}}", to_json(&cursor)?));
     Ok((StatusCode::OK, [(header::CONTENT_TYPE, "application/json")], json).into_response())
+}
+
+/// Converts the summary of an operation to a verb phrase: `List flags.` to `list flags`.
+fn verb_phrase(summary: &str) -> String {
+    // The order of a list is not part of the phrase.
+    let sentence = summary.split(". ").next().unwrap_or(summary).trim_end_matches('.');
+    let sentence = sentence.trim_end_matches(", oldest first").trim_end_matches(", newest first");
+    let mut letters = sentence.chars();
+    letters.next().map_or_else(String::new, |first| first.to_lowercase().chain(letters).collect())
 }
 
 fn to_json(value: &impl Serialize) -> Result<String, Refused> {

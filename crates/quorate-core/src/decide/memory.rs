@@ -97,9 +97,10 @@ pub(super) fn expect_version(
         Some(expected) if expected.0 != current => {
             let now =
                 if current == 0 { "does not exist".to_owned() } else { format!("is at version {current}") };
-            Err(Refused::new(Code::VersionConflict, format!("entry {key} {now}, not at version {expected}"))
-                .current_version(current)
-                .hint("read the entry again, apply the change to the current content, and write with that version"))
+            let detail = format!("expected version {expected}, but entry {key} {now}");
+            Err(Refused::new(Code::VersionConflict, detail).current_version(current).hint(
+                "read the entry again, apply the change to the current content, and write with that version",
+            ))
         }
         _ => Ok(()),
     }

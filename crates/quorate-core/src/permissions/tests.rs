@@ -115,18 +115,18 @@ fn i19_a_refusal_names_the_required_role() {
         refusal(&holder(TokenRole::Viewer), &work[0]),
         (
             Code::Forbidden,
-            "viewer anna may not send messages".into(),
+            "viewer:anna is not permitted to send messages".into(),
             "use an access token with role operator or admin".into()
         )
     );
     let operator = refusal(&holder(TokenRole::Operator), &rule[0]);
     assert_eq!(
         (&*operator.1, &*operator.2),
-        ("operator anna may not set the policy", "use an access token with role admin")
+        ("operator:anna is not permitted to set the policy", "use an access token with role admin")
     );
     let admin = refusal(&holder(TokenRole::Admin), &hub[0]);
     assert_eq!(
         (&*admin.1, &*admin.2),
-        ("admin anna may not sweep", "only the hub itself performs this operation")
+        ("admin:anna is not permitted to sweep", "only the hub itself performs this operation")
     );
 }
