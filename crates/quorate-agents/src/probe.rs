@@ -8,7 +8,7 @@ use crate::question::{AgentFailure, AgentQuestion, AgentReply, FailureKind, Usag
 /// Result of one check.
 #[derive(Clone, PartialEq, Debug)]
 pub struct ProbeCheck {
-    /// Name of the check: `reachable`, `answers`, `shape`.
+    /// Name of the check: `reachable`, `answers`, `schema`.
     pub name: &'static str,
     /// Outcome of the check.
     pub outcome: CheckOutcome,
@@ -55,7 +55,7 @@ pub async fn probe(agent: &DeclaredAgent, question: &AgentQuestion) -> Probe {
     let mut checks = vec![reachable(agent).await];
     if checks[0].outcome == CheckOutcome::Failed {
         checks.push(skipped("answers", "it cannot be reached"));
-        checks.push(skipped("shape", "there is no answer"));
+        checks.push(skipped("schema", "there is no answer"));
         return Probe { checks, reply: None };
     }
     let began = clock::now();
@@ -69,12 +69,12 @@ pub async fn probe(agent: &DeclaredAgent, question: &AgentQuestion) -> Probe {
         }
         Err(failure) if failure.kind == FailureKind::WrongShape => {
             checks.push(check("answers", CheckOutcome::Passed, after(&failure.usage), "", millis));
-            checks.push(failed("shape", &failure, 0));
+            checks.push(failed("schema", &failure, 0));
             Probe { checks, reply: None }
         }
         Err(failure) => {
             checks.push(failed("answers", &failure, millis));
-            checks.push(skipped("shape", "there is no answer"));
+            checks.push(skipped("schema", "there is no answer"));
             Probe { checks, reply: None }
         }
     }
@@ -117,13 +117,13 @@ fn shape(question: &AgentQuestion, reply: &AgentReply) -> ProbeCheck {
     match (question.schema.is_some(), is_plain) {
         (true, true) => {
             let hint = "make it answer with one JSON object that matches the `schema` of the question";
-            check("shape", CheckOutcome::Warning, notes, hint, 0)
+            check("schema", CheckOutcome::Warning, notes, hint, 0)
         }
         (true, false) if notes.is_empty() => {
-            check("shape", CheckOutcome::Passed, "the answer fits".into(), "", 0)
+            check("schema", CheckOutcome::Passed, "the answer fits".into(), "", 0)
         }
-        (true, false) => check("shape", CheckOutcome::Passed, format!("the answer fits; {notes}"), "", 0),
-        (false, _) => skipped("shape", "no schema requested"),
+        (true, false) => check("schema", CheckOutcome::Passed, format!("the answer fits; {notes}"), "", 0),
+        (false, _) => skipped("schema", "no schema requested"),
     }
 }
 

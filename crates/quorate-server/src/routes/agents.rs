@@ -80,7 +80,7 @@ pub(crate) async fn register(Path(id): Path<String>, call: Call) -> ApiResult {
     let token = CreateToken {
         digest: secret.digest(),
         bearer: Bearer::Agent(id.clone()),
-        name: TokenName::new("first")?,
+        name: TokenName::new("registration")?,
         expires_at: None,
     };
     let create_ops = || vec![Op::RegisterAgent(new.clone()), Op::CreateToken(token.clone())];

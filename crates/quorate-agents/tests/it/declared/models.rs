@@ -313,7 +313,7 @@ async fn a_probe_reports_each_check() {
     );
     assert_eq!(
         good.checks.iter().map(|check| check.name).collect::<Vec<_>>(),
-        ["reachable", "answers", "shape"]
+        ["reachable", "answers", "schema"]
     );
 
     drop(server);
