@@ -89,8 +89,17 @@ struct Hub {
 impl Hub {
     fn start(program: &Path, data: &Path) -> Result<Self> {
         let mut child = Command::new(program)
-            // `--failure-rate 0` disables the rate limit for requests without a valid token: they must get 401, not 429.
-            .args(["serve", "--log", "error", "--failure-rate", "0", "--listen", "127.0.0.1:0", "--data"])
+            // `--auth-failure-rate 0` disables the rate limit for requests without a valid token: they must get 401, not 429.
+            .args([
+                "serve",
+                "--log",
+                "error",
+                "--auth-failure-rate",
+                "0",
+                "--listen",
+                "127.0.0.1:0",
+                "--data",
+            ])
             .arg(data)
             .stdout(Stdio::piped())
             .spawn()

@@ -35,7 +35,7 @@ enum AgentVerb {
         /// Only agents with this capability.
         #[arg(long, value_name = "CAPABILITY")]
         capability: Option<String>,
-        /// Only agents with this role.
+        /// Only agents with this agent role.
         #[arg(long, value_name = "ROLE", value_parser = ["coordinator", "worker", "specialist", "observer"])]
         role: Option<String>,
         /// Only agents with this status.
@@ -51,37 +51,36 @@ enum AgentVerb {
         id: String,
     },
     /// Register an agent and print its token, once. [rw]
-    #[command(after_help = "Example: quorate agent add bob --can sum > bob.token
+    #[command(after_help = "Example: quorate agent add bob --capability sum > bob.token
 
-Only the token goes to stdout; everything else goes to stderr. If the agent already
-exists, nothing is changed and the exit code is 5.")]
+Only the token goes to stdout; everything else goes to stderr. If the agent already exists, nothing is \
+changed and the exit code is 5.")]
     Add {
         /// Agent id.
         id: String,
         /// Display name.
         #[arg(long)]
         name: Option<String>,
-        /// Role of the agent.
+        /// Agent role; messages to role:ROLE reach agents with it. Not an access role.
         #[arg(long, value_name = "ROLE", value_parser = ["coordinator", "worker", "specialist", "observer"])]
         role: Option<String>,
         /// Capability of the agent; can be repeated.
-        #[arg(long, value_name = "CAPABILITY")]
-        can: Vec<String>,
+        #[arg(long, value_name = "CAPABILITY", alias = "can")]
+        capability: Vec<String>,
         /// Action that the agent handles; can be repeated.
         #[arg(long, value_name = "ACTION")]
         action: Vec<String>,
         #[command(flatten)]
         dry_run: DryRunArgs,
     },
-    /// Update the description of an agent, without a new epoch. [rw]
+    /// Update the registration of an agent; it keeps its epoch and leases. [rw]
     Set(set::SetArgs),
     /// Test one agent: whether it is reachable, how fast it answers, and whether the answer is valid. [rw]
     #[command(after_help = "Example: quorate agent test risk_assessor --playbook playbook.yaml
 
-With --playbook, the agent gets the first question of the playbook, about the first
-2,000 characters of its input; no hub is needed. Without --playbook, the agent is
-looked up in the running hub, and asked only if `analyse` is among its actions. The
-exit code is 1 if a check fails, and 3 if there is no such agent.")]
+With --playbook, the agent gets the first request of the playbook, with only the first 2,000 characters \
+of the input; no hub is needed. Without --playbook, the agent is looked up in the running hub, and sent a \
+request only if `analyse` is among its actions. The exit code is 1 if a check fails, and 3 if there is no such agent.")]
     Test {
         /// Agent name in the playbook, or agent id in the hub.
         name: String,
@@ -91,7 +90,7 @@ exit code is 1 if a check fails, and 3 if there is no such agent.")]
         #[command(flatten)]
         dry_run: DryRunArgs,
     },
-    /// Purge all open deliveries of an agent; the log keeps them. [rw]
+    /// Discard all open deliveries of an agent. They stay in the log. [rw]
     #[command(after_help = "Example: quorate agent purge bob")]
     Purge {
         /// Agent id.
@@ -143,11 +142,11 @@ pub(crate) async fn run(args: AgentArgs) -> anyhow::Result<()> {
             let answer = hub.get(&format!("/v1/agents/{}", percent_encode(&id)), &[]).await?;
             shape.item(&answer, || Ok(facts(&parse_response(&answer)?)))
         }
-        AgentVerb::Add { id, name, role, can, action, dry_run } => {
+        AgentVerb::Add { id, name, role, capability, action, dry_run } => {
             let body = JsonFields::default()
                 .set_if_some("name", name)?
                 .set_if_some("role", role)?
-                .list("capabilities", &can)?
+                .list("capabilities", &capability)?
                 .list("supportedActions", &action)?;
             add(&hub, &id, body, dry_run, &shape).await
         }
@@ -175,7 +174,7 @@ pub(crate) async fn run(args: AgentArgs) -> anyhow::Result<()> {
 }
 
 /// Registers an agent that does not exist yet. The hub treats a second registration as a restart: it begins a new epoch and
-/// replaces the description. A user who repeats the command wants neither, and may have truncated the token file already by
+/// replaces the registration. A user who repeats the command wants neither, and may have truncated the token file already by
 /// redirecting stdout to it.
 async fn add(
     hub: &Hub,

@@ -32,12 +32,13 @@ pub(crate) struct ApprovalArgs {
 
 #[derive(Subcommand, Debug)]
 enum ApprovalVerb {
-    /// List pending approvals, or all, newest first. [ro]
-    #[command(after_help = "Example: quorate approval list --state all")]
+    /// List approval requests: pending ones by default, newest first. [ro]
+    #[command(after_help = "Example: quorate approval list --status all")]
     List {
-        /// State to list: pending, approved, rejected, modified, expired, or all.
+        /// Only requests with this status.
         #[arg(long, default_value = "pending")]
-        state: String,
+        #[arg(value_parser = ["pending", "approved", "rejected", "modified", "expired", "all"])]
+        status: String,
         #[command(flatten)]
         page: OrderedPageArgs,
     },
@@ -65,13 +66,12 @@ Without --digest, the current action is fetched, printed, and approved as printe
     Approve(DecideArgs),
     /// Reject an action. [rw]
     #[command(after_help = "Example: quorate approval reject @last --reason 'the address is wrong'")]
-    Reject(DecideArgs),
+    Reject(RejectArgs),
     /// Approve an action with a modified payload. [rw]
     #[command(after_help = "Example: quorate approval modify @last --set to=legal@example.com
 
---set PATH=VALUE sets a member of the payload; PATH is dotted (to, to.0) or a JSON
-pointer (/to/0), VALUE is JSON or plain text. --patch FILE is a JSON patch (RFC 6902)
-for the payload.")]
+--set PATH=VALUE sets a member of the payload; PATH is dotted (to, to.0) or a JSON pointer (/to/0), \
+VALUE is JSON or plain text. --patch FILE is a JSON patch (RFC 6902) for the payload.")]
     Modify(ModifyArgs),
     /// Follow approval requests and decisions. [ro]
     #[command(after_help = "Example: quorate approval watch --jsonl")]
@@ -92,11 +92,18 @@ struct DecideArgs {
     /// Expected digest of the action; the decision fails if it differs.
     #[arg(long, value_name = "SHA256")]
     digest: Option<String>,
-    /// Reason for the decision; required to reject.
-    #[arg(long, default_value = "")]
+    /// Reason for the decision.
+    #[arg(long, default_value = "", hide_default_value = true)]
     reason: String,
     #[command(flatten)]
     dry_run: DryRunArgs,
+}
+
+#[derive(Args, Debug)]
+#[command(mut_arg("reason", |arg| arg.required(true).default_value(None::<&str>)))]
+struct RejectArgs {
+    #[command(flatten)]
+    decide: DecideArgs,
 }
 
 #[derive(Args, Debug)]
@@ -113,7 +120,7 @@ struct ModifyArgs {
 
 const COLUMNS: &[Column] = &[
     ("ID", |approval| field(approval, "id")),
-    ("STATE", |approval| field(approval, "state")),
+    ("STATUS", |approval| field(approval, "state")),
     ("PRIORITY", |approval| field(approval, "priority")),
     ("ACTION", |approval| field(approval, "action")),
     ("REQUESTED BY", requester),
@@ -152,8 +159,8 @@ pub(crate) async fn run(args: ApprovalArgs) -> anyhow::Result<()> {
     let ApprovalArgs { hub: hub_args, shape, verb } = args;
     let hub = hub_args.open_with_output(&shape)?;
     match verb {
-        ApprovalVerb::List { state, page } => {
-            let state = Some(state).filter(|state| state != "all");
+        ApprovalVerb::List { status, page } => {
+            let state = Some(status).filter(|state| state != "all");
             shape.list(
                 &hub.get("/v1/approvals", &page.query(&[("state", state)])).await?,
                 "approvals",
@@ -169,9 +176,9 @@ pub(crate) async fn run(args: ApprovalArgs) -> anyhow::Result<()> {
             why::show(&hub.get(&format!("{}/why", path_of(&hub, &id).await?), &[]).await?, &shape)
         }
         ApprovalVerb::Approve(args) => decide(&hub, &shape, "approve", args, None).await,
-        ApprovalVerb::Reject(args) => decide(&hub, &shape, "reject", args, None).await,
+        ApprovalVerb::Reject(args) => decide(&hub, &shape, "reject", args.decide, None).await,
         ApprovalVerb::Modify(args) => {
-            let change = modification::Modification::from_flags(&args.set, args.patch)?;
+            let change = modification::Modification::from_options(&args.set, args.patch)?;
             decide(&hub, &shape, "modify", args.decide, Some(change)).await
         }
         ApprovalVerb::Watch { from, limit } => {
@@ -230,7 +237,7 @@ fn facts(fetched: &FetchedApproval) -> Details {
     let changed = if approval["approvedDocument"].is_null() { "" } else { "approved as" };
     Details::default()
         .add("id", text("id"))
-        .add("state", text("state"))
+        .add("status", text("state"))
         .add("action", text("action"))
         .add("requested by", requester(approval))
         .add("at", format_time(&approval["askedAt"]))

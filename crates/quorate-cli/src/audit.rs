@@ -19,7 +19,7 @@ use serde_json::json;
 
 use crate::exit::{CommandError, USAGE, VERIFICATION_FAILED};
 use crate::hub::{HubArgs, running_hub_url};
-use crate::output::{OutputArgs, OutputFormat};
+use crate::output::OutputArgs;
 use crate::{terminal, verify};
 use quorate_core::hex;
 
@@ -27,13 +27,11 @@ use quorate_core::hex;
 #[derive(Args, Debug)]
 #[command(after_help = "Example: quorate audit verify
 
-With --data DIR, the directory is read directly if no hub is running there; otherwise
-the running hub is queried.")]
+With --data DIR, the directory is read directly if no hub is running there; otherwise the running hub is \
+queried.")]
 pub(crate) struct AuditArgs {
     #[command(flatten)]
     hub: HubArgs,
-    #[command(flatten)]
-    shape: OutputArgs,
     #[command(subcommand)]
     verb: AuditVerb,
 }
@@ -45,7 +43,7 @@ enum AuditVerb {
     Verify(proof::VerifyArgs),
     /// Print the log, one line per record. [ro]
     #[command(after_help = "Example: quorate audit log --from 100 --limit 20")]
-    Log(RangeArgs),
+    Log(LogArgs),
     /// Export the log as JSON Lines, for independent verification: see docs/audit.md. [ro]
     #[command(after_help = "Example: quorate audit export --data team > log.jsonl")]
     Export {
@@ -62,44 +60,65 @@ enum AuditVerb {
     Erase(erase::EraseArgs),
 }
 
-/// Range of the log to print.
+/// Arguments of `quorate audit log`.
 #[derive(Args, Clone, Debug)]
-struct RangeArgs {
+struct LogArgs {
     /// First record to print.
     #[arg(long, default_value_t = 1, value_name = "SEQ")]
     from: u64,
     /// Maximum number of records.
     #[arg(long, value_name = "N", default_value_t = 100)]
     limit: u64,
-    /// Another rendering; needs a running hub.
-    #[arg(long = "as", value_name = "RENDERING")]
-    rendering: Option<LogRendering>,
+    /// Output format; text, communications and messages need a running hub.
+    #[arg(long, value_name = "FORMAT", default_value = "table", help_heading = "Output")]
+    format: LogFormat,
+    /// Print one JSON document.
+    #[arg(long, conflicts_with = "jsonl", help_heading = "Output")]
+    json: bool,
+    /// Print one JSON document per line.
+    #[arg(long, help_heading = "Output")]
+    jsonl: bool,
 }
 
-/// Renderings of the log other than one line per record.
+/// Formats of `quorate audit log`.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, ValueEnum)]
-enum LogRendering {
+enum LogFormat {
+    /// One line per record.
+    Table,
+    /// One JSON document with all records.
+    Json,
+    /// One JSON document per record.
+    Jsonl,
     /// One sentence per event.
     Text,
     /// One JSON object per communication between agents.
-    Decisions,
+    Communications,
     /// One JSON object per message that was delivered or dead-lettered.
     Messages,
 }
 
-impl LogRendering {
-    fn as_str(self) -> &'static str {
+impl LogFormat {
+    /// Returns the parameter `format` of the API, for formats that only a hub can render.
+    fn rendered_by_hub(self) -> Option<&'static str> {
         match self {
-            Self::Text => "text",
-            Self::Decisions => "decisions",
-            Self::Messages => "messages",
+            Self::Table | Self::Json | Self::Jsonl => None,
+            Self::Text => Some("text"),
+            Self::Communications => Some("decisions"),
+            Self::Messages => Some("messages"),
         }
     }
 }
 
+impl LogArgs {
+    /// Whether the lines are joined into one JSON document.
+    fn is_document(&self) -> bool {
+        self.json || self.format == LogFormat::Json
+    }
+}
+
 pub(crate) async fn run(args: AuditArgs) -> anyhow::Result<()> {
-    let AuditArgs { hub, shape, verb } = args;
-    if let AuditVerb::Verify(proof::VerifyArgs { proof: Some(file), checkpoint }) = &verb {
+    let AuditArgs { hub, verb } = args;
+    if let AuditVerb::Verify(proof::VerifyArgs { proof: Some(file), checkpoint, output }) = &verb {
         if hub.data.is_some() {
             let hint = "omit --data to check the proof, or --proof to verify the directory";
             return Err(CommandError::new(
@@ -109,23 +128,23 @@ pub(crate) async fn run(args: AuditArgs) -> anyhow::Result<()> {
             )
             .into());
         }
-        return proof::check(file, checkpoint.as_deref(), &shape);
+        return proof::check(file, checkpoint.as_deref(), output);
     }
     // A running hub holds the lock of the directory, so it is queried instead.
     let Some(data) = hub.data.clone().filter(|data| running_hub_url(data).is_none()) else {
-        return online::run(hub, shape, verb).await;
+        return online::run(hub, verb).await;
     };
     let space = hub.space.as_deref().map(str::parse::<SpaceName>).transpose()?;
     match verb {
-        AuditVerb::Verify(_) => verified(&data, &shape),
-        AuditVerb::Log(span) => {
-            if let Some(rendering) = span.rendering {
-                let message = format!("--as {} needs a running hub", rendering.as_str());
+        AuditVerb::Verify(args) => verified(&data, &args.output),
+        AuditVerb::Log(args) => {
+            if args.format.rendered_by_hub().is_some() {
+                let message = "this format needs a running hub";
                 return Err(
                     CommandError::new(USAGE, message, "start the hub: quorate serve --data DIR").into()
                 );
             }
-            log(&data, space.as_ref(), &span, shape.format())
+            log(&data, space.as_ref(), &args)
         }
         AuditVerb::Export { from } => {
             write_records(&data, space.as_ref(), from, |out, line| writeln!(out, "{}", to_json(line)))
@@ -142,35 +161,30 @@ pub(crate) async fn run(args: AuditArgs) -> anyhow::Result<()> {
             Ok(())
         }
         AuditVerb::Proof(args) => proof::print_offline(args, &data, space),
-        AuditVerb::Erase(args) => erase::run(args, &data, space, &shape).await,
+        AuditVerb::Erase(args) => erase::run(args, &data, space).await,
     }
 }
 
 /// Prints a range of the log of a data directory.
-fn log(data: &Path, space: Option<&SpaceName>, span: &RangeArgs, format: OutputFormat) -> anyhow::Result<()> {
-    let (mut left, mut lead) = (span.limit, "{\"records\":[");
-    write_records(data, space, span.from, |out, line| {
+fn log(data: &Path, space: Option<&SpaceName>, args: &LogArgs) -> anyhow::Result<()> {
+    let (mut left, mut lead) = (args.limit, "{\"records\":[");
+    write_records(data, space, args.from, |out, line| {
         if left == 0 {
             return Err(ErrorKind::BrokenPipe.into());
         }
         left -= 1;
-        match format {
-            OutputFormat::Json => {
-                write!(
-                    out,
-                    "{}{}",
-                    std::mem::replace(&mut lead, ","),
-                    terminal::sanitize_json(&to_json(line))
-                )
-            }
-            OutputFormat::Jsonl => writeln!(out, "{}", terminal::sanitize_json(&to_json(line))),
-            _ => writeln!(out, "{}", online::record_line(&serde_json::to_value(audit_record(line))?)),
+        if args.is_document() {
+            write!(out, "{}{}", std::mem::replace(&mut lead, ","), terminal::sanitize_json(&to_json(line)))
+        } else if args.jsonl || args.format == LogFormat::Jsonl {
+            writeln!(out, "{}", terminal::sanitize_json(&to_json(line)))
+        } else {
+            writeln!(out, "{}", online::record_line(&serde_json::to_value(audit_record(line))?))
         }
     })?;
-    match (format, lead) {
-        (OutputFormat::Json, ",") => terminal::print("]}"),
-        (OutputFormat::Json, none) => terminal::print(format!("{none}]}}")),
-        _ => {}
+    match (args.is_document(), lead) {
+        (true, ",") => terminal::print("]}"),
+        (true, none) => terminal::print(format!("{none}]}}")),
+        (false, _) => {}
     }
     Ok(())
 }
@@ -210,9 +224,9 @@ fn cut_short(error: &std::io::Error) -> quorate_engine::Error {
 }
 
 /// Does the same as `quorate verify`, but with the exit codes of ordinary commands.
-fn verified(data: &Path, shape: &OutputArgs) -> anyhow::Result<()> {
+fn verified(data: &Path, output: &OutputArgs) -> anyhow::Result<()> {
     let report = quorate_sqlite::verify(data, None)?;
-    if shape.is_json() {
+    if output.is_json() {
         terminal::print(verify::to_json(&report).to_string());
     } else {
         verify::print_report(&report, 0);

@@ -11,17 +11,17 @@ use quorate_core::hex;
 
 /// Subcommands of `quorate backup`.
 #[derive(Subcommand, Debug)]
-#[command(after_help = "Example: quorate backup create --data team --to team-copy")]
+#[command(after_help = "Example: quorate backup create --data team --out team-copy")]
 pub(crate) enum BackupCommand {
     /// Create a consistent copy of a data directory, also while a hub is running. [rw]
-    #[command(after_help = "Example: quorate backup create --data team --to team-copy")]
+    #[command(after_help = "Example: quorate backup create --data team --out team-copy")]
     Create {
         /// Data directory to copy.
         #[arg(long, value_name = "DIR")]
         data: PathBuf,
         /// New directory for the copy.
         #[arg(long, value_name = "DIR")]
-        to: PathBuf,
+        out: PathBuf,
         /// Print what would be copied, without copying it.
         #[arg(long)]
         dry_run: bool,
@@ -48,9 +48,8 @@ pub(crate) enum BackupCommand {
     /// Verify a copy and print its contents; exit code 7 if it is damaged. [ro]
     #[command(after_help = "Example: quorate backup verify team-copy
 
-Checks every record, payload and table, like `quorate verify`; nothing is changed. A
-copy that passes can be restored. With --checkpoint, a truncated or rewritten log is
-detected as well.")]
+Checks every record, payload and table, like `quorate verify`; nothing is changed. A copy that passes can \
+be restored. With --checkpoint, a truncated or rewritten log is detected as well.")]
     Verify {
         /// Copy to verify.
         #[arg(value_name = "DIR")]
@@ -66,13 +65,13 @@ detected as well.")]
 
 pub(crate) fn run(command: BackupCommand) -> anyhow::Result<()> {
     match command {
-        BackupCommand::Create { data, to, dry_run: true, json } => {
-            let positions = quorate_sqlite::backup_dry_run(&data, &to)?;
-            print_positions(&positions, json, &format!("dry run: nothing was copied to {}", to.display()));
+        BackupCommand::Create { data, out, dry_run: true, json } => {
+            let positions = quorate_sqlite::backup_dry_run(&data, &out)?;
+            print_positions(&positions, json, &format!("dry run: nothing was copied to {}", out.display()));
         }
-        BackupCommand::Create { data, to, dry_run: false, json } => {
-            let copied = quorate_sqlite::backup(&data, &to)?;
-            print_positions(&copied, json, &format!("copied to {}", to.display()));
+        BackupCommand::Create { data, out, dry_run: false, json } => {
+            let copied = quorate_sqlite::backup(&data, &out)?;
+            print_positions(&copied, json, &format!("copied to {}", out.display()));
         }
         BackupCommand::Restore { from, data, dry_run: true, json } => {
             let positions = quorate_sqlite::restore_dry_run(&from, &data)?;

@@ -14,6 +14,7 @@ use crate::terminal;
 #[command(after_help = "Example: quorate bench W0 W1 --quick
 
 Workloads:
+
   W0          baseline: the SQL statements of W1 in a plain loop
   W1          durable cycle: send, claim, ack
   W2          the same over WebSocket
@@ -32,13 +33,14 @@ Workloads:
   WAITS       deadlock detection in a wait-for graph of 10,000 waits
   HOLD        latency of a caller while another space commits large batches, and
               how long those occupy the writer (holdP99Us, holdMaxUs)
-  DELIBERATE  one deliberation of agents that answer immediately, and 200 in parallel
-  NEIGHBOUR   round trip of an agent while others read large pages, in another space
-              and in its own
+  DELIBERATE  one deliberation of agents that answer immediately, and 200 in
+              parallel
+  NEIGHBOUR   round trip of an agent while others read large pages, in another
+              space and in its own
 
-Network workloads run against a hub in a separate process; memory and CPU are the
-hub's. In JSON, commits is the number of store transactions, each with one fsync,
-perCommit the operations per transaction, and syncUs the duration of an fsync.")]
+Network workloads run against a hub in a separate process; memory and CPU are the hub's. In JSON, commits \
+is the number of store transactions, each with one fsync, perCommit the operations per transaction, and \
+syncUs the duration of an fsync.")]
 pub(crate) struct BenchArgs {
     /// Workloads to run; by default all.
     workloads: Vec<String>,

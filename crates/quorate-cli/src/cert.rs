@@ -31,9 +31,8 @@ pub(crate) enum CertCommand {
 #[derive(Args, Debug)]
 #[command(after_help = "Example: quorate cert dev --out tls --host hub.test
 
-The certificate is self-signed, so clients must be configured to trust it: --ca-file or
-QUORATE_CA_FILE, curl --cacert, SSL_CERT_FILE. Anyone who has the key can impersonate
-the hub to these clients.")]
+The certificate is self-signed, so clients must be configured to trust it: --ca-file or QUORATE_CA_FILE, \
+curl --cacert, SSL_CERT_FILE. Anyone who has the key can impersonate the hub to these clients.")]
 pub(crate) struct DevArgs {
     /// Directory for cert.pem and key.pem; created if missing.
     #[arg(long, value_name = "DIR", default_value = "quorate-tls")]

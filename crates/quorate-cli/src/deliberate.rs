@@ -1,4 +1,4 @@
-//! `quorate deliberate`: runs a deliberation from flags, without a playbook file.
+//! `quorate deliberate`: runs a deliberation from options, without a playbook file.
 
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
@@ -23,10 +23,9 @@ use crate::vote;
 #[command(after_help = "Example: quorate deliberate 'May we sign?' --input contract.txt \\
            --agent law=heuristic:risk --agent money=heuristic:financial
 
-NAME=USE declares an agent like `use:` in a playbook: cmd:COMMAND, http://…,
-llm:PROVIDER/MODEL, heuristic:NAME. NAME alone is an agent of the running hub.
-The result is stored: quorate deliberation show @last
-The exit code is 8 if there is no decision: a tie, or no recommendations.")]
+NAME=USE declares an agent like `use:` in a playbook: cmd:COMMAND, http://…, llm:PROVIDER/MODEL, \
+heuristic:NAME. NAME alone is an agent of the running hub. The result is stored: quorate deliberation \
+show @last. The exit code is 8 if there is no decision: a tie, or no recommendations.")]
 pub(crate) struct DeliberateArgs {
     /// Question to ask.
     question: String,

@@ -21,8 +21,8 @@ use lookup::LoadedDeliberation;
 #[derive(Args, Debug)]
 #[command(after_help = "Example: quorate deliberation list
 
-Reads from the hub given by --url, or from the hub running on the data directory. If
-no hub is running, reads the directory itself, where `quorate run` stores its results.")]
+Reads from the hub given by --url, or from the hub running on the data directory. If no hub is running, \
+reads the directory itself, where `quorate run` stores its results.")]
 pub(crate) struct DeliberationArgs {
     #[command(flatten)]
     hub: HubArgs,
@@ -63,8 +63,8 @@ enum DeliberationVerb {
     /// Tally the same ballots under every rule, before and after the discussion. [ro]
     #[command(after_help = "Example: quorate deliberation compare @last
 
-≠ marks a rule whose result differs from the decision. Numeric conflicts are merged
-instead of voted on, so they are omitted; borda needs rankings.")]
+≠ marks a rule whose result differs from the decision. Numeric conflicts are merged instead of voted on, \
+so they are omitted; borda needs rankings.")]
     Compare {
         /// Deliberation id, a unique prefix of it, or @last.
         id: String,

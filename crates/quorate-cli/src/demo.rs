@@ -1,9 +1,9 @@
-//! `quorate demo`: agents review a contract, vote, and ask a person for approval. Flags select other scenarios.
+//! `quorate demo`: agents review a contract, vote, and ask a person for approval. Options select other scenarios.
 
 mod accuracy;
 mod contract;
+mod crash_recovery;
 mod directory;
-mod killed;
 mod review;
 
 use std::path::PathBuf;
@@ -13,17 +13,18 @@ use clap::{Args, ValueEnum};
 use crate::run::ApprovalMode;
 use contract::SeedRange;
 
-pub(crate) use killed::{DemoHubArgs, run_hub as hub};
+pub(crate) use crash_recovery::{DemoHubArgs, run_hub as hub};
 
 /// Arguments of `quorate demo`.
 #[derive(Args, Debug)]
 #[command(after_help = "Example: quorate demo
-         quorate demo --seed 7                 review a generated contract; the same seed
-                                               gives the same contract and result
-         quorate demo --seeds 1..200           measure accuracy, alone and as a group, on
-                                               contracts with a known answer
-         quorate demo killed                   kill -9 a hub in the middle of a queue
-         quorate demo --headless --approve auto --json    run without a terminal")]
+         quorate demo --seed 7            review a generated contract
+         quorate demo --seeds 1..200      measure the accuracy
+         quorate demo crash-recovery      kill a hub with kill -9
+         quorate demo --headless --approve auto --json
+
+The same seed gives the same contract and result. --seeds measures how often the agents are right, alone \
+and as a group, on contracts with a known answer.")]
 pub(crate) struct DemoArgs {
     /// Scenario to run.
     #[arg(value_enum, default_value = "contract-review")]
@@ -37,19 +38,19 @@ pub(crate) struct DemoArgs {
     /// Measure accuracy on many generated contracts: FROM..TO, inclusive.
     #[arg(long, value_name = "FROM..TO", conflicts_with_all = ["data", "resume", "approve", "headless"])]
     seeds: Option<SeedRange>,
-    /// Data directory. The default one is replaced on each run, any other must not exist.
+    /// Data directory [default: quorate-demo, replaced on each run]; another one must not exist.
     #[arg(long, value_name = "DIR")]
     data: Option<PathBuf>,
-    /// Resume the demo in that directory.
+    /// Resume an interrupted demo.
     #[arg(long, conflicts_with_all = ["seed", "seeds"])]
     resume: bool,
     /// Run without prompts; without --approve, the letter stays pending.
     #[arg(long)]
     headless: bool,
-    /// Who approves the letter: ask, wait, later or auto, as for `quorate run`.
-    #[arg(long, value_name = "HOW")]
+    /// How the approval of the letter is decided. By default ask on a terminal, later otherwise.
+    #[arg(long, value_name = "MODE")]
     approve: Option<ApprovalMode>,
-    /// For `killed`: number of documents to process.
+    /// For `crash-recovery`: number of documents to process.
     #[arg(long, default_value_t = 400, value_parser = clap::value_parser!(u32).range(20..=20_000))]
     documents: u32,
     /// Print one JSON document instead of progress lines.
@@ -63,12 +64,12 @@ enum Scenario {
     /// Five agents review a contract, discuss, vote, and request approval before a letter is sent.
     ContractReview,
     /// Two agents process a queue; one crashes, the hub is killed with -9, and no work is lost or repeated.
-    Killed,
+    CrashRecovery,
 }
 
 pub(crate) async fn run(args: DemoArgs) -> anyhow::Result<()> {
     match (args.scenario, &args.seeds) {
-        (Scenario::Killed, _) => killed::run(args.data, args.documents, args.json).await,
+        (Scenario::CrashRecovery, _) => crash_recovery::run(args.data, args.documents, args.json).await,
         (Scenario::ContractReview, Some(seeds)) => accuracy::run(seeds, args.json).await,
         (Scenario::ContractReview, None) => review::run(args).await,
     }

@@ -12,7 +12,7 @@ use serde_json::{Map, Value, json};
 use crate::config::{Key, PROJECT_FILE, ProcessContext, Settings};
 use crate::exit::{CommandError, FAILED};
 use crate::hub::{Hub, HubArgs};
-use crate::output::{OutputArgs, OutputFormat, Table, field};
+use crate::output::{OutputArgs, OutputFormat, Table, field, plural};
 use crate::terminal;
 
 /// Tolerated clock skew. The `Date` header has a resolution of one second.
@@ -25,8 +25,8 @@ const SERVE_VARIABLES: [&str; 2] = ["QUORATE_LOG", "QUORATE_LOG_FORMAT"];
 #[derive(Args, Debug)]
 #[command(after_help = "Example: quorate doctor
 
-Each problem is printed with a fix. Nothing is changed. The exit code is 1 if a check
-fails; warnings alone do not fail.")]
+Each problem is printed with a fix. Nothing is changed. The exit code is 1 if a check fails; warnings \
+alone do not fail.")]
 pub(crate) struct DoctorArgs {
     #[command(flatten)]
     hub: HubArgs,
@@ -174,11 +174,11 @@ fn failed_check(about: &'static str, error: &anyhow::Error) -> Check {
 async fn hub(args: &HubArgs) -> Vec<Check> {
     let hub = match args.open() {
         Ok(hub) => hub,
-        Err(error) => return vec![failed_check("server", &error)],
+        Err(error) => return vec![failed_check("hub", &error)],
     };
     match query(&hub).await {
         Ok(checks) => checks,
-        Err(error) => vec![failed_check("server", &error)],
+        Err(error) => vec![failed_check("hub", &error)],
     }
 }
 
@@ -188,7 +188,7 @@ async fn query(hub: &Hub) -> anyhow::Result<Vec<Check>> {
     let principal = field(&about["you"], "principal");
     let version = field(&about, "version");
     let mut checks =
-        vec![Check::passed("server", format!("{} {version}, authenticated as {principal}", hub.url()))];
+        vec![Check::passed("hub", format!("{} {version}, authenticated as {principal}", hub.url()))];
     if version != env!("CARGO_PKG_VERSION") {
         let found = format!("the hub is version {version}, this program {}", env!("CARGO_PKG_VERSION"));
         checks.push(Check::warning("release", found, "install the same release on both sides"));
@@ -209,7 +209,7 @@ async fn query(hub: &Hub) -> anyhow::Result<Vec<Check>> {
         checks.push(Check::warning(
             "dead letters",
             found,
-            "list them with `quorate msg list --dead`, redeliver one with `quorate msg redeliver ID`",
+            "list them with `quorate msg list --dead`, redrive one with `quorate msg redrive ID`",
         ));
     }
     Ok(checks)
@@ -271,11 +271,11 @@ pub(crate) fn print_checks(
             table.print(format);
         }
     }
-    let plural = |count: usize, word: &str| format!("{count} {word}{}", if count == 1 { "" } else { "s" });
     if wrong == 0 {
         terminal::note(format!("no problems, {}", plural(warnings, "warning")));
         return Ok(());
     }
-    let message = format!("{}, {}", plural(wrong, "problem"), plural(warnings, "warning"));
+    let made = checks.len() - count(CheckResult::Skipped);
+    let message = format!("{wrong} of {} failed", plural(made, "check"));
     Err(CommandError::new(FAILED, message, "see the fix below each line with ✗").into())
 }

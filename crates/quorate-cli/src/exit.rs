@@ -66,7 +66,8 @@ pub(crate) fn error_with_code(code: Code, message: impl Into<String>, hint: impl
     Refused::new(code, message).hint(hint).into()
 }
 
-/// Returns the error code that corresponds to an exit code. Verdicts, such as of `doctor`, have none.
+/// Returns the error code that corresponds to an exit code. Verdicts, such as of `doctor` and `verify`, have none: the page of
+/// a code describes an error of a hub.
 fn error_code(code: u8) -> Option<Code> {
     match code {
         USAGE => Some(Code::Invalid),
@@ -74,7 +75,7 @@ fn error_code(code: u8) -> Option<Code> {
         UNAUTHENTICATED => Some(Code::Unauthenticated),
         CONFLICT => Some(Code::Conflict),
         TIMED_OUT => Some(Code::Timeout),
-        VERIFICATION_FAILED | DAMAGED | STORAGE_FAILED => Some(Code::StorageFailed),
+        STORAGE_FAILED => Some(Code::StorageFailed),
         _ => None,
     }
 }
@@ -90,17 +91,43 @@ fn uses_sysexits() -> bool {
 
 /// Prints an error with its hint, and returns the exit code.
 pub(crate) fn report(error: &anyhow::Error) -> ExitCode {
-    let (code, name, hint) = classify(error);
+    let Classified { code, name, hint, page } = classify(error);
     if code == INTERRUPTED {
         // The user pressed ^C, so there is nothing to report.
         return ExitCode::from(code);
     }
     let causes: Vec<String> = error.chain().skip(1).map(ToString::to_string).collect();
-    terminal::print_error(&name, &error.to_string(), &causes, &hint);
+    terminal::print_error(&name, &error.to_string(), &causes, &hint, page);
     ExitCode::from(exit_code(uses_sysexits(), code))
 }
 
-fn classify(error: &anyhow::Error) -> (u8, String, String) {
+/// An error with everything that is printed about it.
+struct Classified {
+    code: u8,
+    /// Error code; empty for a verdict.
+    name: String,
+    hint: String,
+    /// Whether the page of the error code explains it: only errors of a hub.
+    page: bool,
+}
+
+impl From<(u8, String, String)> for Classified {
+    fn from((code, name, hint): (u8, String, String)) -> Self {
+        Self { code, name, hint, page: false }
+    }
+}
+
+fn classify(error: &anyhow::Error) -> Classified {
+    if let Some(refused) = error.downcast_ref::<Error>() {
+        let code = refused.code();
+        let hint = hints::terminal_hint(code, &refused.to_string(), refused.hint(), &CommandLine::from_env());
+        return Classified { code: exit_code_of(code), name: code.to_string(), hint, page: true };
+    }
+    classify_local(error).into()
+}
+
+/// Classifies an error that no hub returned.
+fn classify_local(error: &anyhow::Error) -> (u8, String, String) {
     if let Some(ended) = error.downcast_ref::<CommandError>() {
         let name = error_code(ended.code).map(|code| code.to_string());
         return (ended.code, name.unwrap_or_default(), ended.hint.clone());
@@ -118,16 +145,11 @@ fn classify(error: &anyhow::Error) -> (u8, String, String) {
     }
     match error.downcast_ref::<BackupError>() {
         Some(BackupError::Open(open)) => return classify_open(open),
-        Some(BackupError::NotEmpty(_)) => return already_exists("--to"),
+        Some(BackupError::NotEmpty(_)) => return already_exists("--out"),
         _ => {}
     }
     if let Some(quorate::OpenHubError::Directory(open)) = error.downcast_ref::<quorate::OpenHubError>() {
         return classify_open(open);
-    }
-    if let Some(refused) = error.downcast_ref::<Error>() {
-        let code = refused.code();
-        let hint = hints::terminal_hint(code, &refused.to_string(), refused.hint(), &CommandLine::from_env());
-        return (exit_code_of(code), code.to_string(), hint);
     }
     match error.chain().find_map(|cause| cause.downcast_ref::<io::Error>()) {
         Some(error) => classify_io(error),
@@ -152,8 +174,8 @@ pub(crate) const PERMISSION_HINT: &str =
     "check the owner with `ls -ld`; run the command as that user, or use another path";
 
 /// Classifies an existing target directory as a conflict.
-fn already_exists(flag: &str) -> (u8, String, String) {
-    let hint = format!("nothing was changed; choose a new directory with {flag}");
+fn already_exists(option: &str) -> (u8, String, String) {
+    let hint = format!("nothing was changed; choose a new directory with {option}");
     (CONFLICT, Code::Conflict.to_string(), hint)
 }
 
@@ -210,6 +232,7 @@ fn classify_open(error: &OpenError) -> (u8, String, String) {
         OpenError::Io { source, .. } if source.kind() == io::ErrorKind::PermissionDenied => {
             Some(Code::Forbidden)
         }
+        error if error.is_damage() => Some(Code::StorageFailed),
         _ => error_code(code),
     };
     (code, name.map(|code| code.to_string()).unwrap_or_default(), hint.to_owned())

@@ -14,7 +14,7 @@ use crate::output::{Column, Details, OutputArgs, field, format_time, parse_respo
 
 /// Arguments of `quorate flag`.
 #[derive(Args, Debug)]
-#[command(after_help = "Example: quorate flag raise 'rude to a newcomer' --where 'issue 123'")]
+#[command(after_help = "Example: quorate flag raise 'rude to a newcomer' --location 'issue 123'")]
 pub(crate) struct FlagArgs {
     #[command(flatten)]
     hub: HubArgs,
@@ -27,20 +27,19 @@ pub(crate) struct FlagArgs {
 #[derive(Subcommand, Debug)]
 enum FlagVerb {
     /// Report a concern to the moderators only. [rw]
-    #[command(
-        after_help = "Example: quorate flag raise 'rude to a newcomer' --severity high --where 'issue 123'
+    #[command(after_help = "Example: quorate flag raise 'rude to a newcomer' --location 'issue 123'
 
-No id is returned: only moderators can read flags, and the reporter cannot read its own.
-To send a custom JSON object instead:
-quorate flag raise --json-body flag.json"
-    )]
+No id is returned: only moderators can read flags, and the reporter cannot read its own. To send a custom \
+JSON object instead:
+
+  quorate flag raise --file flag.json")]
     Raise(RaiseArgs),
     /// List flags, oldest first (moderators only). [ro]
-    #[command(after_help = "Example: quorate flag list --state open")]
+    #[command(after_help = "Example: quorate flag list --status open")]
     List {
-        /// Only flags in this state.
+        /// Only flags with this status.
         #[arg(long)]
-        state: Option<State>,
+        status: Option<Status>,
         #[command(flatten)]
         page: PageArgs,
     },
@@ -56,7 +55,7 @@ quorate flag raise --json-body flag.json"
         /// Flag id, a unique prefix of it, or @last.
         id: String,
         /// How it was resolved.
-        #[arg(long, value_name = "TEXT", default_value = "")]
+        #[arg(long, value_name = "TEXT", default_value = "", hide_default_value = true)]
         note: String,
         #[command(flatten)]
         dry_run: DryRunArgs,
@@ -66,17 +65,17 @@ quorate flag raise --json-body flag.json"
 #[derive(Args, Debug)]
 struct RaiseArgs {
     /// What happened.
-    #[arg(value_name = "TEXT", required_unless_present = "json_body")]
+    #[arg(value_name = "TEXT", required_unless_present = "file")]
     what: Option<String>,
     /// Severity of the concern.
     #[arg(long)]
     severity: Option<Severity>,
     /// Where it happened: a message, a session, an issue …
-    #[arg(long = "where", value_name = "LOCATION")]
-    place: Option<String>,
+    #[arg(long)]
+    location: Option<String>,
     /// File with the complete flag as a JSON object; - reads stdin.
-    #[arg(long, value_name = "FILE", conflicts_with_all = ["what", "severity", "place"])]
-    json_body: Option<PathBuf>,
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["what", "severity", "location"])]
+    file: Option<PathBuf>,
     #[command(flatten)]
     dry_run: DryRunArgs,
 }
@@ -89,7 +88,7 @@ enum Severity {
 }
 
 #[derive(Clone, Copy, Debug, ValueEnum)]
-enum State {
+enum Status {
     Open,
     Resolved,
 }
@@ -101,11 +100,11 @@ fn word(value: impl ValueEnum) -> Option<String> {
 
 const COLUMNS: &[Column] = &[
     ("ID", |flag| field(flag, "id")),
-    ("STATE", |flag| field(flag, "state")),
+    ("STATUS", |flag| field(flag, "state")),
     ("SEVERITY", |flag| field(&flag["flag"], "severity")),
     ("RAISED BY", |flag| field(flag, "raisedBy")),
     ("AT", |flag| format_time(&flag["raisedAt"])),
-    ("WHERE", |flag| field(&flag["flag"], "location")),
+    ("LOCATION", |flag| field(&flag["flag"], "location")),
     ("WHAT", what),
 ];
 
@@ -120,8 +119,9 @@ pub(crate) async fn run(args: FlagArgs) -> anyhow::Result<()> {
     let hub = hub.open_with_output(&shape)?;
     match verb {
         FlagVerb::Raise(args) => raise(&hub, &shape, args).await,
-        FlagVerb::List { state, page } => {
-            let query = [("state", state.and_then(word)), ("limit", page.limit()), ("cursor", page.cursor())];
+        FlagVerb::List { status, page } => {
+            let query =
+                [("state", status.and_then(word)), ("limit", page.limit()), ("cursor", page.cursor())];
             shape.list(&hub.get("/v1/flags", &query).await?, "flags", COLUMNS)
         }
         FlagVerb::Show { id } => {
@@ -144,7 +144,7 @@ async fn path_of(hub: &Hub, id: &str) -> anyhow::Result<String> {
 }
 
 async fn raise(hub: &Hub, shape: &OutputArgs, args: RaiseArgs) -> anyhow::Result<()> {
-    let body = match (&args.json_body, args.what) {
+    let body = match (&args.file, args.what) {
         (Some(file), _) => object(file)?,
         (None, what) if what.as_deref().is_none_or(|what| what.trim().is_empty()) => {
             let hint = "describe what happened: quorate flag raise 'TEXT'";
@@ -153,7 +153,7 @@ async fn raise(hub: &Hub, shape: &OutputArgs, args: RaiseArgs) -> anyhow::Result
         (None, what) => JsonFields::default()
             .set_if_some("what", what)?
             .set_if_some("severity", args.severity.and_then(word))?
-            .set_if_some("location", args.place)?
+            .set_if_some("location", args.location)?
             .to_json(),
     };
     let answer = hub.write(args.dry_run, (Method::Post, "/v1/flags"), Some(body)).await?;
@@ -187,7 +187,7 @@ fn facts(flag: &Value) -> Details {
     let whole = if is_standard || body.is_null() { String::new() } else { payload_text(body) };
     Details::default()
         .add("id", field(flag, "id"))
-        .add("state", field(flag, "state"))
+        .add("status", field(flag, "state"))
         .add("raised by", field(flag, "raisedBy"))
         .add("at", format_time(&flag["raisedAt"]))
         .add("severity", field(body, "severity"))

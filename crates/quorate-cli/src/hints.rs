@@ -1,7 +1,10 @@
 //! Hints for terminal users. The hub's hints are written for API clients; where one names an HTTP call or a header, it is
 //! replaced by the equivalent command. Hints that apply to both are passed through.
 
+use clap::CommandFactory as _;
 use quorate_core::Code;
+
+use crate::Cli;
 
 /// Commands with a `list` subcommand.
 const LISTED: [&str; 9] =
@@ -30,32 +33,25 @@ impl CommandLine {
         Self { words: words.into_iter().collect() }
     }
 
-    /// Returns the word at a position, counting only the words before the first flag.
+    /// Returns the word at a position, counting only the words before the first option.
     fn word(&self, at: usize) -> Option<&str> {
         let plain = |word: &&String| !word.starts_with('-');
         self.words.iter().take_while(plain).nth(at).map(String::as_str)
     }
 
-    fn has(&self, flag: &str) -> bool {
-        self.words.iter().any(|word| word == flag || word.starts_with(&format!("{flag}=")))
+    fn has(&self, option: &str) -> bool {
+        self.words.iter().any(|word| word == option || word.starts_with(&format!("{option}=")))
     }
 
     /// Returns the command without operands, such as `quorate memory get`.
-    fn command(&self) -> String {
-        let nouns = [
-            "msg",
-            "task",
-            "memory",
-            "session",
-            "agent",
-            "approval",
-            "token",
-            "audit",
-            "trace",
-            "deliberation",
-        ];
-        let verb = self.word(0).filter(|noun| nouns.contains(noun)).and_then(|_| self.word(1));
-        ["quorate"].into_iter().chain(self.word(0)).chain(verb).collect::<Vec<_>>().join(" ")
+    pub(crate) fn command(&self) -> String {
+        let (mut command, mut path) = (&Cli::command(), "quorate".to_owned());
+        for word in self.words.iter().filter(|word| !word.starts_with('-')) {
+            let Some(sub) = command.find_subcommand(word) else { break };
+            path = format!("{path} {}", sub.get_name());
+            command = sub;
+        }
+        path
     }
 }
 
@@ -63,6 +59,9 @@ impl CommandLine {
 pub(crate) fn terminal_hint(code: Code, what: &str, hint: &str, typed: &CommandLine) -> String {
     if what.contains("would travel unencrypted") {
         return "use https, or allow plain HTTP with --insecure-http".to_owned();
+    }
+    if code == Code::NotFound && typed.word(0) == Some("msg") && typed.word(1) == Some("redrive") {
+        return "run `quorate msg list --dead` to list dead letters".to_owned();
     }
     if !hint.is_empty() && !HTTP_ONLY.iter().any(|term| hint.contains(term)) {
         return hint.to_owned();
@@ -76,6 +75,9 @@ pub(crate) fn terminal_hint(code: Code, what: &str, hint: &str, typed: &CommandL
         Code::Invalid => format!("see `{} --help` for the accepted values", typed.command()),
         Code::UnknownRecipient => {
             REGISTER_HINT.to_owned()
+        }
+        Code::NotFound if noun == "memory" && what.contains("never existed") => {
+            "run `quorate memory list` to list the keys".to_owned()
         }
         Code::NotFound if noun == "memory" && (typed.has("--version") || typed.has("--to-version")) => {
             format!("run `quorate memory log {}` to list its versions", typed.word(2).unwrap_or("KEY"))

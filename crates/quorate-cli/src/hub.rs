@@ -28,14 +28,14 @@ pub(crate) const READY_FILE: &str = "ready.json";
 /// File in the data directory with the admin token that the hub creates.
 pub(crate) const ADMIN_TOKEN_FILE: &str = "admin-token";
 
-/// Flags that select the hub and the credentials.
+/// Options that select the hub and the credentials.
 #[derive(Args, Clone, Debug)]
 #[command(next_help_heading = "Connection")]
 pub(crate) struct HubArgs {
     /// URL of the hub [env: QUORATE_URL].
     #[arg(long, global = true, value_name = "URL")]
     url: Option<String>,
-    /// Data directory of the hub; a hub running there is discovered [env: QUORATE_DATA].
+    /// Data directory; connects to the hub that runs on it [env: QUORATE_DATA].
     #[arg(long, global = true, value_name = "DIR")]
     pub(crate) data: Option<PathBuf>,
     /// File with the access token [env: QUORATE_TOKEN_FILE; the token itself: QUORATE_TOKEN].
@@ -44,7 +44,7 @@ pub(crate) struct HubArgs {
     /// Access token; visible to other users of the machine and in the shell history.
     #[arg(long, global = true, value_name = "TOKEN", hide = true, conflicts_with = "token_file")]
     token: Option<String>,
-    /// Space to act in, for admins [env: QUORATE_SPACE].
+    /// Space to act in; requires an admin token of the space `default` [env: QUORATE_SPACE].
     #[arg(long, global = true, value_name = "NAME")]
     pub(crate) space: Option<String>,
     /// CA certificate of the hub, for https [env: QUORATE_CA_FILE].
@@ -59,7 +59,7 @@ pub(crate) struct HubArgs {
 }
 
 impl HubArgs {
-    /// Returns the settings given by flags.
+    /// Returns the settings given by options.
     pub(crate) fn flags(&self) -> std::collections::BTreeMap<Key, Setting> {
         let path = |path: &Option<PathBuf>| path.as_ref().map(|path| path.display().to_string());
         let all = [

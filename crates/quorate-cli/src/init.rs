@@ -13,7 +13,7 @@ use crate::terminal;
 /// Content of the file.
 const TEMPLATE: &str = "\
 # Connection settings for commands in this directory and below.
-# Flags and QUORATE_* variables override this file; it overrides ~/.config/quorate/config.yaml.
+# Options and QUORATE_* variables override this file; it overrides ~/.config/quorate/config.yaml.
 # `quorate config explain` prints each value and its source. Unknown keys are errors.
 
 # Data directory of the hub. A hub running there and its admin token are discovered
@@ -27,7 +27,7 @@ data: quorate-data
 # File with the access token, inside this directory. Keep it out of version control.
 #token_file: .quorate-token
 
-# Space to act in, for admins.
+# Space to act in; requires an admin token of the space `default`.
 #space: default
 
 # Named profiles: quorate status --profile staging. Define personal profiles in

@@ -49,7 +49,7 @@ static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 
 /// Durable messages, tasks, shared memory and decisions for AI agents, with a verifiable log.
 ///
-/// Each command is tagged [ro] if it only reads, or [rw] if it writes.
+/// [ro] marks a command that only reads, [rw] one that writes.
 #[derive(Parser, Debug)]
 #[command(name = "quorate", version, arg_required_else_help = true)]
 struct Cli {
@@ -72,39 +72,39 @@ enum Command {
     Status(status::StatusArgs),
     /// Follow events as they happen, as text or JSON. [ro]
     Tail(tail::TailArgs),
-    /// Send and inspect messages, and redeliver dead letters. [rw]
+    /// Send and inspect messages, and redrive dead letters.
     Msg(msg::MsgArgs),
-    /// Add, inspect, retry and cancel tasks. [rw]
+    /// Add, inspect, retry and cancel tasks.
     Task(task::TaskArgs),
-    /// Read and write shared memory, and restore earlier versions. [rw]
+    /// Read and write shared memory, and roll back to earlier content.
     Memory(memory::MemoryArgs),
-    /// Open, pause, resume, end and inspect sessions. [rw]
+    /// Open, pause, resume, end and inspect sessions.
     Session(session::SessionArgs),
-    /// Register, inspect, test and remove agents. [rw]
+    /// Register, inspect, test and remove agents.
     Agent(agent::AgentArgs),
-    /// Tally ballots with the rules that deliberations use. [ro]
+    /// Tally ballots with the rules that deliberations use.
     Vote(vote::VoteArgs),
-    /// Approve, modify or reject actions that agents propose. [rw]
+    /// Approve, modify or reject actions that agents propose.
     Approval(approval::ApprovalArgs),
     Run(run::RunArgs),
     Deliberate(deliberate::DeliberateArgs),
-    /// Inspect deliberations: outcomes, votes, and results under other rules. [ro]
+    /// Inspect deliberations: outcomes, votes, and results under other rules.
     Deliberation(deliberation::DeliberationArgs),
-    /// Report conduct concerns to the moderators only. [rw]
+    /// Report conduct concerns to the moderators only.
     Flag(flag::FlagArgs),
-    /// Create, list and revoke access tokens. [rw]
+    /// Create, list and revoke access tokens.
     Token(token::TokenArgs),
-    /// Verify, print and export the log, and erase payloads. [rw]
+    /// Verify, print and export the log, and erase payloads.
     Audit(audit::AuditArgs),
-    /// Show and export traces: which message caused which. [ro]
+    /// Show and export traces: which message caused which.
     Trace(trace::TraceArgs),
     /// Print the hub's metrics in Prometheus format. [ro]
     Metrics(metrics::MetricsArgs),
-    /// Print the effective configuration and its sources. [ro]
+    /// Print the effective configuration and its sources.
     Config(config::ConfigArgs),
     /// Check the installation for problems and suggest fixes. [ro]
     Doctor(doctor::DoctorArgs),
-    /// Create, restore and verify backups, also of a running hub. [rw]
+    /// Create, restore and verify backups, also of a running hub.
     #[command(subcommand)]
     Backup(backup::BackupCommand),
     /// Verify the integrity of a data directory. [ro]
@@ -113,7 +113,7 @@ enum Command {
     Bench(bench::BenchArgs),
     /// Explain an error code and how to resolve it. [ro]
     Explain(explain::ExplainArgs),
-    /// Create a TLS certificate for development. [rw]
+    /// Create a TLS certificate for development.
     #[command(subcommand)]
     Cert(cert::CertCommand),
     /// Print a shell completion script. [ro]
@@ -143,9 +143,9 @@ async fn main() -> ExitCode {
                 _ => {
                     let rendered = error.render().to_string();
                     let rendered = rendered.replacen("error: ", "error[INVALID]: ", 1);
-                    terminal::note(terminal::sanitize(
-                        rendered.replace("For more information, try", "help: try").trim_end(),
-                    ));
+                    let help = format!("help: see `{} --help`", hints::CommandLine::from_env().command());
+                    let rendered = rendered.replace("For more information, try '--help'.", &help);
+                    terminal::note(terminal::sanitize(rendered.trim_end()));
                     exit::usage()
                 }
             };

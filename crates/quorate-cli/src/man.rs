@@ -13,23 +13,23 @@ use crate::{Cli, terminal};
 #[derive(Args, Debug)]
 #[command(after_help = "Example: quorate man msg send | man -l -
 
-To write all pages: quorate man --dir ~/.local/share/man/man1")]
+To write all pages: quorate man --out ~/.local/share/man/man1")]
 pub(crate) struct ManArgs {
     /// Command to print the page of; by default the top-level page.
     command: Vec<String>,
     /// Write all pages to this directory.
     #[arg(long, value_name = "DIR", conflicts_with = "command")]
-    dir: Option<PathBuf>,
+    out: Option<PathBuf>,
     /// Print the names of the pages without writing them.
-    #[arg(long, requires = "dir")]
+    #[arg(long, requires = "out")]
     dry_run: bool,
 }
 
 /// Arguments of `quorate completions`.
 #[derive(Args, Debug)]
-#[command(
-    after_help = "Example: quorate completions bash > ~/.local/share/bash-completion/completions/quorate"
-)]
+#[command(after_help = "Example: quorate completions fish > ~/.config/fish/completions/quorate.fish
+
+For bash, add this line to ~/.bashrc: source <(quorate completions bash)")]
 pub(crate) struct CompletionsArgs {
     /// Shell to generate the script for.
     shell: Shell,
@@ -45,7 +45,7 @@ pub(crate) fn run(args: &ManArgs) -> anyhow::Result<()> {
     let mut root = Cli::command();
     // Sets the display name of each command to its full path, such as `quorate-msg-send`.
     root.build();
-    if let Some(directory) = &args.dir {
+    if let Some(directory) = &args.out {
         let mut pages = Vec::new();
         collect(&root, &mut pages);
         if !args.dry_run {

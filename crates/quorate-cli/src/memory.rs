@@ -1,4 +1,4 @@
-//! `quorate memory`: reads, writes and restores entries of the shared memory.
+//! `quorate memory`: reads, writes and rolls back entries of the shared memory.
 
 mod diff;
 
@@ -41,7 +41,7 @@ enum MemoryVerb {
         at: Option<String>,
         /// Also print author, time and dependencies.
         #[arg(long)]
-        facts: bool,
+        metadata: bool,
     },
     /// List entries. [ro]
     #[command(after_help = "Example: quorate memory list plans/")]
@@ -60,8 +60,8 @@ enum MemoryVerb {
     /// Write an entry. [rw]
     #[command(after_help = "Example: quorate memory set plan 'ship on Friday' --expect 2
 
-With --expect, the write is a compare-and-set: it succeeds only if the entry is at that
-version (0: does not exist). Otherwise nothing is changed and the exit code is 5.")]
+With --expect, the write is a compare-and-set: it succeeds only if the entry is at that version (0: does \
+not exist). Otherwise nothing is changed and the exit code is 5.")]
     Set {
         /// Key of the entry.
         key: String,
@@ -75,7 +75,7 @@ version (0: does not exist). Otherwise nothing is changed and the exit code is 5
         expect: Option<u64>,
         /// Key of an entry that this one depends on; can be repeated.
         #[arg(long, value_name = "KEY")]
-        on: Vec<String>,
+        depends_on: Vec<String>,
         #[command(flatten)]
         dry_run: DryRunArgs,
     },
@@ -110,28 +110,28 @@ By default compares the last two versions.")]
         /// New version; by default the newest.
         to: Option<u64>,
     },
-    /// Restore an earlier version, time or snapshot as a new version. [rw]
-    #[command(after_help = "Example: quorate memory restore plan --to-version 2")]
-    Restore(RestoreArgs),
+    /// Restore earlier content, from a version, time or snapshot, as a new version. [rw]
+    #[command(after_help = "Example: quorate memory rollback plan --to-version 2")]
+    Rollback(RollbackArgs),
 }
 
 #[derive(Args, Debug)]
-struct RestoreArgs {
+struct RollbackArgs {
     /// Key of the entry, or with --prefix the prefix of the keys.
     key: String,
-    /// Restore all keys with this prefix.
+    /// Roll back all keys with this prefix.
     #[arg(long, conflicts_with_all = ["to_version", "expect"])]
     prefix: bool,
-    /// Version to restore.
+    /// Restore the content of this version.
     #[arg(long, value_name = "N")]
     to_version: Option<u64>,
-    /// Time to restore.
+    /// Restore the content as of this time.
     #[arg(long, value_name = "TIME", conflicts_with = "to_version")]
     to_time: Option<String>,
-    /// Snapshot to restore.
+    /// Restore the content of this snapshot.
     #[arg(long, value_name = "NAME", conflicts_with_all = ["to_version", "to_time"])]
     to_snapshot: Option<String>,
-    /// Restore only if the entry is at this version.
+    /// Roll back only if the entry is at this version.
     #[arg(long, value_name = "N")]
     expect: Option<u64>,
     #[command(flatten)]
@@ -179,10 +179,10 @@ pub(crate) async fn run(args: MemoryArgs) -> anyhow::Result<()> {
     let MemoryArgs { hub, shape, verb } = args;
     let hub = hub.open_with_output(&shape)?;
     match verb {
-        MemoryVerb::Get { key, version, at, facts } => {
+        MemoryVerb::Get { key, version, at, metadata } => {
             let query = [("version", version.map(|version| version.to_string())), ("at", at)];
             let answer = hub.get(&path_of(&key), &query).await?;
-            if facts || shape.is_explicit() {
+            if metadata || shape.is_explicit() {
                 return shape.item(&answer, || Ok(facts_of(&parse_response(&answer)?)));
             }
             match serde_json::from_str::<Stored<'_>>(&answer)?.content {
@@ -201,12 +201,12 @@ pub(crate) async fn run(args: MemoryArgs) -> anyhow::Result<()> {
             ];
             shape.list(&hub.get("/v1/context", &query).await?, "entries", COLUMNS)
         }
-        MemoryVerb::Set { key, content, entry_type, expect, on, dry_run } => {
+        MemoryVerb::Set { key, content, entry_type, expect, depends_on, dry_run } => {
             let body = JsonFields::default()
                 .set_if_some("type", entry_type)?
-                .set("content", content.required()?)?
+                .set("content", content.required("content")?)?
                 .set_if_some("expect", expect)?
-                .list("dependsOn", &on)?;
+                .list("dependsOn", &depends_on)?;
             let answer = hub.write(dry_run, (Method::Put, &path_of(&key)), Some(body.to_json())).await?;
             let Some(answer) = answer else { return Ok(()) };
             let made = parse_response(&answer)?;
@@ -228,7 +228,7 @@ pub(crate) async fn run(args: MemoryArgs) -> anyhow::Result<()> {
             shape.list(&hub.get(&history_of(&key), &query).await?, "versions", VERSIONS)
         }
         MemoryVerb::Diff { key, from, to } => diff::run(&hub, &shape, &key, from, to).await,
-        MemoryVerb::Restore(args) => restore(&hub, &shape, args).await,
+        MemoryVerb::Rollback(args) => rollback(&hub, &shape, args).await,
     }
 }
 
@@ -236,11 +236,11 @@ fn history_of(key: &str) -> String {
     format!("{}/history", path_of(key))
 }
 
-async fn restore(hub: &Hub, shape: &OutputArgs, args: RestoreArgs) -> anyhow::Result<()> {
-    let RestoreArgs { key, prefix, to_version, to_time, to_snapshot, expect, dry_run } = args;
+async fn rollback(hub: &Hub, shape: &OutputArgs, args: RollbackArgs) -> anyhow::Result<()> {
+    let RollbackArgs { key, prefix, to_version, to_time, to_snapshot, expect, dry_run } = args;
     if to_version.is_none() && to_time.is_none() && to_snapshot.is_none() {
         let hint = "use --to-version N, --to-time TIME or --to-snapshot NAME; `quorate memory log` lists the versions";
-        return Err(CommandError::new(USAGE, "missing target to restore", hint).into());
+        return Err(CommandError::new(USAGE, "missing target of the rollback", hint).into());
     }
     let body = JsonFields::default()
         .set(if prefix { "prefix" } else { "key" }, &key)?
@@ -254,8 +254,8 @@ async fn restore(hub: &Hub, shape: &OutputArgs, args: RestoreArgs) -> anyhow::Re
     let changed = done["changed"].as_array().map_or(&[][..], Vec::as_slice);
     let summary = match changed {
         [] => format!("{key} already has this content: nothing changed"),
-        [one] => format!("restored {} as version {}", to_text(&one["key"]), one["version"]),
-        several => format!("restored {} entries", several.len()),
+        [one] => format!("rolled back {} as version {}", to_text(&one["key"]), one["version"]),
+        several => format!("rolled back {} entries", several.len()),
     };
     shape.done(&answer, &summary);
     if let Some(count) = done["builtOnCount"].as_u64().filter(|count| *count > 0) {

@@ -11,8 +11,8 @@ use crate::terminal;
 #[derive(Args, Debug)]
 #[command(after_help = "Example: quorate metrics quorate_commit
 
-By default prints the Prometheus text format unchanged; with --json, --jsonl or
---format table, one entry per sample.")]
+By default prints the Prometheus text format unchanged; with --json, --jsonl or --format table, one entry \
+per sample.")]
 pub(crate) struct MetricsArgs {
     /// Only metrics whose name has this prefix.
     #[arg(value_name = "NAME")]

@@ -1,4 +1,4 @@
-//! `quorate msg`: sends, lists and redelivers messages. Listing does not lease deliveries.
+//! `quorate msg`: sends and lists messages, and redrives dead letters. Listing does not lease deliveries.
 
 mod list;
 
@@ -32,9 +32,10 @@ enum MsgVerb {
     /// Send a message, and print its id once it is durable. [rw]
     #[command(after_help = "Example: quorate msg send --to bob --action review --value '{\"file\":\"a.md\"}'
 
---to takes an agent (can be repeated), topic:NAME, role:NAME, can:CAPABILITY, or '*'
-for all agents. TEXT can be read from stdin:
-git log -1 | quorate msg send --to bob -")]
+--to takes an agent (can be repeated), topic:NAME, role:NAME, can:CAPABILITY, or '*' for all agents. \
+TEXT can be read from stdin:
+
+  git log -1 | quorate msg send --to bob -")]
     Send(Box<SendArgs>),
     /// List messages, the inbox or outbox of an agent, or dead letters. [ro]
     #[command(after_help = "Example: quorate msg list --to bob")]
@@ -42,8 +43,8 @@ git log -1 | quorate msg send --to bob -")]
     /// Show a message and the state of its deliveries. [ro]
     #[command(after_help = "Example: quorate msg show @last
 
---payload prints only the payload; to a file or a pipe byte for byte as it was sent (a
-JSON string without its quotes).")]
+--payload prints only the payload; to a file or a pipe byte for byte as it was sent (a JSON string \
+without its quotes).")]
     Show {
         /// Message id, a unique prefix of it, the sender's id, or @last.
         id: String,
@@ -57,11 +58,11 @@ JSON string without its quotes).")]
         /// Message id, a unique prefix of it, or @last.
         id: String,
     },
-    /// Redeliver a dead letter. [rw]
-    #[command(after_help = "Example: quorate msg redeliver dlv_1-3
+    /// Redrive a dead letter: return it to its inbox with a full set of attempts. [rw]
+    #[command(after_help = "Example: quorate msg redrive dlv_1-3
 
-With a message id, all dead deliveries of the message are redelivered.")]
-    Redeliver {
+With a message id, all dead deliveries of the message are redriven.")]
+    Redrive {
         /// Delivery id, as listed by `msg list --dead`, or message id.
         id: String,
         #[command(flatten)]
@@ -70,6 +71,9 @@ With a message id, all dead deliveries of the message are redelivered.")]
 }
 
 #[derive(Args, Debug)]
+#[command(mut_arg("text", |arg| arg.help("Payload as text; - reads stdin")))]
+#[command(mut_arg("value", |arg| arg.help("Payload as JSON; stored byte for byte")))]
+#[command(mut_arg("file", |arg| arg.help("File with the payload as JSON; - reads stdin")))]
 struct SendArgs {
     /// Recipient; can be repeated.
     #[arg(long, required = true, value_name = "DESTINATION")]
@@ -80,7 +84,7 @@ struct SendArgs {
     #[arg(long, value_name = "AGENT")]
     from: Option<String>,
     /// Action that the recipient should perform.
-    #[arg(long, default_value = "")]
+    #[arg(long, default_value = "", hide_default_value = true)]
     action: String,
     /// Message type.
     #[arg(long = "type", value_name = "TYPE", value_parser = ["command", "query", "event", "response"])]
@@ -134,7 +138,7 @@ pub(crate) async fn run(args: MsgArgs) -> anyhow::Result<()> {
             let path = path_of(&hub, &id).await?;
             why::show(&hub.get(&format!("{path}/why"), &[]).await?, &shape)
         }
-        MsgVerb::Redeliver { id, dry_run } => redeliver(&hub, &shape, &id, dry_run).await,
+        MsgVerb::Redrive { id, dry_run } => redrive(&hub, &shape, &id, dry_run).await,
     }
 }
 
@@ -152,7 +156,7 @@ async fn path_of(hub: &Hub, id: &str) -> anyhow::Result<String> {
 async fn send(hub: &Hub, shape: &OutputArgs, args: SendArgs) -> anyhow::Result<()> {
     // Neither action nor content is probably a mistake: `echo hello | quorate msg send --to bob` lacks the `-`.
     let content =
-        if args.action.is_empty() { Some(args.content.required()?) } else { args.content.read()? };
+        if args.action.is_empty() { Some(args.content.required("payload")?) } else { args.content.read()? };
     let body = JsonFields::default();
     let body = match args.to.as_slice() {
         [one] => body.set("to", one)?,
@@ -189,14 +193,14 @@ async fn send(hub: &Hub, shape: &OutputArgs, args: SendArgs) -> anyhow::Result<(
     Ok(())
 }
 
-async fn redeliver(hub: &Hub, shape: &OutputArgs, id: &str, dry_run: DryRunArgs) -> anyhow::Result<()> {
+async fn redrive(hub: &Hub, shape: &OutputArgs, id: &str, dry_run: DryRunArgs) -> anyhow::Result<()> {
     if id.starts_with("dlv_") {
         let path = format!("/v1/dead-letters/{}/redrive", percent_encode(id));
         let answer = hub.write(dry_run, (Method::Post, &path), None).await?;
-        answer.iter().for_each(|answer| shape.done(answer, &format!("redelivered {id}")));
+        answer.iter().for_each(|answer| shape.done(answer, &format!("redriven: {id}")));
         return Ok(());
     }
-    // One commit, so that all or none are redelivered.
+    // One commit, so that all or none are redriven.
     let dead = dead_deliveries(hub, id).await?;
     let redriven = &dead[..dead.len().min(OPS_MAX)];
     let ops: Vec<Value> = redriven.iter().map(|one| json!({"op": "redrive", "deliveryId": one})).collect();
@@ -204,7 +208,7 @@ async fn redeliver(hub: &Hub, shape: &OutputArgs, id: &str, dry_run: DryRunArgs)
     let Some(answer) = hub.write(dry_run, (Method::Post, "/v1/commit"), Some(body)).await? else {
         return Ok(());
     };
-    shape.done(&answer, &format!("redelivered {}", redriven.join(", ")));
+    shape.done(&answer, &format!("redriven: {}", redriven.join(", ")));
     if redriven.len() < dead.len() {
         terminal::note(format!(
             "{} more dead deliveries: run the command again",

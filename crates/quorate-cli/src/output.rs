@@ -1,6 +1,7 @@
 //! Output formats of commands: tables, JSON as the hub returned it, JSON Lines, Markdown and tab-separated lines. The output is
 //! the same on a terminal and in a pipe, except for the width of tables.
 
+use std::fmt::Display;
 use std::io::IsTerminal as _;
 
 use clap::{Args, ValueEnum};
@@ -34,7 +35,7 @@ pub(crate) enum OutputFormat {
     Compact,
 }
 
-/// Flags that select the output format.
+/// Options that select the output format.
 #[derive(Args, Clone, Default, Debug)]
 #[command(next_help_heading = "Output")]
 pub(crate) struct OutputArgs {
@@ -80,10 +81,10 @@ impl OutputArgs {
         Ok(())
     }
 
-    /// Same as [`Shape::list`], without the note about further pages.
+    /// Same as [`OutputArgs::list`], without the note about further pages.
     ///
     /// # Errors
-    /// As [`Shape::list`].
+    /// As [`OutputArgs::list`].
     pub(crate) fn rows(&self, answer: &str, name: &str, columns: &[Column]) -> anyhow::Result<ListResponse> {
         let listed = ListResponse::parse(answer, name)?;
         if self.format() == OutputFormat::Json {
@@ -128,7 +129,7 @@ impl OutputArgs {
         terminal::note(terminal::sanitize_line(done));
     }
 
-    /// Same as [`Shape::made`], for a secret that is printed only once; `again` is the hint if writing it fails.
+    /// Same as [`OutputArgs::created`], for a secret that is printed only once; `again` is the hint if writing it fails.
     ///
     /// # Errors
     /// If stdout cannot be written.
@@ -346,6 +347,12 @@ impl Details {
             }
         }
     }
+}
+
+/// Returns a count with its noun, as `1 agent` or `2 agents`.
+pub(crate) fn plural<N: Display + PartialEq + From<u8>>(count: N, noun: &str) -> String {
+    let ending = if count == N::from(1) { "" } else { "s" };
+    format!("{count} {noun}{ending}")
 }
 
 /// Returns a field as text; empty if it is missing.

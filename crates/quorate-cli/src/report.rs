@@ -28,7 +28,7 @@ pub(crate) enum ReportFormat {
     Json,
 }
 
-/// Flags that select the report format.
+/// Options that select the report format.
 #[derive(Args, Clone, Copy, Debug)]
 pub(crate) struct ReportFormatArgs {
     /// Report format: text, md, html or json.

@@ -23,16 +23,17 @@ use crate::report::{self, ReportFormat, ReportFormatArgs};
 use crate::terminal;
 
 pub(crate) use approval::{ApprovalMode, ApprovalResult, PendingApproval};
-pub(crate) use progress::plain_line;
+pub(crate) use progress::note_line;
 pub(crate) use watch::print_header;
 
 /// Run a playbook: ask agents a question, let them discuss, and report their decision. [rw]
 #[derive(Args, Debug)]
 #[command(after_help = "Example: quorate run playbook.yaml --input contract.txt
 
-Runs in the hub given by --url, or in the hub running on the data directory. If no hub
-is running, an embedded hub is used, which stores everything in that directory.
-The exit code is 8 if there is no decision: a tie, or no recommendations.
+Runs in the hub given by --url, or in the hub running on the data directory. If no hub is running, an \
+embedded hub is used, which stores everything in that directory. The exit code is 8 if there is no \
+decision: a tie, or no recommendations.
+
 How to write a playbook: docs/guides/your-first-playbook.md")]
 pub(crate) struct RunArgs {
     /// Playbook file.
@@ -45,8 +46,7 @@ pub(crate) struct RunArgs {
     dry_run: bool,
     #[command(flatten)]
     format: ReportFormatArgs,
-    /// How the approval of the playbook is decided: ask (at this terminal), wait (for a decision elsewhere), later (leave it
-    /// pending), auto (approve without review). By default ask on a terminal, later otherwise.
+    /// How the approval of the playbook is decided. By default ask on a terminal, later otherwise.
     #[arg(long, value_name = "MODE")]
     approve: Option<ApprovalMode>,
     /// Directory for the approved file.
@@ -97,9 +97,12 @@ async fn run_playbook(
     // The report is printed before the decision, so that it can be read first.
     report::print(&outcome, &id, format, None)?;
     let settled = pending.resolve(hub, approve, elsewhere).await?;
-    settled.print(&format!("quorate approval approve {}   (reject, modify)", settled.id));
+    settled.print(&format!("quorate approval approve {}", settled.id));
     require_decision(&outcome)
 }
+
+/// Why there is no decision, if it is not a tie.
+pub(crate) const NO_RECOMMENDATION: &str = "no agent gave a recommendation";
 
 /// Fails with a separate exit code if a deliberation has no decision.
 pub(crate) fn require_decision(outcome: &Outcome) -> anyhow::Result<()> {
@@ -113,7 +116,7 @@ pub(crate) fn require_decision(outcome: &Outcome) -> anyhow::Result<()> {
             "set `tie_break:` or --tie-break, or ask one more agent",
         ),
         _ => (
-            format!("no decision: {agreement}"),
+            format!("no decision: {NO_RECOMMENDATION}"),
             "agents must answer with a `recommendation`: see docs/guides/deliberation.md",
         ),
     };

@@ -35,9 +35,9 @@ const PORT: u16 = 7867;
 #[derive(Args, Debug)]
 #[command(after_help = "Example: quorate serve --data ./team
 
-When the hub is ready, it prints one line of JSON to stdout, with its address and the
-path of the admin token. On SIGTERM, requests in progress are completed and the exit
-code is 0. Other exit codes: 64 usage, 65 damaged data, 74 storage failure.")]
+When the hub is ready, it prints one line of JSON to stdout, with its address and the path of the admin \
+token. On SIGTERM, requests in progress are completed and the exit code is 0. Other exit codes: 64 usage, \
+65 damaged data, 74 storage failure.")]
 pub(crate) struct ServeArgs {
     /// Data directory; created if missing [env: QUORATE_DATA; default: quorate-data].
     #[arg(long, value_name = "DIR")]
@@ -45,10 +45,10 @@ pub(crate) struct ServeArgs {
     /// Address to listen on; port 0 selects a free port.
     #[arg(long, value_name = "ADDRESS", default_value = "127.0.0.1:7867")]
     listen: SocketAddr,
-    /// Port to listen on at 127.0.0.1; 0 selects a free port.
+    /// Short for --listen 127.0.0.1:PORT; 0 selects a free port.
     #[arg(long, conflicts_with = "listen")]
     port: Option<u16>,
-    /// Allowed host name of requests, in addition to localhost; can be repeated.
+    /// Accepted `Host` header, in addition to localhost; can be repeated.
     #[arg(long, value_name = "NAME")]
     host: Vec<String>,
     /// Allow listening on other interfaces without TLS. Tokens can then be read from the network traffic.

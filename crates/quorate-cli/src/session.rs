@@ -45,9 +45,7 @@ enum SessionVerb {
         id: String,
     },
     /// Open a session. [rw]
-    #[command(
-        after_help = "Example: quorate session open 'Review the contract' --coordinator alice --with bob"
-    )]
+    #[command(after_help = "Example: quorate session open 'Review the contract' --coordinator alice")]
     Open(OpenArgs),
     /// Pause a session and hold its deliveries until it is resumed. [rw]
     #[command(after_help = "Example: quorate session pause @last --reason 'until Monday'")]
@@ -88,7 +86,7 @@ struct OpenArgs {
     coordinator: Option<String>,
     /// Participating agent; can be repeated.
     #[arg(long, value_name = "AGENT")]
-    with: Vec<String>,
+    participant: Vec<String>,
     /// Custom session id.
     #[arg(long)]
     id: Option<String>,
@@ -109,7 +107,7 @@ struct ChangeArgs {
     /// Session id, a unique prefix of it, or @last.
     id: String,
     /// Reason for the change.
-    #[arg(long, default_value = "")]
+    #[arg(long, default_value = "", hide_default_value = true)]
     reason: String,
     #[command(flatten)]
     dry_run: DryRunArgs,
@@ -194,7 +192,7 @@ async fn open(hub: &Hub, shape: &OutputArgs, args: OpenArgs) -> anyhow::Result<(
         .set_if_some("id", args.id)?
         .set("title", args.title)?
         .set_if_some("coordinator", args.coordinator)?
-        .list("participants", &args.with)?
+        .list("participants", &args.participant)?
         .set_if_some("task", task)?;
     let answer = hub.write(args.dry_run, (Method::Post, "/v1/sessions"), Some(body.to_json())).await?;
     let Some(answer) = answer else { return Ok(()) };

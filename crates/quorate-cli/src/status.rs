@@ -1,4 +1,4 @@
-//! `quorate status`: an overview of pending approvals, stuck work, active sessions, agents and queues.
+//! `quorate status`: an overview of pending approvals, blocked work, active sessions, agents and queues.
 
 use clap::Args;
 use jiff::Timestamp;
@@ -37,36 +37,36 @@ struct Status {
     url: String,
     seq: u64,
     at: Value,
-    needs_you: Vec<Line>,
-    stuck: Vec<Line>,
-    moving: Vec<Line>,
+    attention: Vec<Line>,
+    blocked: Vec<Line>,
+    active: Vec<Line>,
     agents: Agents,
     queue: Value,
     tasks: Value,
     audit: Value,
 }
 
-/// Number of agents: registered, up (with a consumer or heartbeats), and down (missed heartbeats). The rest is not
+/// Number of agents: registered, online (with a consumer or heartbeats), and offline (missed heartbeats). The rest is not
 /// connected.
 struct Agents {
     known: usize,
-    up: usize,
-    down: usize,
+    online: usize,
+    offline: usize,
 }
 
 impl Agents {
     fn count(agents: &[Value]) -> Self {
         let number = |agent: &Value, name: &str| agent[name].as_u64().unwrap_or(0);
-        let down = |agent: &&Value| agent["status"] == "offline";
-        let up = |agent: &&Value| {
-            !down(agent) && number(&agent["load"], "listening") + number(agent, "heartbeatMs") > 0
+        let offline = |agent: &&Value| agent["status"] == "offline";
+        let online = |agent: &&Value| {
+            !offline(agent) && number(&agent["load"], "listening") + number(agent, "heartbeatMs") > 0
         };
         let count = |which: &dyn Fn(&&Value) -> bool| agents.iter().filter(which).count();
-        Self { known: agents.len(), up: count(&up), down: count(&down) }
+        Self { known: agents.len(), online: count(&online), offline: count(&offline) }
     }
 
     fn not_connected(&self) -> usize {
-        self.known - self.up - self.down
+        self.known - self.online - self.offline
     }
 }
 
@@ -81,7 +81,7 @@ pub(crate) async fn run(args: StatusArgs) -> anyhow::Result<()> {
         format => {
             let mut table = Table::new(["KIND", "WHAT", "NEXT"]);
             let all =
-                [("needs you", &status.needs_you), ("stuck", &status.stuck), ("active", &status.moving)];
+                [("attention", &status.attention), ("blocked", &status.blocked), ("active", &status.active)];
             for (kind, lines) in all {
                 lines
                     .iter()
@@ -103,28 +103,28 @@ async fn look(hub: &Hub) -> anyhow::Result<Status> {
         url: hub.url(),
         seq: state["seq"].as_u64().unwrap_or(0),
         at: state["at"].clone(),
-        needs_you: Vec::new(),
-        stuck: Vec::new(),
-        moving: Vec::new(),
+        attention: Vec::new(),
+        blocked: Vec::new(),
+        active: Vec::new(),
         agents: Agents::count(&agents),
         queue: state["deliveries"].clone(),
         tasks: state["tasks"].clone(),
         audit: hub.get_json("/v1/info", &[]).await?["audit"].clone(),
     };
-    status.needs_you.extend(pending(hub).await?);
-    status.needs_you.extend(waiting_tasks(hub, &status.tasks).await?);
-    status.stuck.extend(dead_letters(hub, &status.queue).await?);
-    status.stuck.extend(agents.iter().filter(|agent| down(agent)).filter_map(absent));
-    status.stuck.extend(failed_tasks(hub, &status.tasks).await?);
+    status.attention.extend(pending(hub).await?);
+    status.attention.extend(waiting_tasks(hub, &status.tasks).await?);
+    status.blocked.extend(dead_letters(hub, &status.queue).await?);
+    status.blocked.extend(agents.iter().filter(|agent| down(agent)).filter_map(absent));
+    status.blocked.extend(failed_tasks(hub, &status.tasks).await?);
     for session in state["sessions"].as_array().map_or(&[][..], Vec::as_slice) {
         let Session { id, title, reason, status: state, .. } = Session::deserialize(session)?;
         match state {
-            SessionStatus::Paused => status.stuck.push(Line {
+            SessionStatus::Paused => status.blocked.push(Line {
                 what: format!("{id} {title}: paused {reason}").trim().to_owned(),
                 next: format!("quorate session resume {id}"),
             }),
             SessionStatus::Active => status
-                .moving
+                .active
                 .push(Line { what: format!("{id} {title}"), next: format!("quorate session timeline {id}") }),
             SessionStatus::Completed | SessionStatus::Failed => {}
         }
@@ -146,7 +146,7 @@ async fn dead_letters(hub: &Hub, queue: &Value) -> anyhow::Result<Vec<Line>> {
             let (agent, reason) = (field(letter, "agent"), field(letter, "reason"));
             Line {
                 what: format!("{id} for {agent} is dead after {}: {reason}", attempts(&letter["attempts"])),
-                next: format!("quorate msg redeliver {id}"),
+                next: format!("quorate msg redrive {id}"),
             }
         })
         .collect())
@@ -220,7 +220,7 @@ fn count_of(value: &Value, names: &[&str]) -> u64 {
 }
 
 fn print(status: &Status) {
-    let groups = [("NEEDS YOU", &status.needs_you), ("STUCK", &status.stuck), ("ACTIVE", &status.moving)];
+    let groups = [("ATTENTION", &status.attention), ("BLOCKED", &status.blocked), ("ACTIVE", &status.active)];
     for (name, lines) in groups {
         if lines.is_empty() {
             terminal::print(format!("{name:<9}  0"));
@@ -231,15 +231,15 @@ fn print(status: &Status) {
             terminal::print(terminal::sanitize_line(&format!("{lead} {}{next}", truncated(&line.what, 90))));
         }
     }
-    let Agents { known, up, down } = status.agents;
+    let Agents { known, online, offline } = status.agents;
     let not_connected = match status.agents.not_connected() {
         0 => String::new(),
         some => format!(", {some} not connected"),
     };
-    let waiting = count_of(&status.queue, &["ready", "scheduled"]);
+    let ready = count_of(&status.queue, &["ready", "scheduled"]);
     let open = count_of(&status.tasks, &["blocked", "ready", "scheduled", "leased"]);
-    terminal::print(format!("AGENTS     {known:<3} {up} up, {down} down{not_connected}"));
-    terminal::print(format!("QUEUE      {waiting:<3} waiting, {} leased", to_text(&status.queue["leased"])));
+    terminal::print(format!("AGENTS     {known:<3} {online} online, {offline} offline{not_connected}"));
+    terminal::print(format!("QUEUE      {ready:<3} ready, {} leased", to_text(&status.queue["leased"])));
     terminal::print(format!(
         "TASKS      {open:<3} open, {} done",
         count_of(&status.tasks, &["done", "partial"])
@@ -262,15 +262,15 @@ fn to_json(status: &Status) -> Value {
     let lines = |lines: &[Line]| -> Vec<Value> {
         lines.iter().map(|line| json!({"what": line.what, "next": line.next})).collect()
     };
-    let Agents { known, up, down } = status.agents;
+    let Agents { known, online, offline } = status.agents;
     json!({
         "url": status.url,
         "seq": status.seq,
         "at": status.at,
-        "needsYou": lines(&status.needs_you),
-        "stuck": lines(&status.stuck),
-        "moving": lines(&status.moving),
-        "agents": {"known": known, "up": up, "down": down, "notConnected": status.agents.not_connected()},
+        "needsYou": lines(&status.attention),
+        "stuck": lines(&status.blocked),
+        "moving": lines(&status.active),
+        "agents": {"known": known, "up": online, "down": offline, "notConnected": status.agents.not_connected()},
         "deliveries": status.queue,
         "tasks": status.tasks,
         "audit": status.audit,

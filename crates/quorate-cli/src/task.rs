@@ -4,7 +4,9 @@ mod graph;
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
+use std::time::Duration;
 
+use clap::builder::PossibleValuesParser;
 use clap::{Args, Subcommand};
 use quorate_core::TaskStatus;
 use serde_json::Value;
@@ -16,6 +18,7 @@ use crate::hub::{
     read_file,
 };
 use crate::output::{Column, Details, OutputArgs, field, format_time, parse_response, payload_text};
+use crate::token::parse_duration;
 use crate::why;
 
 /// Arguments of `quorate task`.
@@ -35,8 +38,8 @@ enum TaskVerb {
     /// List tasks, newest first. [ro]
     #[command(after_help = "Example: quorate task list --status blocked")]
     List {
-        /// Only tasks with this status: blocked, ready, scheduled, leased, done, partial, failed, cancelled, escalated …
-        #[arg(long)]
+        /// Only tasks with this status.
+        #[arg(long, value_name = "STATUS", value_parser = statuses())]
         status: Option<String>,
         /// Only tasks of this type.
         #[arg(long = "type", value_name = "TYPE")]
@@ -61,9 +64,12 @@ enum TaskVerb {
     },
     /// Add a task, or atomically a graph of tasks from a file. [rw]
     #[command(after_help = "Example: quorate task add sum --value '[1,2]' --id t1
+         quorate task add --graph graph.json
 
-The format of a graph is {\"tasks\":[{\"id\":\"a\",\"type\":\"sum\"},{\"id\":\"b\",\"type\":\"sum\",\"dependsOn\":[\"a\"]}]}:
-quorate task add --graph graph.json")]
+The format of a graph:
+
+  {\"tasks\": [{\"id\": \"a\", \"type\": \"sum\"},
+             {\"id\": \"b\", \"type\": \"sum\", \"dependsOn\": [\"a\"]}]}")]
     Add(AddArgs),
     /// Print tasks and their dependencies as a tree. [ro]
     #[command(after_help = "Example: quorate task graph deploy")]
@@ -85,7 +91,7 @@ quorate task add --graph graph.json")]
         /// Task id, a unique prefix of it, or @last.
         id: String,
         /// Reason for the cancellation.
-        #[arg(long, default_value = "")]
+        #[arg(long, default_value = "", hide_default_value = true)]
         reason: String,
         #[command(flatten)]
         dry_run: DryRunArgs,
@@ -93,8 +99,11 @@ quorate task add --graph graph.json")]
 }
 
 #[derive(Args, Debug)]
+#[command(mut_arg("text", |arg| arg.help("Input as text; - reads stdin")))]
+#[command(mut_arg("value", |arg| arg.help("Input as JSON; stored byte for byte")))]
+#[command(mut_arg("file", |arg| arg.help("File with the input as JSON; - reads stdin")))]
 struct AddArgs {
-    /// Task type; an agent with this capability claims it.
+    /// Task type: the capability that an agent needs to claim it.
     #[arg(value_name = "TYPE", required_unless_present = "graph")]
     task_type: Option<String>,
     #[command(flatten)]
@@ -114,9 +123,9 @@ struct AddArgs {
     /// Priority of the task.
     #[arg(long, value_parser = ["low", "normal", "high", "urgent"])]
     priority: Option<String>,
-    /// Timeout of the task including retries, in milliseconds.
-    #[arg(long, value_name = "MS")]
-    timeout_ms: Option<u64>,
+    /// Maximum duration of one attempt: 500ms, 90s, 15m, 12h or 30d.
+    #[arg(long, value_name = "DURATION", value_parser = parse_duration)]
+    timeout: Option<Duration>,
     /// Maximum number of attempts.
     #[arg(long, value_name = "N")]
     attempts: Option<u16>,
@@ -138,6 +147,10 @@ const COLUMNS: &[Column] = &[
     ("CREATED", |task| format_time(&task["createdAt"])),
     ("REASON", |task| field(task, "reason")),
 ];
+
+fn statuses() -> PossibleValuesParser {
+    TaskStatus::ALL.iter().map(|status| status.as_str()).collect::<Vec<_>>().into()
+}
 
 fn first(texts: &[String]) -> String {
     texts.iter().find(|text| !text.is_empty()).cloned().unwrap_or_default()
@@ -259,7 +272,7 @@ fn one(args: &AddArgs) -> anyhow::Result<String> {
         .set_if_some("input", args.content.clone().read()?)?
         .set_if_some("priority", args.priority.as_ref())?
         .list("dependsOn", &args.after)?
-        .set_if_some("timeoutMs", args.timeout_ms)?
+        .set_if_some("timeoutMs", args.timeout.map(|timeout| timeout.as_millis()))?
         .set_if_some("retry", retry)?
         .set_if_some("sessionId", args.session.as_ref())?;
     Ok(body.to_json())

@@ -20,7 +20,7 @@ pub(crate) fn note(line: impl AsRef<str>) {
 /// its work should still finish that work.
 static LOST: OnceLock<io::Error> = OnceLock::new();
 
-/// Prints a line of data to stdout. Errors are reported by [`lost`].
+/// Prints a line of data to stdout. Errors are reported by [`stdout_error`].
 pub(crate) fn print(line: impl AsRef<str>) {
     remember(write_line(line.as_ref()));
 }
@@ -101,23 +101,21 @@ pub(crate) fn print_secret(line: impl AsRef<str>, hint: impl Into<String>) -> an
     write_line(line.as_ref()).map_err(|error| output_error(&error, hint).into())
 }
 
-/// Prints an error with its causes and a hint.
-pub(crate) fn print_error(code: &str, what: &str, causes: &[String], hint: &str) {
+/// Prints an error with its causes and a hint; `page` is true if the page of the error code explains it.
+pub(crate) fn print_error(code: &str, what: &str, causes: &[String], hint: &str, page: bool) {
     let (red, plain) = if colour(io::stderr().is_terminal()) { ("\x1b[1;31m", "\x1b[0m") } else { ("", "") };
     let bracket = if code.is_empty() { String::new() } else { format!("[{code}]") };
     note(format!("{red}error{bracket}{plain}: {}", sanitize(what)));
     for cause in causes {
         note(format!("  = {}", sanitize(cause)));
     }
-    match (hint, code) {
-        ("", "") => {}
-        ("", code) => note(format!("help: quorate explain {code}")),
-        (hint, code) => {
-            note(format!("help: {}", sanitize(hint).replace('\n', "\n      ")));
-            if !code.is_empty() {
-                note(format!("      more: quorate explain {code}"));
-            }
-        }
+    if !hint.is_empty() {
+        note(format!("help: {}", sanitize(hint).replace('\n', "\n      ")));
+    }
+    match hint {
+        _ if !page => {}
+        "" => note(format!("help: quorate explain {code}")),
+        _ => note(format!("      more: quorate explain {code}")),
     }
 }
 
@@ -152,7 +150,7 @@ pub(crate) fn sanitize(text: &str) -> String {
     cleaned
 }
 
-/// Same as [`clean`], on one line.
+/// Same as [`sanitize`], on one line.
 pub(crate) fn sanitize_line(text: &str) -> String {
     sanitize(text).replace('\n', "\\n").replace('\t', " ")
 }

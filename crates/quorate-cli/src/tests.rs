@@ -1,4 +1,4 @@
-//! Consistency of all commands: each has a tag and an example, each write has `--dry-run`, and every command that a hint or a
+//! Consistency of all commands: each has an example, and a tag unless it has subcommands; each write has `--dry-run`, and every command that a hint or a
 //! document mentions exists.
 
 use std::fs;
@@ -32,10 +32,32 @@ fn the_clap_definitions_are_valid() {
 fn every_command_has_a_tag_and_its_own_example() {
     for (path, command) in commands() {
         let about = command.get_about().map(ToString::to_string).unwrap_or_default();
-        assert!(about.ends_with("[ro]") || about.ends_with("[rw]"), "{path} has no tag: {about}");
+        let has_tag = about.ends_with("[ro]") || about.ends_with("[rw]");
+        assert_eq!(
+            has_tag,
+            !command.has_subcommands(),
+            "only a command without subcommands has a tag: {path}: {about}"
+        );
         let after = command.get_after_help().map(ToString::to_string).unwrap_or_default();
         assert!(after.starts_with("Example: quorate"), "{path} has no example: {after}");
         assert!(after.contains(&path), "the example of {path} shows another command: {after}");
+    }
+}
+
+// Fails under: a help text that is wrapped in the source, and again by clap, which leaves lines of one word.
+#[test]
+fn help_texts_are_wrapped_once() {
+    const COLUMNS: usize = 78;
+    for (path, command) in commands() {
+        let after = command.get_after_help().map(ToString::to_string).unwrap_or_default();
+        for paragraph in after.split("\n\n") {
+            let lines: Vec<&str> = paragraph.lines().collect();
+            let is_example = |line: &str| line.starts_with([' ', '\t']) || line.starts_with("Example:");
+            let is_layout = lines.iter().all(|line| is_example(line));
+            assert!(is_layout || lines.len() == 1, "{path}: a paragraph is one line:\n{paragraph}");
+            let is_wide = is_layout && lines.iter().any(|line| line.chars().count() > COLUMNS);
+            assert!(!is_wide, "{path}: an example or table is wider than {COLUMNS} columns:\n{paragraph}");
+        }
     }
 }
 
@@ -100,7 +122,7 @@ fn named(line: &str) -> impl Iterator<Item = Vec<&str>> {
     })
 }
 
-/// Returns the error of a mentioned command: an unknown subcommand or flag.
+/// Returns the error of a mentioned command: an unknown subcommand or option.
 fn wrong(root: &Command, words: &[&str]) -> Option<String> {
     let (mut command, mut known) = (root, vec![root]);
     let mut rest = words.iter();
@@ -132,10 +154,10 @@ fn wrong(root: &Command, words: &[&str]) -> Option<String> {
         ["", "help", "version"].contains(&flag) || known.iter().any(|command| command.get_arguments().any(is))
     };
     let mut flags = flags;
-    flags.find(|flag| !has(flag)).map(|flag| format!("unknown flag --{flag}"))
+    flags.find(|flag| !has(flag)).map(|flag| format!("unknown option --{flag}"))
 }
 
-// Fails under: a hint, a help text or a document that mentions an unknown command or flag.
+// Fails under: a hint, a help text or a document that mentions an unknown command or option.
 #[test]
 fn every_mentioned_command_exists() {
     let repository = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
@@ -177,6 +199,6 @@ fn an_unknown_command_is_detected() {
     let wrong = |line: &str| named(line).find_map(|words| wrong(&root, &words));
     assert_eq!(wrong("help: `quorate inbox purge bob`").as_deref(), Some("unknown command inbox"));
     assert_eq!(wrong("try quorate msg purge").as_deref(), Some("unknown command purge"));
-    assert_eq!(wrong("quorate msg list --dead --all").as_deref(), Some("unknown flag --all"));
+    assert_eq!(wrong("quorate msg list --dead --all").as_deref(), Some("unknown option --all"));
     assert_eq!(wrong("quorate msg list --to {id} --data DIR, or what else"), None);
 }

@@ -2,6 +2,8 @@
 
 mod offline;
 
+use std::time::Duration;
+
 use clap::{Args, Subcommand};
 use jiff::{SignedDuration, Timestamp};
 use quorate_store::{Clock as _, SystemClock};
@@ -26,13 +28,10 @@ pub(crate) struct TokenArgs {
 #[derive(Subcommand, Debug)]
 enum TokenVerb {
     /// Create a token and print it to stdout, once. [rw]
-    #[command(
-        after_help = "Example: quorate token create --role agent --agent bob --name laptop --expires 30d > bob.token
+    #[command(after_help = "Example: quorate token create --role agent --agent bob --name pc > bob.token
 
-The owner of the data directory needs no token: if no hub is running, the token is
-created in the directory itself. At startup the hub creates its own admin token, in the
-file admin-token, if it is missing."
-    )]
+The owner of the data directory needs no token: if no hub is running, the token is created in the \
+directory itself. At startup the hub creates its own admin token, in the file admin-token, if it is missing.")]
     Create(CreateArgs),
     /// List tokens without their secrets, newest first. [ro]
     #[command(after_help = "Example: quorate token list")]
@@ -52,18 +51,18 @@ file admin-token, if it is missing."
 
 #[derive(Args, Debug)]
 struct CreateArgs {
-    /// Role of the token.
+    /// Access role of the token.
     #[arg(long, value_parser = ["agent", "operator", "approver", "moderator", "viewer", "admin"])]
     role: String,
     /// Agent id, for the role agent.
-    #[arg(long, value_name = "ID")]
+    #[arg(long, value_name = "ID", required_if_eq("role", "agent"))]
     agent: Option<String>,
     /// Descriptive name of the token.
     #[arg(long)]
     name: String,
     /// Expiry: 12h, 30d, or a time such as 2026-01-31T09:30:00Z. By default it does not expire.
     #[arg(long, value_name = "WHEN")]
-    expires: Option<String>,
+    expires_at: Option<String>,
     #[command(flatten)]
     dry_run: DryRunArgs,
 }
@@ -109,7 +108,7 @@ impl CreateArgs {
             .set("role", &self.role)?
             .set_if_some("agent", self.agent.as_ref())?
             .set("name", &self.name)?
-            .set_if_some("expiresAt", self.expires.as_deref().map(parse_time).transpose()?)?;
+            .set_if_some("expiresAt", self.expires_at.as_deref().map(parse_time).transpose()?)?;
         Ok(body.to_json())
     }
 }
@@ -145,17 +144,41 @@ pub(crate) fn parse_time(text: &str) -> anyhow::Result<String> {
     if let Ok(time) = text.parse::<Timestamp>() {
         return Ok(format!("{time:.3}"));
     }
-    let (number, unit) = text.split_at_checked(text.len().saturating_sub(1)).ok_or_else(wrong)?;
-    let number: i64 = number.parse().map_err(|_| wrong())?;
-    let seconds = match unit {
-        "s" => 1,
-        "m" => 60,
-        "h" => 3_600,
-        "d" => 86_400,
-        _ => return Err(wrong()),
-    };
-    let offset = SignedDuration::from_secs(number.checked_mul(seconds).ok_or_else(wrong)?);
+    let duration = parse_duration(text).map_err(|_| wrong())?;
+    let offset = SignedDuration::try_from(duration).map_err(|_| wrong())?;
     let now = i64::try_from(SystemClock::new().now().wall.0)?;
     let time = Timestamp::from_millisecond(now)?.checked_add(offset).map_err(|_| wrong())?;
     Ok(format!("{time:.3}"))
+}
+
+/// Parses a duration such as `90s`.
+pub(crate) fn parse_duration(text: &str) -> Result<Duration, String> {
+    let invalid = || "expected a duration such as 500ms, 90s, 15m, 12h or 30d".to_owned();
+    let digits = text.find(|c: char| !c.is_ascii_digit()).ok_or_else(invalid)?;
+    let (number, unit) = text.split_at(digits);
+    let factor = match unit {
+        "ms" => 1,
+        "s" => 1_000,
+        "m" => 60_000,
+        "h" => 3_600_000,
+        "d" => 86_400_000,
+        _ => return Err(invalid()),
+    };
+    let ms = number.parse::<u64>().ok().and_then(|number| number.checked_mul(factor));
+    ms.map(Duration::from_millis).ok_or_else(invalid)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_duration_is_a_number_with_a_unit() {
+        let ms = |text| parse_duration(text).map(|duration| duration.as_millis());
+        assert_eq!((ms("500ms"), ms("90s"), ms("15m")), (Ok(500), Ok(90_000), Ok(900_000)));
+        assert_eq!((ms("12h"), ms("30d")), (Ok(43_200_000), Ok(2_592_000_000)));
+        for invalid in ["", "s", "90", "-1s", "1.5h", "1w", "99999999999999999999d"] {
+            assert!(parse_duration(invalid).is_err(), "{invalid}");
+        }
+    }
 }

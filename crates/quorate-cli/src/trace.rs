@@ -23,8 +23,6 @@ const SEARCHED_MESSAGES: &str = "1000";
 pub(crate) struct TraceArgs {
     #[command(flatten)]
     hub: HubArgs,
-    #[command(flatten)]
-    shape: OutputArgs,
     #[command(subcommand)]
     verb: TraceVerb,
 }
@@ -34,11 +32,13 @@ enum TraceVerb {
     /// Print the spans of a trace as a tree. [ro]
     #[command(after_help = "Example: quorate trace show @last
 
-DURATION is the time until the last delivery of a message ended, or … if it is still
-open. Prefixes and @last are resolved among the newest 1,000 messages.")]
+DURATION is the time until the last delivery of a message ended, or … if it is still open. Prefixes and \
+@last are resolved among the newest 1,000 messages.")]
     Show {
         /// Trace id (second part of a traceparent), a unique prefix of it, or @last.
         id: String,
+        #[command(flatten)]
+        output: OutputArgs,
     },
     /// Export a trace for other tools. [ro]
     Export(export::ExportArgs),
@@ -46,13 +46,14 @@ open. Prefixes and @last are resolved among the newest 1,000 messages.")]
 
 pub(crate) async fn run(args: TraceArgs) -> anyhow::Result<()> {
     let hub = args.hub.open()?;
-    let (TraceVerb::Show { id } | TraceVerb::Export(export::ExportArgs { id, .. })) = &args.verb;
+    let (TraceVerb::Show { id, .. } | TraceVerb::Export(export::ExportArgs { id, .. })) = &args.verb;
     let id = resolve_id(&hub, id_in(id)).await?;
     let answer = hub.get(&format!("/v1/traces/{}", percent_encode(&id)), &[]).await?;
-    if let TraceVerb::Export(export_args) = &args.verb {
-        return export::run(export_args, &answer, &args.shape);
-    }
-    if args.shape.is_json() {
+    let output = match &args.verb {
+        TraceVerb::Export(args) => return export::run(args, &answer),
+        TraceVerb::Show { output, .. } => output,
+    };
+    if output.is_json() {
         terminal::print(terminal::sanitize_json(&answer));
         return Ok(());
     }
@@ -60,7 +61,7 @@ pub(crate) async fn run(args: TraceArgs) -> anyhow::Result<()> {
     let spans = trace["spans"].as_array().map_or(&[][..], Vec::as_slice);
     let mut table = Table::new(["SPAN", "START", "DURATION", "STATUS", "MESSAGE", "FROM", "TO", "ACTION"]);
     tree(spans).into_iter().for_each(|row| table.row(row));
-    table.print(args.shape.format());
+    table.print(output.format());
     Ok(())
 }
 

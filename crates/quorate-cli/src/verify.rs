@@ -16,9 +16,8 @@ use quorate_core::hex;
 #[derive(Args, Debug)]
 #[command(after_help = "Example: quorate verify --data team --checkpoint heads.jsonl
 
-Checks every record, payload and table; nothing is changed.
-Exit codes: 0 intact, 64 usage error or missing directory, 65 damaged data, 74 read
-failure")]
+Checks every record, payload and table; nothing is changed. Exit codes: 0 intact, 64 usage error or \
+missing directory, 65 damaged data, 74 read failure.")]
 pub(crate) struct VerifyArgs {
     /// Data directory to verify.
     #[arg(long, value_name = "DIR")]
@@ -71,7 +70,7 @@ pub(crate) fn damage_error(bad: &Defect) -> CommandError {
     damage_error_at(bad.damage.as_str(), bad.seq, &terminal::sanitize(&bad.space))
 }
 
-/// Same as [`damaged`], from its parts.
+/// Same as [`damage_error`], from its parts.
 pub(crate) fn damage_error_at(damage: &str, seq: Seq, space: &str) -> CommandError {
     let location = if space.is_empty() { String::new() } else { format!(" of space {space}") };
     let message = format!("the data is damaged: {damage} at record {seq}{location}");

@@ -30,7 +30,9 @@ enum VoteVerb {
     #[command(after_help = "Example: quorate vote tally --rule confidence --json < ballots.jsonl
 
 Each line is a ballot in JSON:
+
   {\"question\": \"sign\", \"voter\": \"risk\", \"choice\": \"no\", \"confidence\": 0.8}
+
 `confidence` (0 to 1) is optional; `ranking`, best first, is used by borda.
 
   majority     one vote per ballot
@@ -39,8 +41,8 @@ Each line is a ballot in JSON:
   borda        points by rank
   reliability  votes weighted by the voter's reliability over all questions
 
-Equal shares are a tie, and a tie is no decision: the exit code is 8. Use --tie-break
-to break ties:
+Equal shares are a tie, and a tie is no decision: the exit code is 8. Use --tie-break to break ties:
+
   most-voters         the tied choice with the most ballots
   highest-confidence  the tied choice with the highest single confidence
   first-listed        the first of the tied choices by name

@@ -11,6 +11,9 @@ pub(crate) fn show(answer: &str, shape: &OutputArgs) -> anyhow::Result<()> {
 
 fn facts(why: &Value) -> Details {
     let parts = why["parts"].as_array().map_or(&[][..], Vec::as_slice);
+    // A message consists of deliveries, a task waits for other tasks.
+    let are_deliveries = parts.iter().all(|part| field(part, "id").starts_with("dlv_"));
+    let label = if are_deliveries { "deliveries" } else { "dependencies" };
     let parts = parts
         .iter()
         .map(|part| format!("{} {}: {}", field(part, "id"), field(part, "whose"), field(part, "sentence")));
@@ -19,14 +22,37 @@ fn facts(why: &Value) -> Details {
         .add("state", field(why, "state"))
         .add("since", format_time(&why["since"]))
         .add("waiting for", waits_for(&why["waitsFor"]))
-        .add("next", field(why, "next"))
+        .add("next", next(why))
         .add("at", format_time(&why["nextAt"]))
         .add("summary", field(why, "sentence"))
-        .add("parts", parts.collect::<Vec<_>>().join("\n"))
+        .add(label, parts.collect::<Vec<_>>().join("\n"))
 }
 
+/// Describes the condition that a resource waits for.
 fn waits_for(what: &Value) -> String {
-    let named = ["agent", "agents", "tasks", "approval"].iter().map(|name| to_text(&what[*name]));
-    let named = named.filter(|text| !text.is_empty()).collect::<Vec<_>>().join(" ");
-    format!("{} {named}", field(what, "kind")).trim().to_owned()
+    let named = |name: &str| to_text(&what[name]);
+    match what["kind"].as_str().unwrap_or_default() {
+        "claim" => format!("{} to claim it", named("agent")),
+        "ack" => format!("{} to ack it", named("agent")),
+        "return" => format!("{} to come online", named("agent")),
+        "resume" => "its session to be resumed".to_owned(),
+        "answers" => format!("replies from {}", named("agents")),
+        "redrive" => "a redrive of the dead letter".to_owned(),
+        "tasks" => format!("the completion of {}", named("tasks")),
+        "approval" => format!("the decision on {}", named("approval")),
+        "step" => format!("the next step of {}", named("agent")),
+        "time" => "time to pass".to_owned(),
+        kind => kind.to_owned(),
+    }
+}
+
+/// Describes the next automatic transition.
+fn next(why: &Value) -> String {
+    match field(why, "next").as_str() {
+        "given out" => "becomes available".to_owned(),
+        "given out again" => "is redelivered".to_owned(),
+        "dead letter" => "is dead-lettered".to_owned(),
+        "given up" => "fails".to_owned(),
+        next => next.to_owned(),
+    }
 }

@@ -100,11 +100,11 @@ fn checks(result: &Probe, spec: &Spec) -> Vec<Check> {
     // A deliberation requires more than the JSON schema can express, so the answer is parsed as well.
     let body = result.reply.as_ref().filter(|_| result.passed()).map(|reply| reply.body.to_string());
     if let Some(Err(wrong)) = body.map(|body| finding::parse(body.as_bytes(), &spec.vocabulary))
-        && checks.last().is_some_and(|shape| shape.result == CheckResult::Passed)
+        && checks.last().is_some_and(|schema| schema.result == CheckResult::Passed)
     {
         checks.pop();
         checks.push(Check::failed(
-            "shape",
+            "schema",
             wrong.to_string(),
             "make the answer match the `schema` in the question",
         ));
@@ -120,7 +120,7 @@ fn to_check(check: &quorate_agents::ProbeCheck) -> Check {
         CheckOutcome::Failed => Check::failed(check.name, found, &check.hint),
         CheckOutcome::Skipped => Check::skipped(check.name, found),
     };
-    converted.ms = (check.name != "shape" && check.outcome != CheckOutcome::Skipped).then_some(check.millis);
+    converted.ms = (check.name != "schema" && check.outcome != CheckOutcome::Skipped).then_some(check.millis);
     converted
 }
 
@@ -153,16 +153,16 @@ pub(super) async fn test_hub_agent(
         checks.extend(match answered {
             Ok(answer) => {
                 let answers = Check { ms: Some(ms), ..Check::passed("answers", "to `analyse`") };
-                let shape = check_shape(&answer);
+                let schema = check_schema(&answer);
                 about.insert("answer".into(), answer);
-                [answers, shape]
+                [answers, schema]
             }
             Err(error) => {
                 let fix = format!(
                     "run `quorate msg list --to {id} --dead` to see the messages that it could not handle"
                 );
                 let wrong = Check { ms: Some(ms), ..Check::failed("answers", error.to_string(), fix) };
-                [wrong, Check::skipped("shape", "there is no answer")]
+                [wrong, Check::skipped("schema", "there is no answer")]
             }
         });
     }
@@ -176,19 +176,21 @@ fn check_online(agent: &Value, id: &str) -> Check {
     let found = format!("{status}, {health}, last seen {}", format_time(&agent["heardAt"]));
     let connected = agent["load"]["listening"].as_u64().is_some_and(|count| count > 0);
     match (status.as_str(), health.as_str(), connected) {
-        ("offline", _, _) => {
-            Check::failed("there", found, format!("start the agent; for details: quorate agent show {id}"))
-        }
+        ("offline", _, _) => Check::failed(
+            "reachable",
+            found,
+            format!("start the agent; for details: quorate agent show {id}"),
+        ),
         (_, _, false) => {
             let found = format!(
                 "no consumer is connected to its mailbox; last seen {}",
                 format_time(&agent["heardAt"])
             );
             let fix = "start the agent; if it polls, it may be between two calls: try again";
-            Check::failed("there", found, fix)
+            Check::failed("reachable", found, fix)
         }
-        (_, "healthy", true) => Check::passed("there", found),
-        _ => Check::warning("there", found, format!("for details: quorate agent show {id}")),
+        (_, "healthy", true) => Check::passed("reachable", found),
+        _ => Check::warning("reachable", found, format!("for details: quorate agent show {id}")),
     }
 }
 
@@ -213,11 +215,11 @@ fn question(id: &str) -> String {
     .to_string()
 }
 
-fn check_shape(answer: &Value) -> Check {
+fn check_schema(answer: &Value) -> Check {
     match finding::parse(answer.to_string().as_bytes(), &finding::Vocabulary::default()) {
-        Ok(_) => Check::passed("shape", "the answer is valid"),
+        Ok(_) => Check::passed("schema", "the answer is valid"),
         Err(wrong) => {
-            Check::failed("shape", wrong.to_string(), "see docs/guides/deliberation.md for the format")
+            Check::failed("schema", wrong.to_string(), "see docs/guides/deliberation.md for the format")
         }
     }
 }

@@ -1,4 +1,4 @@
-//! `quorate agent set`: updates the description of an agent without starting a new epoch.
+//! `quorate agent set`: updates the registration of an agent without starting a new epoch.
 
 use clap::Args;
 use serde_json::{Value, json};
@@ -8,11 +8,10 @@ use crate::output::{OutputArgs, field, parse_response};
 
 /// Arguments of `quorate agent set`.
 #[derive(Args, Debug)]
-#[command(after_help = "Example: quorate agent set bob --can sum --can count
+#[command(after_help = "Example: quorate agent set bob --capability sum --capability count
 
-Omitted fields keep their values. A list replaces the previous one; --can '' clears
-it. The agent keeps its epoch and its leases. If it registers again in the meantime,
-nothing is changed and the exit code is 5.")]
+Omitted fields keep their values. A list replaces the previous one; --capability '' clears it. The agent \
+keeps its epoch and its leases. If it registers again in the meantime, nothing is changed and the exit code is 5.")]
 pub(super) struct SetArgs {
     /// Agent id, or a unique prefix of it.
     id: String,
@@ -29,19 +28,19 @@ struct Change {
     /// Display name.
     #[arg(long)]
     name: Option<String>,
-    /// Role of the agent.
+    /// Agent role; messages to role:ROLE reach agents with it. Not an access role.
     #[arg(long, value_name = "ROLE", value_parser = ["coordinator", "worker", "specialist", "observer"])]
     role: Option<String>,
     /// Capability of the agent; can be repeated.
-    #[arg(long, value_name = "CAPABILITY", visible_alias = "capability")]
-    can: Vec<String>,
+    #[arg(long, value_name = "CAPABILITY", alias = "can")]
+    capability: Vec<String>,
     /// Action that the agent handles; can be repeated.
     #[arg(long, value_name = "ACTION")]
     action: Vec<String>,
 }
 
 impl Change {
-    /// Returns the complete description: the current one with the changes applied. It carries the current epoch, so the hub
+    /// Returns the complete registration: the current one with the changes applied. It carries the current epoch, so the hub
     /// treats it as an update and not as a new registration.
     fn apply_to(self, current: &Value) -> Value {
         let text = |changed: Option<String>, name| changed.map_or_else(|| current[name].clone(), Value::from);
@@ -52,7 +51,7 @@ impl Change {
         json!({
             "name": text(self.name, "name"),
             "role": text(self.role, "role"),
-            "capabilities": list(self.can, "capabilities"),
+            "capabilities": list(self.capability, "capabilities"),
             "supportedActions": list(self.action, "supportedActions"),
             "heartbeatMs": current["heartbeatMs"],
             "epoch": current["epoch"],

@@ -1,4 +1,4 @@
-//! A modification of a proposed action, given as a JSON patch file or as `--set PATH=VALUE` flags.
+//! A modification of a proposed action, given as a JSON patch file or as `--set PATH=VALUE` options.
 
 use std::path::PathBuf;
 
@@ -25,7 +25,7 @@ pub(super) struct PreparedPatch {
 }
 
 impl Modification {
-    pub(super) fn from_flags(set: &[String], patch: Option<PathBuf>) -> anyhow::Result<Self> {
+    pub(super) fn from_options(set: &[String], patch: Option<PathBuf>) -> anyhow::Result<Self> {
         if let Some(file) = patch {
             let json = RawValue::from_string(read_file(&file)?.trim().to_owned());
             return json.map(Self::Patch).map_err(|error| {
@@ -88,7 +88,7 @@ mod tests {
     fn e3_set_flags_become_a_json_patch() {
         let set = ["to=c@x", "list.0=7", "/a~1b=true", "new.deep={\"x\":1}"].map(str::to_owned);
         let document = r#"{"action":"mail","payload":{"a/b":false,"list":[1],"new":{},"to":"b@x"}}"#;
-        let patch = Modification::from_flags(&set, None).unwrap().prepare(document).unwrap();
+        let patch = Modification::from_options(&set, None).unwrap().prepare(document).unwrap();
         let json: Value = serde_json::from_str(patch.json.get()).unwrap();
         let expected = json!([
             {"op": "replace", "path": "/to", "value": "c@x"},
@@ -98,6 +98,6 @@ mod tests {
         ]);
         assert_eq!(json, expected);
         assert_eq!(patch.lines[..2], ["- /to: b@x", "+ /to: c@x"]);
-        assert!(Modification::from_flags(&["nothing".to_owned()], None).is_err());
+        assert!(Modification::from_options(&["nothing".to_owned()], None).is_err());
     }
 }

@@ -26,6 +26,8 @@ pub(crate) struct EraseArgs {
     /// Print what would be erased, without erasing it.
     #[arg(long)]
     pub(super) dry_run: bool,
+    #[command(flatten)]
+    pub(super) output: OutputArgs,
 }
 
 /// The payload to erase.
@@ -37,19 +39,14 @@ struct Target<'a> {
 }
 
 /// Erases a payload in a data directory that no hub uses.
-pub(super) async fn run(
-    args: EraseArgs,
-    data: &Path,
-    space: Option<SpaceName>,
-    shape: &OutputArgs,
-) -> anyhow::Result<()> {
-    let EraseArgs { seq, part, dry_run } = args;
+pub(super) async fn run(args: EraseArgs, data: &Path, space: Option<SpaceName>) -> anyhow::Result<()> {
+    let EraseArgs { seq, part, dry_run, output } = args;
     let space = space.map_or_else(|| "default".parse(), Ok)?;
     let target = Target { seq, part, data, space };
     let bytes = length(&target)?;
     let by = if dry_run { None } else { erase(&target).await? };
     let space = target.space;
-    if shape.is_json() {
+    if output.is_json() {
         let fields = json!({ "space": space.as_str(), "seq": seq, "part": part, "bytes": bytes,
                              "erasedBy": by.map(|by| by.0), "dryRun": dry_run });
         terminal::print(fields.to_string());

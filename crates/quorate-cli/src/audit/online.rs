@@ -3,10 +3,10 @@
 use serde_json::{Value, json};
 
 use super::erase::EraseArgs;
-use super::{AuditVerb, LogRendering, proof};
+use super::{AuditVerb, LogArgs, LogFormat, proof};
 use crate::exit::{CommandError, VERIFICATION_FAILED};
 use crate::hub::{DryRunArgs, Hub, HubArgs, JsonFields, Method, until_interrupted};
-use crate::output::{OutputArgs, OutputFormat, field, format_time, truncated};
+use crate::output::{OutputArgs, field, format_time, truncated};
 use crate::terminal;
 
 /// Characters of a hash that are printed.
@@ -14,19 +14,18 @@ const HASH_SHOWN: usize = 17;
 /// Characters of a record's effects that are printed.
 const EFFECTS_MAX: usize = 100;
 
-pub(super) async fn run(hub: HubArgs, shape: OutputArgs, verb: AuditVerb) -> anyhow::Result<()> {
-    let hub = hub.open_with_output(&shape)?;
+pub(super) async fn run(hub: HubArgs, verb: AuditVerb) -> anyhow::Result<()> {
+    let hub = match &verb {
+        AuditVerb::Erase(args) => hub.open_with_output(&args.output)?,
+        _ => hub.open()?,
+    };
     match verb {
-        AuditVerb::Verify(_) => verify(&hub, &shape).await,
-        AuditVerb::Log(span) => {
-            let how = match (shape.format(), span.rendering) {
-                (OutputFormat::Json, _) => Rendering::Document,
-                (OutputFormat::Jsonl, _) | (_, Some(_)) => Rendering::Lines,
-                _ => Rendering::Text,
-            };
-            lines(&hub, span.from, Some(span.limit), span.rendering, how).await
+        AuditVerb::Verify(args) => verify(&hub, &args.output).await,
+        AuditVerb::Log(args) => {
+            let rendering = rendering(&args);
+            lines(&hub, args.from, Some(args.limit), args.format, rendering).await
         }
-        AuditVerb::Export { from } => lines(&hub, from, None, None, Rendering::Lines).await,
+        AuditVerb::Export { from } => lines(&hub, from, None, LogFormat::Jsonl, Rendering::Lines).await,
         AuditVerb::Checkpoint => {
             terminal::print(terminal::sanitize_json(&hub.get("/v1/audit/checkpoint", &[]).await?));
             Ok(())
@@ -34,16 +33,16 @@ pub(super) async fn run(hub: HubArgs, shape: OutputArgs, verb: AuditVerb) -> any
         AuditVerb::Proof(args) => {
             let head = hub.get_json("/v1/audit/checkpoint", &[]).await?;
             let last = args.last(head["seq"].as_u64().unwrap_or(0))?;
-            lines(&hub, args.seq, Some(last - args.seq + 1), None, Rendering::Lines).await?;
+            lines(&hub, args.seq, Some(last - args.seq + 1), LogFormat::Jsonl, Rendering::Lines).await?;
             proof::print_note(args.seq, last);
             Ok(())
         }
-        AuditVerb::Erase(args) => erase(&hub, &shape, args).await,
+        AuditVerb::Erase(args) => erase(&hub, args).await,
     }
 }
 
 /// Verifies the whole log, in as many calls as needed.
-async fn verify(hub: &Hub, shape: &OutputArgs) -> anyhow::Result<()> {
+async fn verify(hub: &Hub, output: &OutputArgs) -> anyhow::Result<()> {
     let (mut from, mut records) = (None, 0);
     let report = loop {
         let mut report = hub.get_json("/v1/audit/verify", &[("from", from.take())]).await?;
@@ -59,7 +58,7 @@ async fn verify(hub: &Hub, shape: &OutputArgs) -> anyhow::Result<()> {
     };
     let (space, bad) = (&report["spaces"][0], &report["firstBad"]);
     let is_intact = report["ok"] == true;
-    if shape.is_json() {
+    if output.is_json() {
         terminal::print(terminal::sanitize_json(&report.to_string()));
     } else {
         let (mark, name, hash) =
@@ -83,11 +82,21 @@ async fn verify(hub: &Hub, shape: &OutputArgs) -> anyhow::Result<()> {
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Rendering {
     /// One line of text per record.
-    Text,
+    Table,
     /// Lines exactly as the hub sends them.
     Lines,
     /// All records in one JSON document.
     Document,
+}
+
+fn rendering(args: &LogArgs) -> Rendering {
+    if args.is_document() {
+        return Rendering::Document;
+    }
+    match args.format {
+        LogFormat::Table if !args.jsonl => Rendering::Table,
+        _ => Rendering::Lines,
+    }
 }
 
 /// Prints lines of the log until the limit is reached or the reader closes the pipe.
@@ -95,17 +104,17 @@ async fn lines(
     hub: &Hub,
     from: u64,
     limit: Option<u64>,
-    told_as: Option<LogRendering>,
-    how: Rendering,
+    format: LogFormat,
+    rendering: Rendering,
 ) -> anyhow::Result<()> {
     let query = [
-        ("format", Some(told_as.map_or("jsonl", LogRendering::as_str).to_owned())),
+        ("format", Some(format.rendered_by_hub().unwrap_or("jsonl").to_owned())),
         ("from", Some(from.to_string())),
         ("limit", limit.map(|limit| limit.to_string())),
     ];
     let mut lines = hub.lines("/v1/audit", &query).await?;
-    // The limit counts records; in another rendering a record may have several lines, and the hub applies the limit.
-    let mut left = limit.filter(|_| told_as.is_none());
+    // The limit counts records; in a format that the hub renders, a record may have several lines, and the hub applies the limit.
+    let mut left = limit.filter(|_| format.rendered_by_hub().is_none());
     let mut all = Vec::new();
     while left != Some(0) {
         let Some(line) = until_interrupted(async { Ok(lines.next().await?) }).await? else { break };
@@ -113,22 +122,20 @@ async fn lines(
         if line.trim().is_empty() {
             continue;
         }
-        let shown = match (how, told_as) {
-            (Rendering::Text, _) => record_line(&serde_json::from_str(&line)?),
-            (Rendering::Document, Some(LogRendering::Text)) => {
-                terminal::sanitize_json(&Value::from(line).to_string())
-            }
-            (_, Some(LogRendering::Text)) => terminal::sanitize_line(&line),
+        let shown = match (rendering, format) {
+            (Rendering::Table, _) => record_line(&serde_json::from_str(&line)?),
+            (Rendering::Document, LogFormat::Text) => terminal::sanitize_json(&Value::from(line).to_string()),
+            (_, LogFormat::Text) => terminal::sanitize_line(&line),
             _ => terminal::sanitize_json(&line),
         };
-        if how == Rendering::Document {
+        if rendering == Rendering::Document {
             all.push(shown);
         } else if !terminal::print_streaming(shown)? {
             break;
         }
         left = left.map(|left| left - 1);
     }
-    if how == Rendering::Document {
+    if rendering == Rendering::Document {
         terminal::print(format!("{{\"records\":[{}]}}", all.join(",")));
     }
     Ok(())
@@ -144,8 +151,8 @@ pub(super) fn record_line(record: &Value) -> String {
 }
 
 /// Erases a payload through the hub, which requires the permission to set policies.
-async fn erase(hub: &Hub, shape: &OutputArgs, args: EraseArgs) -> anyhow::Result<()> {
-    let EraseArgs { seq, part, dry_run } = args;
+async fn erase(hub: &Hub, args: EraseArgs) -> anyhow::Result<()> {
+    let EraseArgs { seq, part, dry_run, output } = args;
     let op = json!({"op": "payload.erase", "seq": seq, "part": part});
     let body = JsonFields::default().set("ops", [op])?;
     let answer =
@@ -153,7 +160,7 @@ async fn erase(hub: &Hub, shape: &OutputArgs, args: EraseArgs) -> anyhow::Result
     let Some(answer) = answer else { return Ok(()) };
     let done: Value = serde_json::from_str(&answer)?;
     let what = format!("part {part} of record {seq}");
-    shape.done(
+    output.done(
         &answer,
         &match done["seq"].as_u64() {
             Some(by) => format!("erased {what}, noted in record {by}; the chain still verifies"),

@@ -24,31 +24,32 @@ use quorate_core::hex;
 
 /// Arguments of `quorate audit proof`.
 #[derive(Args, Clone, Copy, Debug)]
-#[command(after_help = "Example: quorate audit proof 17 --upto 40 > proof.jsonl
+#[command(after_help = "Example: quorate audit proof 17 --to 40 > proof.jsonl
 
-A proof contains the record and all records after it up to a checkpoint, as lines of
-`audit export`, because each hash covers the previous one. It contains no payloads.
-To check it without a hub: quorate audit verify --proof proof.jsonl
---checkpoint heads.jsonl, or use the script in docs/audit.md.")]
+A proof contains the record and all records after it up to a checkpoint, as lines of `audit export`, \
+because each hash covers the previous one. It contains no payloads. To check it without a hub, use the \
+script in docs/audit.md, or:
+
+  quorate audit verify --proof proof.jsonl --checkpoint heads.jsonl")]
 pub(super) struct ProofArgs {
     /// Sequence number of the record, `seq` in an export.
     #[arg(value_name = "SEQ", value_parser = clap::value_parser!(u64).range(1..))]
     pub(super) seq: u64,
     /// Record of the checkpoint; by default the newest record.
     #[arg(long, value_name = "SEQ")]
-    pub(super) upto: Option<u64>,
+    pub(super) to: Option<u64>,
 }
 
 impl ProofArgs {
     /// Returns the last record of the proof, given the head of the log.
     pub(super) fn last(self, head: u64) -> anyhow::Result<u64> {
-        let last = self.upto.unwrap_or(head);
-        if last < self.seq && self.upto.is_some() {
-            let message = format!("--upto {last} is before record {}", self.seq);
+        let last = self.to.unwrap_or(head);
+        if last < self.seq && self.to.is_some() {
+            let message = format!("--to {last} is before record {}", self.seq);
             return Err(CommandError::new(
                 USAGE,
                 message,
-                "a checkpoint covers its own record and earlier ones: choose --upto SEQ at or after the record",
+                "a checkpoint covers its own record and earlier ones: choose --to SEQ at or after the record",
             )
             .into());
         }
@@ -95,6 +96,8 @@ pub(super) struct VerifyArgs {
     /// With --proof: output of `quorate audit checkpoint` from a source independent of the proof.
     #[arg(long, value_name = "FILE", requires = "proof")]
     pub(super) checkpoint: Option<PathBuf>,
+    #[command(flatten)]
+    pub(super) output: OutputArgs,
 }
 
 /// A line of a proof: the fields that the hash covers.
@@ -122,7 +125,7 @@ struct Chain {
 }
 
 /// Checks a proof, against a checkpoint if one is given.
-pub(super) fn check(file: &Path, checkpoint: Option<&Path>, shape: &OutputArgs) -> anyhow::Result<()> {
+pub(super) fn check(file: &Path, checkpoint: Option<&Path>, output: &OutputArgs) -> anyhow::Result<()> {
     let Chain { space, first, records, readable } = follow(&read_file(file)?)?;
     let [(seq, _), ..] = records[..] else { return Err(not_a_proof().into()) };
     let (last, head) = records[records.len() - 1];
@@ -139,7 +142,7 @@ pub(super) fn check(file: &Path, checkpoint: Option<&Path>, shape: &OutputArgs) 
                     terminal::sanitize(&space)
                 );
                 let hint =
-                    "create a proof up to the record of a checkpoint: quorate audit proof SEQ --upto SEQ";
+                    "create a proof up to the record of a checkpoint: quorate audit proof SEQ --to SEQ";
                 return Err(CommandError::new(USAGE, message, hint).into());
             };
             if checkpoint.hash != *computed {
@@ -152,7 +155,7 @@ pub(super) fn check(file: &Path, checkpoint: Option<&Path>, shape: &OutputArgs) 
             Some(*at)
         }
     };
-    if shape.is_json() {
+    if output.is_json() {
         let head = json!({"seq": last, "hash": hex::encode(&head)});
         let unproven = readable.unproven().map(|(number, name)| json!({"number": number.0, "shownAs": name}));
         let unproven: Vec<Value> = unproven.collect();

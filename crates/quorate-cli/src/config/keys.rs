@@ -74,7 +74,7 @@ impl Key {
             Self::Url => "URL of the hub",
             Self::Data => "data directory; a running hub and its admin token are discovered in it",
             Self::Token => {
-                "access token, from the environment only: files are shared, and other users can see flags"
+                "access token, from the environment only: files are shared, and other users can see options"
             }
             Self::TokenFile => "file with the access token",
             Self::Space => "space in which an admin acts",

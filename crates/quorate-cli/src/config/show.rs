@@ -28,9 +28,8 @@ enum ConfigVerb {
     /// Print the source of each value and the values that it overrides. [ro]
     #[command(after_help = "Example: quorate config explain --profile staging
 
-Precedence: flags, QUORATE_* variables, the project's quorate.yaml (the nearest one,
-from the current directory upwards), the user's file, defaults. A profile has the
-precedence of the level that selects it.")]
+Precedence: options, QUORATE_* variables, the project's quorate.yaml (the nearest one, from the current \
+directory upwards), the user's file, defaults. A profile has the precedence of the level that selects it.")]
     Explain,
     /// Print the paths of the configuration files, whether they exist or not. [ro]
     #[command(after_help = "Example: quorate config path")]
@@ -137,7 +136,7 @@ fn paths(around: &ProcessContext, shape: &OutputArgs) {
             file.display().to_string(),
             if exists { "yes" } else { "no" }.to_owned(),
         ]);
-        listed.push(json!({"level": level, "file": file, "there": exists}));
+        listed.push(json!({"level": level, "file": file, "exists": exists}));
     }
     match shape.format() {
         OutputFormat::Json => terminal::print(terminal::sanitize_json(&json!({"files": listed}).to_string())),

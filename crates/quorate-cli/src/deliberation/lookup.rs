@@ -112,6 +112,6 @@ fn answer(outcome: &Outcome) -> String {
     match (&outcome.synthesis.recommendation, &outcome.synthesis.agreement) {
         (Some(recommendation), _) => recommendation.clone(),
         (None, Agreement::Tied { .. }) => "no decision: tied".to_owned(),
-        (None, _) => "no decision: not comparable".to_owned(),
+        (None, _) => "no decision: no recommendation".to_owned(),
     }
 }

@@ -14,7 +14,7 @@ use super::{DemoArgs, directory};
 use crate::exit::{CommandError, FAILED};
 use crate::hub::ADMIN_TOKEN_FILE;
 use crate::report::{self, ReportFormat};
-use crate::run::{self, ApprovalMode, ApprovalResult, PendingApproval, plain_line};
+use crate::run::{self, ApprovalMode, ApprovalResult, PendingApproval, note_line};
 use crate::serve::RunningHub;
 use crate::terminal::{self, note};
 
@@ -95,10 +95,10 @@ async fn settle(
     if matches!(approve, ApprovalMode::Ask | ApprovalMode::Wait) {
         note(" ^C stops the demo; `quorate demo --resume` resumes it\n");
     }
-    let flags = format!(" --data {}", data.display());
-    let settled = pending.resolve(hub, approve, Some(&flags)).await?;
+    let options = format!(" --data {}", data.display());
+    let settled = pending.resolve(hub, approve, Some(&options)).await?;
     // The hub stops with the demo, so only resuming the demo can decide.
-    settled.print(&format!("quorate demo --resume --approve ask{flags}   (auto: without review)"));
+    settled.print(&format!("quorate demo --resume --approve ask{options}"));
     Ok(settled)
 }
 
@@ -115,17 +115,17 @@ fn conclude(
     let head = space.map_or_else(String::new, |space| quorate_core::hex::encode(&space.head_hash[..4]));
     let together = ran.outcome.synthesis.recommendation.as_deref().unwrap_or("no decision");
     let right = ran.known.recommendation.as_str();
-    let mut wrong: Vec<String> = Vec::new();
+    let mut errors: Vec<String> = Vec::new();
     if let Some(bad) = &report.first_defect {
-        wrong.push(format!("the log does not verify: {} at record {}", bad.damage, bad.seq));
+        errors.push(format!("the log does not verify: {} at record {}", bad.damage, bad.seq));
     }
     let missing = ran.outcome.record.missing.iter().map(|one| format!("{} is missing", one.agent));
-    wrong.extend(missing);
+    errors.extend(missing);
     if which == ContractSource::Bundled && together != right {
-        wrong.push(format!("the review recommends {together:?}, but {right:?} is right"));
+        errors.push(format!("the review recommends {together:?}, but {right:?} is right"));
     }
     if let Some(approval) = &ran.approval {
-        wrong.extend(letter_mismatch(approval));
+        errors.extend(letter_mismatch(approval));
     }
     if format == ReportFormat::Json {
         let mut document = report::document(&ran.outcome, &ran.id, ran.approval.as_ref())?;
@@ -134,17 +134,17 @@ fn conclude(
         document["known"] =
             json!({ "recommendation": right, "riskScore": ran.known.risk_score, "alone": alone(ran) });
         document["audit"] = json!({ "records": records, "head": head });
-        document["ok"] = wrong.is_empty().into();
-        document["wrong"] = json!(wrong);
+        document["ok"] = errors.is_empty().into();
+        document["errors"] = json!(errors);
         terminal::print(terminal::sanitize_json(&document.to_string()));
     } else {
-        note(plain_line("audit", "✓", &format!("{records} records, hash chain intact, head {head}")));
+        note_line("audit", "✓", &format!("{records} records, hash chain intact, head {head}"));
         print_summary(ran, together, right, data, which)?;
     }
-    if wrong.is_empty() {
+    if errors.is_empty() {
         return run::require_decision(&ran.outcome);
     }
-    let message = format!("the demo did not produce the expected results: {}", wrong.join("; "));
+    let message = format!("the demo did not produce the expected results: {}", errors.join("; "));
     Err(CommandError::new(
         FAILED,
         message,
@@ -186,10 +186,7 @@ fn print_summary(
 ) -> anyhow::Result<()> {
     let mark = |recommendation: &str| if recommendation == right { "✓" } else { "✗" };
     note("");
-    note(format!(
-        " known       {right}, risk {}: the answer that the contract was written for",
-        ran.known.risk_score
-    ));
+    note(format!(" expected    {right}, risk {}", ran.known.risk_score));
     let mut before: Vec<String> = Vec::new();
     for (agent, finding) in &ran.outcome.record.findings {
         before.push(format!("{agent} {}", mark(finding.recommendation.as_deref().unwrap_or_default())));
@@ -199,15 +196,15 @@ fn print_summary(
     }
     note(format!(" together    {} {}", mark(together), terminal::sanitize_line(together)));
     let digest = report::digest(&ran.outcome)?;
-    note(format!(" digest      {}   reproducible: the same contract gives the same digest", &digest[..16]));
+    note(format!(" digest      {}   the same contract gives the same digest", &digest[..16]));
     let again = if which == ContractSource::Bundled {
         "quorate demo --seed 7              review another contract"
     } else {
-        "quorate demo --seeds 1..200         measure how often they are right"
+        "quorate demo --seeds 1..200        measure how often they are right"
     };
     note(format!("\n next  {again}"));
     note(format!("       quorate deliberation show {} --data {}", ran.id, data.display()));
-    note("       quorate run FILE                   use your own agents: docs/guides/your-first-playbook.md");
-    note("       quorate demo killed                kill the hub with -9 without losing work");
+    note("       quorate run FILE                   run a playbook with your own agents");
+    note("       quorate demo crash-recovery        kill a hub with -9, lose no work");
     Ok(())
 }

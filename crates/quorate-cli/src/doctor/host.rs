@@ -78,13 +78,13 @@ fn fsync_latency(data: &Path) -> Option<Check> {
     let took = clock.now().mono.0 - start;
     Some(match synced {
         Err(error) => {
-            Check::failed("sync", format!("fsync failed: {error}"), "check the disk before anything else")
+            Check::failed("fsync", format!("failed: {error}"), "check the disk before anything else")
         }
         Ok(()) if took > SYNC_MS_MAX => {
             let fix = "use a faster disk: every commit waits for an fsync";
-            Check::warning("sync", format!("fsync took {took} ms"), fix)
+            Check::warning("fsync", format!("{took} ms"), fix)
         }
-        Ok(()) => Check::passed("sync", format!("fsync took {took} ms")),
+        Ok(()) => Check::passed("fsync", format!("{took} ms")),
     })
 }
 
@@ -92,11 +92,11 @@ fn fsync_latency(data: &Path) -> Option<Check> {
 pub(super) fn check_open_files() -> Check {
     match getrlimit(Resource::Nofile).current {
         Some(limit) if limit < FILES_MIN => Check::warning(
-            "files",
-            format!("limit of {limit} open files and connections"),
+            "file limit",
+            format!("{limit} open files and connections"),
             format!("for many agents, run `ulimit -n {}` before `quorate serve`", FILES_MIN * 2),
         ),
-        Some(limit) => Check::passed("files", format!("limit of {limit} open files and connections")),
-        None => Check::passed("files", "no limit of open files and connections"),
+        Some(limit) => Check::passed("file limit", format!("{limit} open files and connections")),
+        None => Check::passed("file limit", "none"),
     }
 }

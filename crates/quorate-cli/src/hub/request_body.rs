@@ -28,7 +28,7 @@ impl JsonFields {
     /// Adds a field if it has a value.
     ///
     /// # Errors
-    /// As [`Fields::set`].
+    /// As [`JsonFields::set`].
     pub(crate) fn set_if_some(
         self,
         name: &'static str,
@@ -43,7 +43,7 @@ impl JsonFields {
     /// Adds a list unless it is empty.
     ///
     /// # Errors
-    /// As [`Fields::set`].
+    /// As [`JsonFields::set`].
     pub(crate) fn list(self, name: &'static str, values: &[String]) -> anyhow::Result<Self> {
         if values.is_empty() { Ok(self) } else { self.set(name, values) }
     }
@@ -55,14 +55,14 @@ impl JsonFields {
     }
 }
 
-/// Flags for content: text, JSON, or a file.
+/// Options for content: text, JSON, or a file.
 #[derive(Args, Clone, Debug)]
 #[group(multiple = false)]
 pub(crate) struct ContentArgs {
     /// Content as text; - reads stdin.
     #[arg(value_name = "TEXT")]
     text: Option<String>,
-    /// Content as JSON; sent byte for byte.
+    /// Content as JSON; stored byte for byte.
     #[arg(long, value_name = "JSON")]
     value: Option<String>,
     /// File with the content as JSON; - reads stdin.
@@ -94,14 +94,14 @@ impl ContentArgs {
         }
     }
 
-    /// Returns the content.
+    /// Returns the content; `what` names it in the error.
     ///
     /// # Errors
-    /// As [`Content::read`], and if none was given.
-    pub(crate) fn required(self) -> anyhow::Result<Box<RawValue>> {
+    /// As [`ContentArgs::read`], and if none was given.
+    pub(crate) fn required(self, what: &str) -> anyhow::Result<Box<RawValue>> {
         self.read()?.ok_or_else(|| {
             let hint = "pass TEXT (- reads stdin), --value JSON, or --file FILE with JSON";
-            CommandError::new(USAGE, "missing content", hint).into()
+            CommandError::new(USAGE, format!("missing {what}"), hint).into()
         })
     }
 }

@@ -48,6 +48,20 @@ impl Resource {
         }
     }
 
+    /// Returns the hint for an empty list.
+    fn create_hint(self) -> &'static str {
+        match self {
+            Self::Message | Self::Trace => "send a message with `quorate msg send --to AGENT TEXT`",
+            Self::Task => "create one with `quorate task add TYPE`",
+            Self::Session => "create one with `quorate session open TITLE`",
+            Self::Agent => "create one with `quorate agent add NAME`",
+            Self::Token => "create one with `quorate token create --role ROLE --name NAME`",
+            Self::Approval => "agents request approvals; `quorate approval watch` waits for them",
+            Self::Deliberation => "start one with `quorate run FILE` or `quorate deliberate QUESTION`",
+            Self::Flag => "anyone can raise one with `quorate flag raise TEXT`",
+        }
+    }
+
     /// Returns the resource name, the path of its list, and the field of the list in the response.
     fn names(self) -> (&'static str, &'static str, &'static str) {
         match self {
@@ -118,11 +132,7 @@ impl Hub {
 /// Returns the error for `@last` of an empty list.
 pub(crate) fn no_items(noun: Resource) -> CommandError {
     let (word, ..) = noun.names();
-    CommandError::new(
-        NOT_FOUND,
-        format!("there is no {word} yet"),
-        format!("quorate {} --help", noun.command()),
-    )
+    CommandError::new(NOT_FOUND, format!("there is no {word} yet"), noun.create_hint())
 }
 
 /// Resolves an id or a unique prefix among these ids; `whole` is true if the list is complete.

@@ -7,6 +7,9 @@ use quorate_procedures::deliberation::{
 };
 use quorate_procedures::tally::Agreement;
 
+use crate::output::plural;
+use crate::run::NO_RECOMMENDATION;
+
 /// Returns the decision in one line, with its mark.
 pub(super) fn headline(outcome: &Outcome) -> (&'static str, String) {
     match (&outcome.synthesis.agreement, &outcome.synthesis.recommendation) {
@@ -14,7 +17,7 @@ pub(super) fn headline(outcome: &Outcome) -> (&'static str, String) {
         (Agreement::Tied { between, .. }, None) => {
             ("=", format!("no decision: tied between {}", between.join(" and ")))
         }
-        (agreement, None) => ("·", format!("no decision: {agreement}")),
+        (_, None) => ("·", format!("no decision: {NO_RECOMMENDATION}")),
     }
 }
 
@@ -70,8 +73,7 @@ pub(super) fn resolution(decision: &ConflictResolution) -> String {
     };
     match (&decision.undiscussed, decision.rounds) {
         (Some(why), _) => format!("{how}{agreement}; not discussed: {why}"),
-        (None, 1) => format!("{how} after 1 round{agreement}"),
-        (None, rounds) => format!("{how} after {rounds} rounds{agreement}"),
+        (None, rounds) => format!("{how} after {}{agreement}", plural(rounds, "round")),
     }
 }
 
@@ -183,8 +185,8 @@ pub(super) fn issue_groups(outcome: &Outcome) -> Vec<IssueGroup<'_>> {
     .collect()
 }
 
-/// Returns the agents that flagged an issue.
-pub(super) fn flagged_by(issue: &RankedIssue) -> String {
+/// Returns the agents that reported an issue.
+pub(super) fn reported_by(issue: &RankedIssue) -> String {
     issue.flagged.iter().map(|one| one.agent.as_str()).collect::<Vec<_>>().join(", ")
 }
 
@@ -192,9 +194,9 @@ pub(super) fn flagged_by(issue: &RankedIssue) -> String {
 pub(super) fn statistics(outcome: &Outcome) -> Vec<String> {
     let (gathered, quorum) = (&outcome.record, &outcome.record.quorum);
     vec![
-        format!("{} of {} agents (quorum {})", quorum.present, quorum.asked, quorum.needed),
-        format!("{} calls", gathered.actual.calls()),
-        format!("{} messages", gathered.messages.len()),
+        format!("{} of {} (quorum {})", quorum.present, plural(quorum.asked, "agent"), quorum.needed),
+        plural(gathered.actual.calls(), "call"),
+        plural(gathered.messages.len(), "message"),
         format!("{:.1} s", seconds(&gathered.actual)),
         format!("tallied by {}", outcome.rule.as_str()),
     ]
@@ -221,7 +223,8 @@ pub(super) fn provider_usage(outcome: &Outcome) -> Vec<String> {
     };
     let line = |(name, one): (&str, ProviderUsage)| {
         let money = one.money.map_or(String::new(), |money| format!(", cost {money:.4}"));
-        format!("{name}: {} calls, {} tokens in, {} out{money}", one.calls, one.tokens_in, one.tokens_out)
+        let calls = plural(one.calls, "call");
+        format!("{name}: {calls}, {} tokens in, {} out{money}", one.tokens_in, one.tokens_out)
     };
     used.into_iter().filter(has_usage).map(line).collect()
 }

@@ -136,8 +136,8 @@ fn issues(out: &mut String, outcome: &Outcome) {
             if let Some(demand) = demand {
                 let _ = write!(out, "<p>Ask for: {}</p>", escaped(&demand.ask));
             }
-            let by = escaped(&content::flagged_by(issue));
-            let _ = writeln!(out, "<div class=\"dim\">flagged by {by}</div></li>");
+            let by = escaped(&content::reported_by(issue));
+            let _ = writeln!(out, "<div class=\"dim\">reported by {by}</div></li>");
         }
         out.push_str("</ol>\n</section>\n");
     }

@@ -85,14 +85,14 @@ fn issues(out: &mut String, outcome: &Outcome) {
     for group in content::issue_groups(outcome) {
         let _ = writeln!(
             out,
-            "\n## {}\n\n| severity | issue | where | ask for | flagged by |\n|---|---|---|---|---|",
+            "\n## {}\n\n| severity | issue | where | ask for | reported by |\n|---|---|---|---|---|",
             group.heading
         );
         for (issue, demand) in group.issues {
             let section = demand.and_then(|demand| demand.section.as_deref()).unwrap_or_default();
             let ask = demand.map_or("", |demand| &demand.ask);
             let (severity, topic) = (escaped(&issue.severity), escaped(&issue.topic));
-            let by = escaped(&content::flagged_by(issue));
+            let by = escaped(&content::reported_by(issue));
             let _ =
                 writeln!(out, "| {severity} | {topic} | {} | {} | {by} |", escaped(section), escaped(ask));
         }

@@ -175,7 +175,7 @@ fn issues(out: &mut String, outcome: &Outcome) {
             left -= 1;
             let section = demand.and_then(|demand| demand.section.as_ref());
             let section = section.map_or(String::new(), |section| format!(", at {section}"));
-            let about = format!("{}{section} ({})", issue.topic, content::flagged_by(issue));
+            let about = format!("{}{section} ({})", issue.topic, content::reported_by(issue));
             let severity = format!("  {:<9} ", sanitize_line(&issue.severity));
             out.push_str(&wrapped(&severity, &sanitize_line(&about)));
             if let Some(demand) = demand {

@@ -18,22 +18,25 @@ use serde_json::Value;
 use tokio::sync::mpsc;
 
 use super::POLL_INTERVAL;
-use super::progress::plain_line;
+use super::progress::note_line;
 use crate::exit::{CommandError, FAILED};
 use crate::playbook::{Approval, is_file_name};
-use crate::terminal::{note, sanitize_line};
+use crate::terminal::{note, sanitize_line, wrap};
 
 /// Agent that writes the approved letter.
 const OUTBOX: &str = "outbox";
 /// Timeout for writing the letter, including one retry.
 const SEND_TIMEOUT: Duration = Duration::from_secs(10);
 
+/// Maximum width of the letter in the prompt.
+const LETTER_COLUMNS: usize = 74;
+
 /// How an approval is decided.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, ValueEnum)]
 pub(crate) enum ApprovalMode {
-    /// Prompt at this terminal; a decision elsewhere counts if it is first.
+    /// Prompt at this terminal, or accept a decision made with `quorate approval`, whichever comes first.
     Ask,
-    /// Wait for a decision elsewhere.
+    /// Wait for a decision made with `quorate approval`.
     Wait,
     /// Leave it pending.
     Later,
@@ -129,7 +132,7 @@ impl PendingApproval {
         }))
     }
 
-    /// Waits for the decision, depending on the mode, and for the letter to be written. `elsewhere` has the flags with which
+    /// Waits for the decision, depending on the mode, and for the letter to be written. `elsewhere` has the options with which
     /// other commands can reach the hub, or is `None` if they cannot.
     pub(crate) async fn resolve(
         self,
@@ -176,17 +179,13 @@ impl PendingApproval {
         if !now.is_pending() {
             return Ok(Some(now));
         }
-        let pending = format!("{} \"{}\" is waiting for a decision", self.id, self.action);
-        note(plain_line("approval", "◆", &format!("{pending}, {} h left", self.hours)));
+        note_line("approval", "◆", &format!("{} \"{}\"", self.id, self.action));
+        note_line("", "    ", &format!("waiting for a decision, {} h left", self.hours));
         match how {
             ApprovalMode::Later => return Ok(None),
             ApprovalMode::Wait => {
-                let flags = elsewhere.unwrap_or_default();
-                note(plain_line(
-                    "",
-                    "",
-                    &format!("decide with: quorate approval approve {}{flags}", self.id),
-                ));
+                let options = elsewhere.unwrap_or_default();
+                note_command(&format!("quorate approval approve {}{options}", self.id));
             }
             ApprovalMode::Auto => {
                 self.decide(hub, "nobody", Ok("approved without review (--approve auto)")).await?
@@ -231,14 +230,17 @@ impl PendingApproval {
         }
     }
 
-    /// Prints the letter and prompts for a decision; a decision elsewhere counts if it is first.
+    /// Prints the letter and prompts for a decision, or waits for one made elsewhere, whichever comes first.
     async fn prompt(&self, hub: &Hub, elsewhere: Option<&str>) -> anyhow::Result<Option<ApprovalInfo>> {
-        note(format!("\n Letter to approve (sha256 of the action: {}):\n", self.digest));
-        self.letter.lines().for_each(|line| note(format!("   │ {}", sanitize_line(line))));
+        note(format!("\n Letter to approve; sha256 of the action:\n   {}\n", self.digest));
+        for line in self.letter.lines().flat_map(|line| wrap(&sanitize_line(line), LETTER_COLUMNS)) {
+            note(format!("   │ {line}"));
+        }
         note("\n a  approve     r REASON  reject     l  decide later");
-        if let Some(flags) = elsewhere {
+        if let Some(options) = elsewhere {
             note("\n to modify it, in another terminal:");
-            note(format!("   quorate approval modify {} --set write=other.txt{flags}", self.id));
+            note(format!("   quorate approval modify {} \\", self.id));
+            note(format!("     --set write=other.txt{options}"));
         }
         let mut lines = stdin_lines();
         loop {
@@ -267,6 +269,12 @@ impl PendingApproval {
             return Ok(Some(hub.wait_for_decision(self.id.as_str()).await?));
         }
     }
+}
+
+/// Prints the command that decides an approval, on a line of its own, so that it can be copied.
+fn note_command(command: &str) {
+    note_line("", "", "decide with:");
+    note(format!("   {}", sanitize_line(command)));
 }
 
 /// Reads lines from stdin on a detached thread, which ends with the process.
@@ -330,14 +338,14 @@ impl ApprovalResult {
         let by = self.decided_by.as_ref().map_or_else(String::new, |by| format!(" by {by}"));
         let reason = self.reason.as_ref().map_or_else(String::new, |reason| format!(": {reason}"));
         match self.state.as_str() {
-            "pending" => note(plain_line("", "", &format!("decide with: {decide}"))),
+            "pending" => note_command(decide),
             state => {
                 let mark = if self.is_sent() { "✓" } else { "✗" };
-                note(plain_line("approval", mark, &format!("{state}{by}{reason}")));
+                note_line("approval", mark, &format!("{state}{by}{reason}"));
             }
         }
         if let Some(file) = &self.file {
-            note(plain_line("letter", "✓", &format!("written to {}", file.display())));
+            note_line("letter", "✓", &format!("written to {}", file.display()));
         }
     }
 }

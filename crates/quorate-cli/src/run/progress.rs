@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use quorate_store::{Clock as _, SystemClock};
 
-use crate::terminal::{note, sanitize_line};
+use crate::terminal::{note, sanitize_line, wrap};
 
 /// Maximum line width on a terminal.
 const WIDTH: usize = 80;
@@ -37,7 +37,7 @@ impl Progress {
         if !self.bars {
             return;
         }
-        let line = self.line(name, (done, of), detail);
+        let line = self.line(name, (done, of), &count(done, of), detail);
         if line != self.drawn {
             let _ = write!(io::stderr().lock(), "\r\x1b[K{line}");
             let _ = io::stderr().flush();
@@ -50,30 +50,42 @@ impl Progress {
         let now = self.clock.now().mono.0;
         let elapsed = seconds(now - self.since_ms);
         self.since_ms = now;
+        let count = if done == of { done.to_string() } else { format!("{done} of {of};") };
         if self.bars {
-            let line = self.line(name, (done, of), detail);
+            let line = self.line(name, (done, of), &count, detail);
             let _ = write!(io::stderr().lock(), "\r\x1b[K");
             note(format!("{}{elapsed}", fit(&line, self.width - elapsed.len() - 1)));
             self.drawn.clear();
         } else {
-            note(format!("{}  {}", plain_line(name, &count(done, of), detail), elapsed.trim_start()));
+            note(format!("{}  {}", plain_line(name, &count, detail), elapsed.trim_start()));
         }
     }
 
-    fn line(&self, name: &str, (done, of): (usize, usize), detail: &str) -> String {
+    fn line(&self, name: &str, (done, of): (usize, usize), count: &str, detail: &str) -> String {
         let filled = (CELLS * done.min(of)).checked_div(of).unwrap_or(CELLS);
         let bar = "█".repeat(filled) + &"░".repeat(CELLS - filled);
-        let line = format!(" {name:<11} {bar}  {:<4} {}", count(done, of), sanitize_line(detail));
+        let line = format!(" {name:<11} {bar}  {count:<4} {}", sanitize_line(detail));
         line.chars().take(self.width - 1).collect()
     }
 }
 
+/// Prints a line without a progress bar, wrapped at the maximum width.
+pub(crate) fn note_line(name: &str, count: &str, detail: &str) {
+    let lead = plain_line(name, count, "");
+    let columns = WIDTH.saturating_sub(lead.chars().count());
+    for (index, line) in wrap(&sanitize_line(detail), columns).iter().enumerate() {
+        let lead = if index == 0 { lead.clone() } else { " ".repeat(lead.chars().count()) };
+        note(format!("{lead}{line}"));
+    }
+}
+
 /// Formats a line without a progress bar.
-pub(crate) fn plain_line(name: &str, count: &str, detail: &str) -> String {
+fn plain_line(name: &str, count: &str, detail: &str) -> String {
     let count = if count.is_empty() { String::new() } else { format!("{count:<4} ") };
     format!(" {name:<11} {count}{}", sanitize_line(detail))
 }
 
+/// Formats the count of a phase in progress.
 fn count(done: usize, of: usize) -> String {
     if done == of { done.to_string() } else { format!("{done}/{of}") }
 }

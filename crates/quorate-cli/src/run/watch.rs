@@ -8,13 +8,19 @@ use quorate_agents::{DeclaredAgent, UseSpec};
 use quorate_procedures::conflict::ConflictKind;
 
 use super::POLL_INTERVAL;
-use super::progress::{Progress, plain_line};
+use super::progress::{Progress, note_line};
+use crate::output::plural;
 use crate::terminal::{note, sanitize_line, wrap};
+
+/// Width of the values in the header.
+const HEADER_COLUMNS: usize = 68;
 
 /// Prints the question and the agents of a run.
 pub(crate) fn print_header(what: &str, spec: &Spec, agents: &[DeclaredAgent]) {
     note(format!("Quorate {}   {}", env!("CARGO_PKG_VERSION"), sanitize_line(what)));
-    note(format!("question   {}", sanitize_line(&spec.subject)));
+    for (index, line) in wrap(&sanitize_line(&spec.subject), HEADER_COLUMNS).iter().enumerate() {
+        note(format!("{:<10} {line}", if index == 0 { "question" } else { "" }));
+    }
     let count = spec.agents.len();
     if agents.iter().all(|agent| matches!(agent.declared, UseSpec::Heuristic(_))) {
         note(format!("agents     {count} local heuristics: no LLM, no key, no network"));
@@ -22,11 +28,11 @@ pub(crate) fn print_header(what: &str, spec: &Spec, agents: &[DeclaredAgent]) {
         note(format!("agents     {count}"));
     }
     let names: Vec<&str> = spec.agents.iter().map(|member| member.id.as_str()).collect();
-    for line in wrap(&sanitize_line(&names.join(", ")), 68) {
-        note(format!("           {line}"));
-    }
-    for idle in &spec.not_asked {
-        note(format!("           {} not asked: {}", sanitize_line(&idle.agent), sanitize_line(&idle.why)));
+    let idle = spec.not_asked.iter().map(|idle| format!("{} not asked: {}", idle.agent, idle.why));
+    for text in std::iter::once(names.join(", ")).chain(idle) {
+        for line in wrap(&sanitize_line(&text), HEADER_COLUMNS) {
+            note(format!("           {line}"));
+        }
     }
 }
 
@@ -66,8 +72,13 @@ impl Reported {
         }
         if !self.found {
             self.found = true;
-            let missing = if found.len() == agents { "" } else { ", the others are missing" };
-            self.progress.end("findings", (found.len(), agents), &format!("{}{missing}", found.join(", ")));
+            let missing = spec.agents.iter().map(|member| member.id.as_str());
+            let missing: Vec<&str> = missing.filter(|agent| !found.contains(agent)).collect();
+            let detail = match missing.as_slice() {
+                [] => found.join(", "),
+                missing => format!("no answer: {}", missing.join(", ")),
+            };
+            self.progress.end("findings", (found.len(), agents), &detail);
             let topics: Vec<&str> = state.conflict_topics().collect();
             self.progress.end("conflicts", (topics.len(), topics.len()), &topics.join("; "));
         }
@@ -82,8 +93,8 @@ impl Reported {
         }
         if state.is_over() && self.round > 0 {
             let messages = state.discussion_message_count();
-            let plural = if self.round == 1 { "" } else { "s" };
-            let detail = format!("messages in {} round{plural}", self.round);
+            let noun = if messages == 1 { "message" } else { "messages" };
+            let detail = format!("{noun} in {}", plural(self.round, "round"));
             self.progress.end("discussion", (messages, messages), &detail);
         }
     }
@@ -97,10 +108,10 @@ pub(super) fn print_outcome(outcome: &Outcome) {
         words.flat_map(|decision| &decision.changes).map(|change| change.agent.as_str()).collect();
     if !minds.is_empty() {
         let names: Vec<&str> = minds.into_iter().collect();
-        note(plain_line("", "", &format!("changed position: {}", names.join(", "))));
+        note_line("", "", &format!("changed position: {}", names.join(", ")));
     }
     if let Some(decision) = outcome.recommendation_decision() {
         let choice = decision.position.as_ref().map(|won| format!("{won}, ")).unwrap_or_default();
-        note(plain_line("vote", "", &format!("{choice}{}", outcome.synthesis.agreement)));
+        note_line("vote", "", &format!("{choice}{}", outcome.synthesis.agreement));
     }
 }

@@ -16,7 +16,7 @@ use crate::hub::ADMIN_TOKEN_FILE;
 use crate::terminal;
 
 /// Name of the token that the hub creates.
-const NAME: &str = "first";
+const NAME: &str = "bootstrap";
 
 /// Returns the path of the admin token, after creating a valid token if needed. `log_style` is the format of the log on
 /// stderr, if there is one.

@@ -22,14 +22,14 @@ const NEWEST: u64 = 20_000;
 const EVERY: Duration = Duration::from_secs(24 * 60 * 60);
 
 #[derive(Args, Debug)]
-#[command(next_help_heading = "Integrity checks (for tests)")]
+#[command(next_help_heading = "Integrity checks")]
 pub(crate) struct IntegrityArgs {
     /// Maximum data size in bytes for a complete verification before startup.
     #[arg(long, value_name = "BYTES", hide_short_help = true, default_value_t = WHOLE_BYTES)]
-    check_whole_bytes: u64,
+    full_check_max_bytes: u64,
     /// Number of newest records to verify before startup, for larger data.
     #[arg(long, value_name = "COUNT", hide_short_help = true, default_value_t = NEWEST)]
-    check_newest: u64,
+    startup_check_records: u64,
     /// Interval of the background verification.
     #[arg(long, value_name = "MS", hide_short_help = true, default_value_t = EVERY.as_millis() as u64, value_parser = clap::value_parser!(u64).range(1..))]
     check_every_ms: u64,
@@ -52,7 +52,7 @@ impl Default for IntegrityChecks {
 impl IntegrityArgs {
     pub(crate) fn checks(&self) -> IntegrityChecks {
         let every = Duration::from_millis(self.check_every_ms);
-        IntegrityChecks { whole_bytes: self.check_whole_bytes, newest: self.check_newest, every }
+        IntegrityChecks { whole_bytes: self.full_check_max_bytes, newest: self.startup_check_records, every }
     }
 }
 

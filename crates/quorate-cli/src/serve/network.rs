@@ -1,4 +1,4 @@
-//! TLS and limit flags of `serve`: certificate, connections and rate limits.
+//! TLS and limit options of `serve`: certificate, connections and rate limits.
 
 use std::path::PathBuf;
 
@@ -22,7 +22,7 @@ pub(crate) struct NetworkArgs {
     #[arg(long, value_name = "COUNT", help_heading = LIMITS, hide_short_help = true)]
     #[arg(default_value_t = Limits::default().connections, value_parser = connections)]
     connections: usize,
-    /// Rate limit of an agent, in requests and frames per second; 0 disables it.
+    /// Rate limit of an agent, in calls per second (requests and WebSocket frames); 0 disables it.
     #[arg(long, value_name = "COUNT", help_heading = LIMITS, hide_short_help = true)]
     #[arg(default_value_t = Limits::default().agents.per_second)]
     agent_rate: u32,
@@ -30,22 +30,22 @@ pub(crate) struct NetworkArgs {
     #[arg(long, value_name = "COUNT", help_heading = LIMITS, hide_short_help = true)]
     #[arg(default_value_t = Limits::default().agents.burst)]
     agent_burst: u32,
-    /// Rate limit of a person or tool (any token without an agent), in calls per second; 0 disables it.
+    /// Rate limit of a user (any token without an agent), in calls per second (requests and WebSocket frames); 0 disables it.
     #[arg(long, value_name = "COUNT", help_heading = LIMITS, hide_short_help = true)]
     #[arg(default_value_t = Limits::default().other_principals.per_second)]
-    person_rate: u32,
-    /// Burst size of a person's or tool's rate limit.
+    user_rate: u32,
+    /// Burst size of a user's rate limit.
     #[arg(long, value_name = "COUNT", help_heading = LIMITS, hide_short_help = true)]
     #[arg(default_value_t = Limits::default().other_principals.burst)]
-    person_burst: u32,
+    user_burst: u32,
     /// Rate limit of failed authentications per IP address and second; 0 disables it.
     #[arg(long, value_name = "COUNT", help_heading = LIMITS, hide_short_help = true)]
     #[arg(default_value_t = Limits::default().failures.per_second)]
-    failure_rate: u32,
+    auth_failure_rate: u32,
     /// Burst size of failed authentications per IP address.
     #[arg(long, value_name = "COUNT", help_heading = LIMITS, hide_short_help = true)]
     #[arg(default_value_t = Limits::default().failures.burst)]
-    failure_burst: u32,
+    auth_failure_burst: u32,
     /// Maximum number of concurrent lists, exports and event streams per principal; 0 disables the limit.
     #[arg(long, value_name = "COUNT", help_heading = LIMITS, hide_short_help = true)]
     #[arg(default_value_t = Limits::default().bulk_reads)]
@@ -79,8 +79,8 @@ impl NetworkArgs {
         Limits {
             connections: self.connections.min(room),
             agents: Rate { per_second: self.agent_rate, burst: self.agent_burst },
-            other_principals: Rate { per_second: self.person_rate, burst: self.person_burst },
-            failures: Rate { per_second: self.failure_rate, burst: self.failure_burst },
+            other_principals: Rate { per_second: self.user_rate, burst: self.user_burst },
+            failures: Rate { per_second: self.auth_failure_rate, burst: self.auth_failure_burst },
             bulk_reads: self.bulk_reads,
         }
     }

@@ -1,4 +1,4 @@
-//! Logging and tracing flags of `serve`: log lines on stderr, and spans to an OpenTelemetry collector.
+//! Logging and tracing options of `serve`: log lines on stderr, and spans to an OpenTelemetry collector.
 
 use std::io::IsTerminal as _;
 use std::sync::Arc;
@@ -10,7 +10,7 @@ use quorate_store::Clock;
 use crate::exit::{CommandError, USAGE};
 use crate::terminal;
 
-/// Logging and tracing flags.
+/// Logging and tracing options.
 #[derive(Args, Debug)]
 #[command(next_help_heading = "Observability")]
 pub(crate) struct ObserveArgs {

@@ -1,11 +1,11 @@
-//! Flags for all intervals and timeouts of a hub, so that tests can run through them in seconds.
+//! Options for all intervals and timeouts of a hub. Tests use them to run through them in seconds.
 
 use std::time::Duration;
 
 use clap::Args;
 use quorate_server::{Durations, Timeouts};
 
-const HEADING: &str = "Timeouts (for tests)";
+const HEADING: &str = "Timeouts";
 
 #[derive(Args, Debug)]
 #[command(next_help_heading = HEADING)]
@@ -18,46 +18,46 @@ pub(crate) struct TimeoutArgs {
     heartbeat_ms: Option<u64>,
     /// Interval at which heartbeats are batched [default: 1000].
     #[arg(long, value_name = "MS", hide_short_help = true, value_parser = clap::value_parser!(u64).range(1..))]
-    sweep_ms: Option<u64>,
+    heartbeat_batch_ms: Option<u64>,
     /// Maximum long-poll time of a claim [default: 60000].
     #[arg(long, value_name = "MS", hide_short_help = true, value_parser = clap::value_parser!(u64).range(1..))]
-    wait_max_ms: Option<u64>,
+    long_poll_max_ms: Option<u64>,
     /// Interval at which the tokens of open connections are revalidated [default: 2000].
     #[arg(long, value_name = "MS", hide_short_help = true, value_parser = clap::value_parser!(u64).range(1..))]
-    token_look_ms: Option<u64>,
+    token_check_ms: Option<u64>,
     /// Interval at which the certificate files are checked for changes [default: 2000].
     #[arg(long, value_name = "MS", hide_short_help = true, value_parser = clap::value_parser!(u64).range(1..))]
-    cert_look_ms: Option<u64>,
+    cert_check_ms: Option<u64>,
     /// Validity of a sign-in code [default: 60000].
     #[arg(long, value_name = "MS", hide_short_help = true, value_parser = clap::value_parser!(u64).range(1..))]
     sign_in_code_ms: Option<u64>,
     /// Validity of a web session token [default: 28800000].
     #[arg(long, value_name = "MS", hide_short_help = true, value_parser = clap::value_parser!(u64).range(1..))]
-    page_token_ms: Option<u64>,
+    web_session_ms: Option<u64>,
     /// Timeout for the first frame of a WebSocket [default: 10000].
     #[arg(long, value_name = "MS", hide_short_help = true, value_parser = clap::value_parser!(u64).range(1..))]
-    hello_ms: Option<u64>,
+    hello_timeout_ms: Option<u64>,
     /// Write timeout of a connection, after which it is closed [default: 10000].
     #[arg(long, value_name = "MS", hide_short_help = true, value_parser = clap::value_parser!(u64).range(1..))]
-    reader_ms: Option<u64>,
+    write_timeout_ms: Option<u64>,
     /// Ping interval of an idle WebSocket, closed after three unanswered pings [default: 20000].
     #[arg(long, value_name = "MS", hide_short_help = true, value_parser = clap::value_parser!(u64).range(1..))]
     ping_ms: Option<u64>,
     /// Timeout of a TLS handshake [default: 10000].
     #[arg(long, value_name = "MS", hide_short_help = true, value_parser = clap::value_parser!(u64).range(1..))]
-    handshake_ms: Option<u64>,
+    handshake_timeout_ms: Option<u64>,
     /// Timeout for the headers of a request [default: 10000].
     #[arg(long, value_name = "MS", hide_short_help = true, value_parser = clap::value_parser!(u64).range(1..))]
-    headers_ms: Option<u64>,
+    headers_timeout_ms: Option<u64>,
     /// Timeout for the body of a request [default: 30000].
     #[arg(long, value_name = "MS", hide_short_help = true, value_parser = clap::value_parser!(u64).range(1..))]
-    body_ms: Option<u64>,
+    body_timeout_ms: Option<u64>,
     /// Timeout for requests in progress at shutdown [default: 10000].
     #[arg(long, value_name = "MS", hide_short_help = true, value_parser = clap::value_parser!(u64).range(1..))]
     drain_ms: Option<u64>,
 }
 
-/// Returns the flag as a duration, or the default.
+/// Returns the option as a duration, or the default.
 fn or(flag: Option<u64>, default: Duration) -> Duration {
     flag.map_or(default, Duration::from_millis)
 }
@@ -68,30 +68,33 @@ impl TimeoutArgs {
         Durations {
             lease: or(self.lease_ms, usual.lease),
             heartbeat: or(self.heartbeat_ms, usual.heartbeat),
-            wait_max: or(self.wait_max_ms, usual.wait_max),
-            token_check: or(self.token_look_ms, usual.token_check),
-            certificate_check: or(self.cert_look_ms, usual.certificate_check),
+            wait_max: or(self.long_poll_max_ms, usual.wait_max),
+            token_check: or(self.token_check_ms, usual.token_check),
+            certificate_check: or(self.cert_check_ms, usual.certificate_check),
             sign_in_code: or(self.sign_in_code_ms, usual.sign_in_code),
-            web_session: or(self.page_token_ms, usual.web_session),
+            web_session: or(self.web_session_ms, usual.web_session),
         }
     }
 
     pub(crate) fn timeouts(&self) -> Timeouts {
         let usual = Timeouts::default();
         Timeouts {
-            hello: or(self.hello_ms, usual.hello),
-            write: or(self.reader_ms, usual.write),
+            hello: or(self.hello_timeout_ms, usual.hello),
+            write: or(self.write_timeout_ms, usual.write),
             ping: or(self.ping_ms, usual.ping),
-            handshake: or(self.handshake_ms, usual.handshake),
-            headers: or(self.headers_ms, usual.headers),
-            body: or(self.body_ms, usual.body),
+            handshake: or(self.handshake_timeout_ms, usual.handshake),
+            headers: or(self.headers_timeout_ms, usual.headers),
+            body: or(self.body_timeout_ms, usual.body),
             drain: or(self.drain_ms, usual.drain),
         }
     }
 
     pub(crate) fn engine_options(&self) -> quorate_engine::Options {
         let usual = quorate_engine::Options::default();
-        quorate_engine::Options { heartbeat_batching: or(self.sweep_ms, usual.heartbeat_batching), ..usual }
+        quorate_engine::Options {
+            heartbeat_batching: or(self.heartbeat_batch_ms, usual.heartbeat_batching),
+            ..usual
+        }
     }
 }
 
@@ -107,24 +110,24 @@ mod tests {
         times: TimeoutArgs,
     }
 
-    /// Sets each flag to a different value and checks that each arrives in the right field.
+    /// Sets each option to a different value and checks that each arrives in the right field.
     #[test]
-    fn every_flag_sets_its_own_field() {
+    fn every_option_sets_its_own_field() {
         let names = [
             "lease",
             "heartbeat",
-            "sweep",
-            "wait-max",
-            "token-look",
-            "cert-look",
+            "heartbeat-batch",
+            "long-poll-max",
+            "token-check",
+            "cert-check",
             "sign-in-code",
-            "page-token",
-            "hello",
-            "reader",
+            "web-session",
+            "hello-timeout",
+            "write-timeout",
             "ping",
-            "handshake",
-            "headers",
-            "body",
+            "handshake-timeout",
+            "headers-timeout",
+            "body-timeout",
             "drain",
         ];
         let flags =

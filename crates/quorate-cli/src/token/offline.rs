@@ -45,7 +45,7 @@ async fn commit(
     let agent = args.agent.as_deref().map(AgentId::new).transpose().map_err(Error::from)?;
     let bearer = Bearer::new(&args.role, agent).map_err(Error::from)?;
     let name = TokenName::new(&args.name).map_err(Error::from)?;
-    let expires_at = args.expires.as_deref().map(to_timestamp).transpose()?;
+    let expires_at = args.expires_at.as_deref().map(to_timestamp).transpose()?;
     let (id, secret) = space.create_token(&Principal::System, bearer, name, expires_at).await?;
     Ok(json!({"id": id.to_string(), "token": secret.reveal()}).to_string())
 }

@@ -10,32 +10,36 @@ use serde_json::Value;
 
 use super::perfetto;
 use crate::exit::{CONFLICT, CommandError};
-use crate::output::{ListResponse, OutputArgs, OutputFormat, parse_response};
+use crate::output::{ListResponse, parse_response};
 use crate::terminal;
 
 /// Arguments of `quorate trace export`.
 #[derive(Args, Debug)]
-#[command(after_help = "Example: quorate trace export @last --to perfetto > trace.json
+#[command(after_help = "Example: quorate trace export @last --format perfetto > trace.json
 
-jsonl has one span per line, as the hub returns them; otlp is an OTLP/JSON request for
-/v1/traces of a collector; perfetto can be opened in https://ui.perfetto.dev. An open
-span has no status and ends at its start in otlp, and at the newest time of the trace
-in perfetto.")]
+The format otlp is a request for /v1/traces of a collector; perfetto can be opened in \
+https://ui.perfetto.dev. A span that is still open has no status. Its end is set to its start in otlp, and \
+to the newest time of the trace in perfetto.")]
 pub(crate) struct ExportArgs {
     /// Trace id (second part of a traceparent), a unique prefix of it, or @last.
     pub(super) id: String,
-    /// Target format.
+    /// Output format.
     #[arg(long, value_name = "FORMAT", default_value = "jsonl")]
-    to: Target,
+    format: Target,
+    /// Print one JSON document, same as --format json.
+    #[arg(long, conflicts_with = "format")]
+    json: bool,
     /// Write to this new file instead of stdout.
     #[arg(long, value_name = "FILE")]
-    output: Option<PathBuf>,
+    out: Option<PathBuf>,
 }
 
 /// Target format of an export.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, ValueEnum)]
 enum Target {
-    /// One span per line.
+    /// One JSON document, as the hub returns it.
+    Json,
+    /// One span per line, as the hub returns them.
     Jsonl,
     /// OTLP/JSON, for an OpenTelemetry collector.
     Otlp,
@@ -44,10 +48,10 @@ enum Target {
 }
 
 /// Writes the trace of a response.
-pub(super) fn run(args: &ExportArgs, answer: &str, shape: &OutputArgs) -> anyhow::Result<()> {
+pub(super) fn run(args: &ExportArgs, answer: &str) -> anyhow::Result<()> {
     let trace = parse_response(answer)?;
-    let exported = match args.to {
-        Target::Jsonl if shape.format() == OutputFormat::Json => terminal::sanitize_json(answer),
+    let exported = match if args.json { Target::Json } else { args.format } {
+        Target::Json => terminal::sanitize_json(answer),
         Target::Jsonl => {
             let spans = ListResponse::parse(answer, "spans")?.items;
             spans.iter().map(|span| terminal::sanitize_json(span.get())).collect::<Vec<_>>().join("\n")
@@ -55,7 +59,7 @@ pub(super) fn run(args: &ExportArgs, answer: &str, shape: &OutputArgs) -> anyhow
         Target::Otlp => terminal::sanitize_json(&quorate_server::trace_to_otlp(&trace).to_string()),
         Target::Perfetto => terminal::sanitize_json(&perfetto::to_trace_events(&trace).to_string()),
     };
-    match &args.output {
+    match &args.out {
         Some(file) => write_new(file, &exported)?,
         None => terminal::print(exported),
     }
@@ -83,7 +87,7 @@ fn write_new(path: &Path, content: &str) -> anyhow::Result<()> {
             return Err(CommandError::new(
                 CONFLICT,
                 message,
-                "nothing was changed; choose a new file with --output",
+                "nothing was changed; choose a new file with --out",
             )
             .into());
         }

@@ -92,7 +92,7 @@ async fn an_agent_of_a_hub_is_asked_only_if_it_supports_analyse() {
             output.err
         );
         assert_eq!(
-            [is("there"), is("answers"), is("shape")],
+            [is("reachable"), is("answers"), is("schema")],
             [(); 3].map(|()| Some("ok".into())),
             "{report}"
         );

@@ -16,10 +16,10 @@ fn agents_are_added_listed_and_removed() {
     let story = place.transcript(&[
         "quorate agent list",
         "quorate agent add alice --role coordinator",
-        "quorate agent add bob --can sum --can count --name Bob > bob.token",
+        "quorate agent add bob --capability sum --capability count --name Bob > bob.token",
         "quorate agent list",
         "quorate agent show bo",
-        "quorate agent add bob --can sum",
+        "quorate agent add bob --capability sum",
         "quorate agent list --format md",
         "quorate agent list --capability sum --format compact | cut -f1,2",
         "quorate agent show nobody",
@@ -71,7 +71,7 @@ fn a5_ballots_are_tallied_and_invalid_ones_reported() {
 }
 
 #[test]
-fn messages_are_sent_listed_and_redelivered() {
+fn messages_are_sent_listed_and_redriven() {
     let place = Fixture::with_hub();
     for agent in ["alice", "bob"] {
         place.call("PUT", &format!("/v1/agents/{agent}"), "{}");
@@ -104,9 +104,9 @@ fn messages_are_sent_listed_and_redelivered() {
     let story = place.transcript(&[
         "quorate msg list --dead",
         "quorate status",
-        "quorate msg redeliver msg_0-5-0 --dry-run",
-        "quorate msg redeliver msg_0-5-0",
-        "quorate msg redeliver msg_0-5-0",
+        "quorate msg redrive msg_0-5-0 --dry-run",
+        "quorate msg redrive msg_0-5-0",
+        "quorate msg redrive msg_0-5-0",
     ]);
     let story = story.replace(|letter: char| letter.is_ascii_digit(), "N");
     expect_file!["golden/dead-letters.txt"].assert_eq(&story);
@@ -114,7 +114,7 @@ fn messages_are_sent_listed_and_redelivered() {
 
 // Fails under: a separate document for each delivery.
 #[test]
-fn d7_all_dead_deliveries_of_a_message_are_redelivered_in_one_document() {
+fn d7_all_dead_deliveries_of_a_message_are_redriven_in_one_document() {
     let place = Fixture::with_hub();
     let agents = ["bob", "carol", "dave"];
     for agent in agents {
@@ -136,9 +136,9 @@ fn d7_all_dead_deliveries_of_a_message_are_redelivered_in_one_document() {
         serde_json::from_str::<Value>(&output.out)
             .unwrap_or_else(|error| panic!("{line}: {error}: {}", output.out))
     };
-    let dry = document("quorate msg redeliver @last --dry-run --json");
+    let dry = document("quorate msg redrive @last --dry-run --json");
     assert_eq!(dry["body"]["ops"].as_array().map(Vec::len), Some(3), "{dry}");
-    let done = document("quorate msg redeliver @last --json");
+    let done = document("quorate msg redrive @last --json");
     assert_eq!(done["results"].as_array().map(Vec::len), Some(3), "{done}");
     for (agent, delivery) in agents.iter().zip(&deliveries) {
         let taken = place.call("POST", &format!("/v1/agents/{agent}/inbox/claim"), "{}");
@@ -205,12 +205,12 @@ fn memory_is_written_compared_and_restored() {
         "quorate memory log plan",
         "quorate memory diff plan",
         "quorate memory diff plan 1 1 --json",
-        "quorate memory restore plan --to-version 2 --dry-run",
-        "quorate memory restore plan --to-version 2",
-        "quorate memory restore plan",
-        "quorate memory get plan --facts",
+        "quorate memory rollback plan --to-version 2 --dry-run",
+        "quorate memory rollback plan --to-version 2",
+        "quorate memory rollback plan",
+        "quorate memory get plan --metadata",
         "quorate memory set team/ann 1 --dry-run",
-        "quorate memory set team/ann --value 1 --on plan",
+        "quorate memory set team/ann --value 1 --depends-on plan",
         "quorate memory list team/",
         "quorate memory delete team/ann --expect 1",
         "quorate memory get team/ann",
@@ -226,7 +226,7 @@ fn sessions_are_opened_paused_and_ended() {
         place.call("PUT", &format!("/v1/agents/{agent}"), "{}");
     }
     let story = place.transcript(&[
-        "quorate session open 'Review the contract' --coordinator alice --with bob --id review --task '{\"pages\":3}'",
+        "quorate session open 'Review the contract' --coordinator alice --participant bob --id review --task '{\"pages\":3}'",
         "quorate session pause rev --reason lunch",
         "quorate status",
         "quorate session resume @last",
@@ -247,8 +247,8 @@ fn i18_a_secret_is_printed_once_and_alone() {
     let place = Fixture::with_hub();
     let story = place.transcript(&[
         "quorate token create --role viewer --name dash",
-        "quorate token create --role viewer --name dash --expires soon",
-        "quorate token create --role viewer --name brief --expires 2030-01-01T00:00:00Z --dry-run",
+        "quorate token create --role viewer --name dash --expires-at soon",
+        "quorate token create --role viewer --name brief --expires-at 2030-01-01T00:00:00Z --dry-run",
         "quorate token list",
         "quorate token revoke @last --dry-run",
         "quorate token revoke tok_0-3",
@@ -446,7 +446,7 @@ fn doctor_reports_problems_with_fixes_and_changes_nothing() {
     let before = fs::read_dir(place.data()).expect("readable").count();
     let good = place.shell("quorate doctor");
     assert_eq!(good.code, Some(0), "{}{}", good.out, good.err);
-    assert!(!good.out.contains('✗') && good.out.contains("✓ server"), "{}", good.out);
+    assert!(!good.out.contains('✗') && good.out.contains("✓ hub"), "{}", good.out);
     let token = place.data().join("admin-token");
     fs::set_permissions(&token, fs::Permissions::from_mode(0o644)).expect("opened");
     let output = place.shell("QUORATE_TOKNE=x quorate doctor");
@@ -489,14 +489,14 @@ fn doctor_reports_problems_with_fixes_and_changes_nothing() {
 fn man_pages_and_completions_are_generated() {
     let place = Fixture::empty();
     let output = place
-        .shell("quorate man --dir pages --dry-run; ls pages 2>/dev/null; quorate man --dir pages | wc -l");
+        .shell("quorate man --out pages --dry-run; ls pages 2>/dev/null; quorate man --out pages | wc -l");
     assert!(output.err.contains("would write") && output.err.contains("wrote"), "{}", output.err);
     let page = fs::read_to_string(place.work().join("pages/quorate-msg-send.1")).expect("a page");
     assert!(page.contains(".TH quorate-msg-send 1") && page.contains("Example: quorate msg send"), "{page}");
     assert_eq!(place.shell("quorate man msg nothing").code, Some(3));
     for shell in ["bash", "zsh", "fish"] {
         let output = place.shell(&format!("quorate completions {shell}"));
-        assert!(output.code == Some(0) && output.out.contains("redeliver"), "{shell}: {}", output.err);
+        assert!(output.code == Some(0) && output.out.contains("redrive"), "{shell}: {}", output.err);
     }
     let output = place.shell("quorate completions bash > c && . ./c && complete -p quorate");
     assert_eq!(output.code, Some(0), "{}", output.err);
@@ -545,7 +545,7 @@ fn d11_a_running_hub_serves_its_log_traces_and_metrics() {
     good("quorate audit verify --json", "\"ok\":true");
     good("quorate audit checkpoint", "\"seq\":5");
     assert_eq!(good("quorate audit log --from 2 --limit 3", "agent.registered").lines().count(), 3);
-    good("quorate audit log --as text", "[alice→bob] COMMAND: review");
+    good("quorate audit log --format text", "[alice→bob] COMMAND: review");
     let export = good("quorate audit export", "\"effects\"");
     assert_eq!(export.lines().count(), 5);
     good("quorate metrics", "# TYPE");
@@ -624,7 +624,7 @@ fn e3_approvals_are_printed_and_decided() {
         "quorate approval modify a3 --token-file anna --set to=legal@x --set cc='[\"e@x\"]' --reason 'wrong address'",
         "quorate approval show a3 --token-file anna",
         "quorate approval show a3 --token-file anna --at 7 | head -2",
-        "quorate approval list --state all --format compact | cut -f1,2",
+        "quorate approval list --status all --format compact | cut -f1,2",
         "quorate approval list",
         "quorate approval watch --from 1 --limit 6 --token-file anna | cut -c1-90",
         "quorate approval show nothing --token-file anna",

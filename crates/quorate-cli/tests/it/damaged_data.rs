@@ -169,7 +169,7 @@ fn i22_damaged_data_is_not_served() {
 }
 
 /// Treats any data as large, and checks few records before startup.
-const AS_IF_LARGE: &[&str] = &["--check-whole-bytes", "0", "--check-newest", "10"];
+const AS_IF_LARGE: &[&str] = &["--full-check-max-bytes", "0", "--startup-check-records", "10"];
 
 // Fails under: a check of the newest records that stops before the last one, or that omits payloads.
 #[test]

@@ -69,7 +69,7 @@ fn n2_plain_text_is_not_comparable_and_no_decision() {
     let arguments = ["deliberate", "Shall we?", "--agent", agents[0], "--agent", agents[1]];
     let ran = quorate(directory.path(), &arguments);
     assert_eq!(ran.code, Some(8), "{}", ran.err);
-    assert!(ran.out.contains("· no decision: not comparable (no recommendations given)"), "{}", ran.out);
+    assert!(ran.out.contains("· no decision: no agent gave a recommendation"), "{}", ran.out);
     assert!(!ran.out.contains("unanimous"), "{}", ran.out);
     let ran = quorate(directory.path(), &[&arguments[..], &["--json"]].concat());
     let document: Value = serde_json::from_str(&ran.out).expect("one document");
@@ -77,7 +77,7 @@ fn n2_plain_text_is_not_comparable_and_no_decision() {
     assert_eq!((ran.code, &synthesis["recommendation"]), (Some(8), &Value::Null));
     assert_eq!(synthesis["agreement"], json!({"level": "not_comparable", "reason": "no_recommendations"}));
     let listed = quorate(directory.path(), &["deliberation", "list"]);
-    assert!(listed.out.contains("no decision: not comparable"), "{}", listed.out);
+    assert!(listed.out.contains("no decision: no recommendation"), "{}", listed.out);
 }
 
 #[test]

@@ -30,7 +30,7 @@ fn a1_the_headless_demo_succeeds() {
     let output = demo(directory.path(), &["--headless", "--approve", "auto", "--json"]);
     let report = report(&output);
     assert!(output.status.success(), "{}", words(&output));
-    assert_eq!((&report["ok"], &report["wrong"]), (&true.into(), &Value::Array(Vec::new())));
+    assert_eq!((&report["ok"], &report["errors"]), (&true.into(), &Value::Array(Vec::new())));
     assert_eq!(report["synthesis"]["recommendation"], report["known"]["recommendation"]);
     assert_eq!(report["approval"]["state"], "approved");
     let letter = fs::read_to_string(directory.path().join("quorate-demo").join(LETTER)).expect("it was sent");
@@ -60,7 +60,7 @@ fn e3_a_demo_is_resumed_before_the_decision() {
     let directory = tempfile::tempdir().expect("a directory");
     let first = demo(directory.path(), &["--headless"]);
     assert!(first.status.success(), "{}", words(&first));
-    assert!(words(&first).contains("decide with: quorate demo --resume --approve ask"), "{}", words(&first));
+    assert!(words(&first).contains("quorate demo --resume --approve ask"), "{}", words(&first));
     let second = demo(directory.path(), &["--resume", "--headless", "--approve", "auto", "--json"]);
     let report = report(&second);
     assert!(second.status.success(), "{}", words(&second));
@@ -84,7 +84,7 @@ fn waiting(directory: &Path, how: &str) -> (Child, BufReader<std::process::Child
         .expect("it starts");
     let mut lines = BufReader::new(child.stderr.take().expect("a pipe"));
     let mut line = String::new();
-    while !line.contains("is waiting for a decision") {
+    while !line.contains("waiting for a decision") {
         line.clear();
         assert!(lines.read_line(&mut line).is_ok_and(|read| read > 0), "it ended");
     }

@@ -46,7 +46,7 @@ fn d11_a_trace_is_exported_in_three_formats() {
     assert_eq!(&lines, spans);
     assert_eq!(document(&place, "quorate trace export @last --json"), shown);
 
-    let otlp = document(&place, &format!("quorate trace export {trace} --to otlp"));
+    let otlp = document(&place, &format!("quorate trace export {trace} --format otlp"));
     let sent = &otlp["resourceSpans"][0]["scopeSpans"][0]["spans"];
     let names: Vec<_> = { sent.as_array().expect("spans") }.iter().map(|span| &span["name"]).collect();
     assert_eq!(names, ["send bob", "process bob", "send bob"], "{otlp}");
@@ -68,20 +68,20 @@ fn d11_a_trace_is_exported_in_three_formats() {
     has(0, "gen_ai.conversation.id", "c1");
     has(1, "gen_ai.agent.id", "bob");
 
-    let perfetto = document(&place, "quorate trace export @last --to perfetto");
+    let perfetto = document(&place, "quorate trace export @last --format perfetto");
     let events = perfetto["traceEvents"].as_array().expect("events");
     let slices: Vec<_> = events.iter().filter(|event| event["ph"] == "X").collect();
     assert_eq!(slices.len(), 3, "{perfetto}");
     assert!(slices.iter().any(|slice| slice["name"] == "process review"), "{perfetto}");
 
-    let written = place.shell("quorate trace export @last --to otlp --output trace.json");
+    let written = place.shell("quorate trace export @last --format otlp --out trace.json");
     assert!(written.code == Some(0) && written.out.is_empty(), "{}{}", written.out, written.err);
     assert!(written.err.contains("1 of 2 messages"), "{}", written.err);
     let file = fs::read_to_string(place.work().join("trace.json")).expect("written");
     assert_eq!(serde_json::from_str::<Value>(&file).expect("JSON"), otlp);
-    assert_eq!(place.shell("quorate trace export @last --output trace.json").code, Some(5));
-    assert_eq!(place.shell("quorate trace export beef --to otlp").code, Some(3));
-    assert_eq!(place.shell("quorate trace export @last --to zipkin").code, Some(2));
+    assert_eq!(place.shell("quorate trace export @last --out trace.json").code, Some(5));
+    assert_eq!(place.shell("quorate trace export beef --format otlp").code, Some(3));
+    assert_eq!(place.shell("quorate trace export @last --format zipkin").code, Some(2));
 }
 
 // Fails under: a verification that does not check records, or that changes the copy.
@@ -90,7 +90,7 @@ fn c11_a_backup_is_verified() {
     let place = Fixture::with_hub();
     place.call("PUT", "/v1/context/plan", r#"{"content":"x"}"#);
     let story = place.transcript(&[
-        "quorate backup create --data quorate-data --to copy | cut -f1,2",
+        "quorate backup create --data quorate-data --out copy | cut -f1,2",
         "quorate audit checkpoint > heads.jsonl",
         "sha256sum copy/quorate.db copy/quorate.private/* > before",
         "quorate backup verify copy --checkpoint heads.jsonl 2>/dev/null | cut -d' ' -f1-5",
@@ -118,11 +118,11 @@ fn an_agent_is_updated_without_a_new_epoch() {
     place.call("POST", "/v1/messages", r#"{"to":"bob","payload":1}"#);
     let held = place.call("POST", "/v1/agents/bob/inbox/claim", "{}")["deliveries"][0].clone();
     let story = place.transcript(&[
-        "quorate agent set bo --can sum --capability count",
+        "quorate agent set bo --capability sum --can count",
         "quorate agent set bob --role specialist --dry-run",
         "quorate agent set bob --role specialist --name 'Bob the builder' --action add --action build",
         "quorate agent show bob | grep -v 'last seen'",
-        "quorate agent set bob --can '' --json | grep -o '\"capabilities\":[^,]*'",
+        "quorate agent set bob --capability '' --json | grep -o '\"capabilities\":[^,]*'",
         "quorate agent set bob 2>/dev/null",
         "quorate agent set bob --role king",
         "quorate agent set nobody --name Nobody",
@@ -150,15 +150,15 @@ fn i17_a_record_is_proven_against_a_checkpoint() {
     good(&place, "quorate audit checkpoint > heads.jsonl");
     place.call("PUT", "/v1/context/later", r#"{"content":"x"}"#);
     let story = place.transcript(&[
-        "quorate audit proof 4 --upto 6 > proof.jsonl",
+        "quorate audit proof 4 --to 6 > proof.jsonl",
         "wc -l < proof.jsonl",
         "quorate audit proof 4 2>/dev/null | wc -l",
         "quorate audit verify --proof proof.jsonl --checkpoint heads.jsonl",
         "quorate audit verify --proof proof.jsonl",
         "quorate audit verify --proof - --data quorate-data < proof.jsonl",
         "quorate audit proof 99",
-        "quorate audit proof 4 --upto 99",
-        "quorate audit proof 4 --upto 3",
+        "quorate audit proof 4 --to 99",
+        "quorate audit proof 4 --to 3",
         "quorate audit proof 7 | quorate audit verify --proof - --checkpoint heads.jsonl 2>&1",
         "quorate audit verify --proof heads.jsonl",
     ]);
@@ -170,9 +170,9 @@ fn i17_a_record_is_proven_against_a_checkpoint() {
     let lines: Vec<&str> = proof.lines().collect();
     let long = "x".repeat(70_000);
     let forged = [
-        proof.replacen("admin:first", "admin:other", 1),
+        proof.replacen("admin:bootstrap", "admin:other", 1),
         [lines[0], lines[2]].join("\n"),
-        proof.replacen("admin:first", &long, 1),
+        proof.replacen("admin:bootstrap", &long, 1),
         proof.replacen("entry.written", "entry.deleted", 1),
     ];
     for forged in forged {
@@ -191,7 +191,7 @@ fn i17_a_record_is_proven_against_a_checkpoint() {
     assert!(output.code == Some(7) && output.err.contains("another log"), "{}{}", output.out, output.err);
     // The directory gives the same proof, and the documented script accepts it.
     place.kill();
-    good(&place, "quorate audit proof 4 --upto 6 --data quorate-data | cmp - proof.jsonl");
+    good(&place, "quorate audit proof 4 --to 6 --data quorate-data | cmp - proof.jsonl");
     let page = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/audit.md");
     let page = fs::read_to_string(page).expect("the page");
     let script =

@@ -29,12 +29,12 @@ fn i15_anyone_raises_flags_and_moderators_resolve_them() {
     let own = r#"{"violation_type": "harassment", "confidence": 0.850}"#;
     fs::write(place.work().join("own.json"), own).expect("written");
     let story = place.transcript(&[
-        "quorate flag raise 'rude to a newcomer' --severity high --where 'issue 123' --dry-run",
-        "quorate flag raise 'rude to a newcomer' --severity high --where 'issue 123' --token-file alice.token",
-        "quorate flag raise --json-body own.json --json",
-        "echo '[]' | quorate flag raise --json-body -",
-        "echo '{}' | quorate flag raise --json-body -",
-        "quorate flag raise --json-body nowhere.json",
+        "quorate flag raise 'rude to a newcomer' --severity high --location 'issue 123' --dry-run",
+        "quorate flag raise 'rude to a newcomer' --severity high --location 'issue 123' --token-file alice.token",
+        "quorate flag raise --file own.json --json",
+        "echo '[]' | quorate flag raise --file -",
+        "echo '{}' | quorate flag raise --file -",
+        "quorate flag raise --file nowhere.json",
         "quorate flag raise",
         "quorate flag raise x --severity awful",
         "quorate flag raise ''",
@@ -47,8 +47,8 @@ fn i15_anyone_raises_flags_and_moderators_resolve_them() {
         "quorate flag resolve @last --note 'it was a joke' --dry-run --token-file mo.token",
         "quorate flag resolve @last --note 'it was a joke' --token-file mo.token",
         "quorate flag resolve @last --token-file mo.token",
-        "quorate flag list --state open --token-file mo.token",
-        "quorate flag list --state resolved --format compact --token-file mo.token | cut -f2,4,7",
+        "quorate flag list --status open --token-file mo.token",
+        "quorate flag list --status resolved --format compact --token-file mo.token | cut -f2,4,7",
         "quorate flag show @last --token-file mo.token",
     ]);
     expect_file!["golden/flags.txt"].assert_eq(&story);
@@ -90,7 +90,7 @@ fn i15_flags_are_not_logged_and_are_in_every_backup() {
     let (mut place, with) = run(&[
         "quorate flag raise 'one thing' --token-file alice.token",
         "quorate flag raise 'another' --severity low",
-        "echo '{\"k\":\"AKIAIOSFODNN7QRTZWX2\"}' | quorate flag raise --json-body -",
+        "echo '{\"k\":\"AKIAIOSFODNN7QRTZWX2\"}' | quorate flag raise --file -",
         "quorate flag list",
         "quorate flag show flg_0 --token-file alice.token",
         "quorate flag resolve @last --note done --token-file mo.token",
@@ -120,7 +120,7 @@ fn i15_flags_are_not_logged_and_are_in_every_backup() {
         ]
     );
     assert_eq!(before["flags"][2]["flag"]["payload"], "a third", "{before}");
-    good(&place, "quorate backup create --data quorate-data --to copy");
+    good(&place, "quorate backup create --data quorate-data --out copy");
     // A backup with a damaged part is not restored at all, and can be restored later.
     let private = place.work().join("copy/quorate.private/quorate.db");
     let intact = fs::read(&private).expect("it exists");

@@ -179,7 +179,7 @@ fn i17_a_proof_lists_the_names_that_it_does_not_prove() {
     // After a restore, ids have another generation.
     place.kill();
     for command in [
-        "quorate backup create --data quorate-data --to copy",
+        "quorate backup create --data quorate-data --out copy",
         "quorate backup restore --from copy --data back",
     ] {
         let output = place.shell(command);

@@ -51,7 +51,7 @@ fn i18_the_log_contains_no_token_and_no_payload() {
     assert!(lines.iter().any(|line| is(&line)), "{log}");
     let put = lines.iter().find(|line| line["method"] == "PUT").expect("a request");
     assert_eq!((put["route"].as_str(), put["level"].as_str()), (Some("/v1/agents/{id}"), Some("debug")));
-    assert_eq!(put["principal"], "admin:first");
+    assert_eq!(put["principal"], "admin:bootstrap");
 }
 
 // Fails under: two renderings of a record.

@@ -24,8 +24,15 @@ fn json(output: &Output) -> Value {
 fn demo() -> (TempDir, PathBuf, Value) {
     let directory = tempfile::tempdir().expect("a directory");
     let data = directory.path().join("data");
-    let output =
-        quorate(&["demo", "killed", "--json", "--documents", "60", "--data", &data.to_string_lossy()]);
+    let output = quorate(&[
+        "demo",
+        "crash-recovery",
+        "--json",
+        "--documents",
+        "60",
+        "--data",
+        &data.to_string_lossy(),
+    ]);
     assert!(output.status.success(), "{}", text(&output.stderr));
     let found = json(&output);
     (directory, data, found)
@@ -46,7 +53,7 @@ fn the_demo_loses_nothing_and_does_nothing_twice() {
 
 #[test]
 fn the_demo_prints_progress_to_stderr_only() {
-    let output = quorate(&["demo", "killed", "--documents", "40"]);
+    let output = quorate(&["demo", "crash-recovery", "--documents", "40"]);
     let story = text(&output.stderr);
     assert!(output.status.success(), "{story}");
     for word in [
@@ -66,7 +73,7 @@ fn the_demo_prints_progress_to_stderr_only() {
 #[test]
 fn the_demo_does_not_overwrite_a_directory() {
     let directory = tempfile::tempdir().expect("a directory");
-    let output = quorate(&["demo", "killed", "--data", &directory.path().to_string_lossy()]);
+    let output = quorate(&["demo", "crash-recovery", "--data", &directory.path().to_string_lossy()]);
     assert_eq!(output.status.code(), Some(5));
     assert!(text(&output.stderr).contains("already exists"));
     assert_eq!(fs::read_dir(directory.path()).expect("readable").count(), 0);
@@ -139,12 +146,12 @@ fn wrong_directories_are_reported_and_not_changed() {
     let missing = directory.path().join("missing");
     let output = quorate(&["verify", "--data", &missing.to_string_lossy()]);
     assert_eq!(output.status.code(), Some(64), "{}", text(&output.stderr));
-    let output = quorate(&["backup", "create", "--data", &missing.to_string_lossy(), "--to", "unused"]);
+    let output = quorate(&["backup", "create", "--data", &missing.to_string_lossy(), "--out", "unused"]);
     assert_eq!(output.status.code(), Some(3), "{}", text(&output.stderr));
     assert!(!missing.exists());
     fs::write(directory.path().join("notes.txt"), "mine").expect("written");
     let output =
-        quorate(&["backup", "create", "--data", &directory.path().to_string_lossy(), "--to", "unused"]);
+        quorate(&["backup", "create", "--data", &directory.path().to_string_lossy(), "--out", "unused"]);
     assert_eq!(output.status.code(), Some(7), "{}", text(&output.stderr));
     assert!(text(&output.stderr).contains("notes.txt"), "{}", text(&output.stderr));
     assert_eq!(fs::read_dir(directory.path()).expect("readable").count(), 1);
@@ -156,7 +163,7 @@ fn i24_a_backup_has_a_dry_run_and_overwrites_nothing() {
     let (directory, data, _) = demo();
     let (data, copy) = (data.to_string_lossy().into_owned(), directory.path().join("copy"));
     let (to, back) = (copy.to_string_lossy().into_owned(), directory.path().join("back"));
-    let create = ["backup", "create", "--data", &data, "--to", &to, "--json"];
+    let create = ["backup", "create", "--data", &data, "--out", &to, "--json"];
     let dry = quorate(&[&create[..], &["--dry-run"]].concat());
     assert_eq!(dry.status.code(), Some(0), "{}", text(&dry.stderr));
     assert!(!copy.exists());
@@ -193,14 +200,14 @@ fn a_backup_is_a_directory_that_verifies_and_restores() {
         "--json",
         "--data",
         &data.to_string_lossy(),
-        "--to",
+        "--out",
         &copy.to_string_lossy(),
     ]);
     assert_eq!(made.status.code(), Some(0), "{}", text(&made.stderr));
     let position = json(&made)["spaces"][0]["seq"].clone();
     assert!(quorate(&["verify", "--data", &copy.to_string_lossy()]).status.success());
     let again =
-        quorate(&["backup", "create", "--data", &data.to_string_lossy(), "--to", &copy.to_string_lossy()]);
+        quorate(&["backup", "create", "--data", &data.to_string_lossy(), "--out", &copy.to_string_lossy()]);
     assert!(!again.status.success(), "a backup overwrites nothing");
     let restored = quorate(&[
         "backup",

@@ -111,7 +111,7 @@ fn c9_json_that_cannot_be_represented_is_printed_as_stored() {
         "memory list --json",
         "memory get far",
         "memory get far --json",
-        "memory get far --facts",
+        "memory get far --metadata",
         "memory log far",
         "memory diff far",
         "msg list",
@@ -166,7 +166,7 @@ fn d6_an_agent_that_never_connected_is_not_online() {
     let output = place.shell("quorate agent test risk");
     assert_eq!(output.code, Some(1), "{}{}", output.out, output.err);
     assert!(
-        output.out.contains("✗ there") && output.out.contains("no consumer is connected to its mailbox"),
+        output.out.contains("✗ reachable") && output.out.contains("no consumer is connected to its mailbox"),
         "{}",
         output.out
     );
@@ -215,7 +215,7 @@ fn json_of_the_log_is_one_document() {
     log(&place, "audit log --json");
     place.call("PUT", "/v1/agents/bob", "{}");
     place.call("POST", "/v1/messages", r#"{"to":"bob","from":"bob","action":"sum","payload":1}"#);
-    assert!(whole(&place, "audit log --as text --json")["records"].to_string().contains("sum"));
+    assert!(whole(&place, "audit log --format text --json")["records"].to_string().contains("sum"));
     assert_eq!(place.shell("quorate audit log --jsonl --limit 2").out.lines().count(), 2);
     assert_eq!(whole(&place, "explain --json")["codes"][0]["code"], "INVALID");
     let page = whole(&place, "explain STALE_LEASE --json")["page"].clone();

@@ -68,7 +68,7 @@ fn i24_an_online_backup_has_everything_acknowledged_before_its_position() {
         let output = Command::new(QUORATE)
             .args(["backup", "create", "--json", "--data"])
             .arg(path("data"))
-            .arg("--to")
+            .arg("--out")
             .arg(path("copy"))
             .output()
             .expect("it runs");
@@ -185,6 +185,21 @@ fn the_commands_of_the_http_guide_work() {
 #[test]
 fn e1_the_commands_of_the_webhooks_guide_work() {
     run_guide("webhooks.md");
+}
+
+#[test]
+fn the_commands_of_the_messages_guide_work() {
+    run_guide("messages.md");
+}
+
+#[test]
+fn the_commands_of_the_tasks_and_sessions_guide_work() {
+    run_guide("tasks-and-sessions.md");
+}
+
+#[test]
+fn the_commands_of_the_policy_and_budgets_guide_work() {
+    run_guide("policy-and-budgets.md");
 }
 
 #[test]

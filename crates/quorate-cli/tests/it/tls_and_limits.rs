@@ -124,7 +124,7 @@ fn d13_a_hub_reloads_its_certificate() {
     let (tls, certificate, key) = certificate();
     let directory = tempfile::tempdir().expect("a directory");
     let (shown, key) = (certificate.to_string_lossy(), key.to_string_lossy());
-    let flags = ["--tls-cert", &shown, "--tls-key", &key, "--cert-look-ms", "50"];
+    let flags = ["--tls-cert", &shown, "--tls-key", &key, "--cert-check-ms", "50"];
     let mut hub = LoggedHub::start(&directory.path().join("data"), &flags);
     // The address is in the same field as without TLS; the scheme is in the URL.
     let ready = &hub.hub.ready;
@@ -260,12 +260,21 @@ fn i18_files_of_the_hub_are_private_regardless_of_the_umask() {
 fn timeouts_of_serve_can_be_set() {
     let short = text(&run(&["serve", "-h"]).stdout);
     let long = text(&run(&["serve", "--help"]).stdout);
-    for flag in ["--lease-ms", "--heartbeat-ms", "--sweep-ms", "--agent-rate", "--connections"] {
+    for flag in ["--lease-ms", "--heartbeat-ms", "--heartbeat-batch-ms", "--agent-rate", "--connections"] {
         assert!(long.contains(flag) && !short.contains(flag), "{flag}\n{short}");
     }
     assert!(short.contains("--tls-cert"), "{short}");
     let directory = tempfile::tempdir().expect("a directory");
-    let flags = ["--lease-ms", "1000", "--heartbeat-ms", "100", "--sweep-ms", "20", "--wait-max-ms", "20000"];
+    let flags = [
+        "--lease-ms",
+        "1000",
+        "--heartbeat-ms",
+        "100",
+        "--heartbeat-batch-ms",
+        "20",
+        "--long-poll-max-ms",
+        "20000",
+    ];
     let hub = LoggedHub::start(&directory.path().join("data"), &flags);
     for agent in ["alice", "bob"] {
         assert_eq!(hub.call("PUT", &format!("/v1/agents/{agent}"), &json!({})).0, 201);

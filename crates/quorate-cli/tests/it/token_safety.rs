@@ -329,7 +329,7 @@ fn i19_the_owner_of_a_restored_directory_has_access() {
     let first = once(&place, "team", "quorate memory set plan kept --data team && cat team/admin-token");
     assert_eq!(first.code, Some(0), "{}", first.err);
     let old = first.out.trim().to_owned();
-    let copied = place.shell("umask 022; quorate backup create --data team --to copy && quorate backup restore --from copy --data back");
+    let copied = place.shell("umask 022; quorate backup create --data team --out copy && quorate backup restore --from copy --data back");
     assert_eq!(copied.code, Some(0), "{}", copied.err);
     assert!(!place.work().join("back/admin-token").exists(), "a backup contains no plaintext secret");
     let again = once(
@@ -373,7 +373,7 @@ fn i19_token_create_on_the_host_always_works() {
     let place = Fixture::empty();
     assert_eq!(once(&place, "team", "true").code, Some(0));
     place.shell("rm team/admin-token");
-    let output = place.shell("quorate token create --role operator --name ops --data team --expires 30d");
+    let output = place.shell("quorate token create --role operator --name ops --data team --expires-at 30d");
     assert_eq!(output.code, Some(0), "{}", output.err);
     assert!(output.out.starts_with("qrt_") && output.err.contains("created token tok_"), "{}", output.err);
     fs::write(place.work().join("ops.token"), &output.out).expect("written");
@@ -383,7 +383,7 @@ fn i19_token_create_on_the_host_always_works() {
         ("--role king --name x --data team", 2, "possible values: agent, operator"),
         ("--role viewer --name x --data team --space elsewhere", 3, "there is no space elsewhere"),
         ("--role viewer --name x --data nowhere", 3, "the directory nowhere does not exist"),
-        ("--role viewer --name x --expires soon --data team", 2, "invalid time"),
+        ("--role viewer --name x --expires-at soon --data team", 2, "invalid time"),
     ];
     for (line, code, words) in refused {
         let output = place.shell(&format!("quorate token create {line}"));
@@ -421,7 +421,7 @@ fn i18_only_the_owner_can_access_files_regardless_of_the_umask() {
     };
     assert_eq!(once(&place, "team", "test $(stat -c %a team/quorate.db-wal) = 600").code, Some(0));
     closed("team");
-    let made = place.shell("umask 0; quorate backup create --data team --to copy");
+    let made = place.shell("umask 0; quorate backup create --data team --out copy");
     assert_eq!(made.code, Some(0), "{}", made.err);
     closed("copy");
     // A copy may arrive with wider permissions.

@@ -1,4 +1,4 @@
-//! `quorate demo killed`: two agents process a queue, one crashes in the middle, and the hub is killed with SIGKILL and
+//! `quorate demo crash-recovery`: two agents process a queue, one crashes in the middle, and the hub is killed with SIGKILL and
 //! restarted. Afterwards the log is verified: no document is lost and none has two results.
 
 mod documents;
@@ -50,16 +50,17 @@ pub(super) async fn run(data: Option<PathBuf>, documents: u32, json: bool) -> an
             note(line)
         }
     };
-    progress(format!("Quorate {}   demo killed   {} documents", env!("CARGO_PKG_VERSION"), args.documents));
+    progress(format!(
+        "Quorate {}   demo crash-recovery   {} documents",
+        env!("CARGO_PKG_VERSION"),
+        args.documents
+    ));
     progress("agents     ada and ben count words: local code, no LLM, no key, no network".into());
     progress(format!("data       {}\n", data.display()));
 
     let mut first = HubProcess::start(&data, args.documents)?;
     let sent = first.until("sent")?;
-    progress(format!(
-        " send      planner sent {} documents; each was fsynced before it was acknowledged",
-        sent["count"]
-    ));
+    progress(format!(" send      planner sent {} documents; each was on disk before its ack", sent["count"]));
     let died = first.until("died")?;
     progress(format!(
         " crash     ada crashed while it processed document {}, without ack or nack",
@@ -67,7 +68,7 @@ pub(super) async fn run(data: Option<PathBuf>, documents: u32, json: bool) -> an
     ));
     let back = first.until("back")?;
     progress(format!(
-        " return    ada was restarted and document {} was redelivered immediately: attempt {}",
+        " return    ada was restarted and got document {} again: attempt {}",
         back["document"], back["attempt"]
     ));
     let done = first.until_done(args.documents / 2)?;
@@ -82,7 +83,7 @@ pub(super) async fn run(data: Option<PathBuf>, documents: u32, json: bool) -> an
     ));
     let again = second.until("sent")?;
     progress(format!(
-        " resend    planner did not know what had arrived and sent all {} again: {} new messages",
+        " resend    planner sent all {} again, with the same ids: {} new messages",
         again["count"], again["new"]
     ));
     second.until("finished")?;
@@ -155,9 +156,9 @@ fn conclude(args: &Options, data: &Path, found: &Results) -> anyhow::Result<()> 
             note(format!(" next      quorate verify --data {}", data.display()));
             note(format!("           quorate audit export --data {}", data.display()));
         } else {
-            note(" next      quorate demo killed --data my-demo   keep the data for inspection");
+            note(" next      quorate demo crash-recovery --data my-demo   keep the data");
         }
-        note("           quorate bench --quick         benchmark this machine");
+        note("           quorate bench --quick                        benchmark this machine");
     }
     ensure!(good, "the demo did not produce the expected results");
     Ok(())
