@@ -12,6 +12,7 @@ mod crash_over_sockets;
 mod damaged_data;
 mod deliberation_outcome;
 mod demo;
+mod demo_picture;
 mod error_messages;
 mod exports_and_proofs;
 mod failing_disk;
