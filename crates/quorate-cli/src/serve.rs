@@ -270,9 +270,12 @@ pub(crate) fn recover(
 struct ReadyFile(PathBuf);
 
 impl ReadyFile {
+    /// Replaces the file atomically: a script that waits for it never reads a part of it.
     fn write(data: &Path, line: &str) -> Self {
         let path = data.join(READY_FILE);
-        if let Err(error) = fs::write(&path, format!("{line}\n")) {
+        let partial = path.with_extension("partial");
+        let written = fs::write(&partial, format!("{line}\n")).and_then(|()| fs::rename(&partial, &path));
+        if let Err(error) = written {
             let file = path.display();
             tracing::warn!(%file, why = %error, "commands cannot discover this hub by its data directory");
         }
@@ -296,4 +299,26 @@ fn listen_error(error: ServeError) -> anyhow::Error {
         }
     };
     CommandError { code: USAGE, message: quorate_core::error_chain(&error), hint: hint.to_owned() }.into()
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io::Read as _;
+
+    use super::*;
+
+    // Fails under: a file that is truncated and then filled, which a waiting script can read while it is empty.
+    #[test]
+    fn the_ready_file_is_replaced_atomically() {
+        let data = tempfile::tempdir().expect("a directory");
+        fs::write(data.path().join(READY_FILE), "before\n").expect("written");
+        let mut opened = fs::File::open(data.path().join(READY_FILE)).expect("it is there");
+        let ready = ReadyFile::write(data.path(), "after");
+        let mut read = String::new();
+        opened.read_to_string(&mut read).expect("read");
+        assert_eq!(read, "before\n", "who opened the file before has the whole old one");
+        assert_eq!(fs::read_to_string(&ready.0).expect("read"), "after\n");
+        drop(ready);
+        assert_eq!(fs::read_dir(data.path()).expect("read").count(), 0, "nothing is left behind");
+    }
 }
