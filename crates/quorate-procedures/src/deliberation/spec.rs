@@ -40,8 +40,8 @@ pub struct Spec {
     /// Tie-break; without one a tie is not a decision.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub tie_break: Option<tally::TieBreak>,
-    /// Vocabulary of the findings.
-    #[serde(default)]
+    /// Vocabulary of the findings. Stored specifications of earlier builds call it `words`.
+    #[serde(default, alias = "words")]
     pub vocabulary: Vocabulary,
     /// The score that the synthesis reports.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -135,8 +135,8 @@ impl Default for DeliberationLimits {
 #[derive(Clone, PartialEq, Debug, Default, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct ProviderSpec {
-    /// Maximum number of calls per minute.
-    #[serde(skip_serializing_if = "Option::is_none")]
+    /// Maximum number of calls per minute. Stored specifications of earlier builds call it `calls_a_minute`.
+    #[serde(alias = "calls_a_minute", skip_serializing_if = "Option::is_none")]
     pub calls_per_minute: Option<u32>,
     /// Price of a million input tokens.
     #[serde(skip_serializing_if = "Option::is_none")]

@@ -27,7 +27,8 @@ pub enum DemandPriority {
     MustHave,
     /// Worth asking for.
     ShouldHave,
-    /// Can be traded for something else.
+    /// Can be traded for something else. Stored outcomes of earlier builds call it `give-away`.
+    #[serde(alias = "give-away")]
     Negotiable,
 }
 
