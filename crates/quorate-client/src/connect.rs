@@ -40,9 +40,7 @@ pub(crate) fn connect_error(address: &Address, error: &ConnectError) -> RemoteEr
             format!("TLS handshake failed: {why}"),
             "check the URL: a hub or proxy without a certificate needs http:// instead of https://",
         ),
-        ConnectError::TimedOut(_) | ConnectError::Io(_) => {
-            (error.to_string(), "check the URL and the network, then try again")
-        }
+        _ => (error.to_string(), "check the URL and the network, then try again"),
     };
     RemoteError {
         code: Code::Unavailable,

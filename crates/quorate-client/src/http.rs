@@ -383,12 +383,12 @@ fn trust(address: &Address, ca_file: Option<&Path>) -> Result<TrustRoots, Refuse
 }
 
 #[cfg(not(feature = "tls"))]
-fn trust(address: &Address, _: Option<&Path>) -> Result<Trust, Refused> {
+fn trust(address: &Address, _: Option<&Path>) -> Result<TrustRoots, Refused> {
     if address.secure {
         let refused = Refused::new(Code::Invalid, "this program was built without https support");
         return Err(refused.hint("enable the feature `tls` of quorate-client"));
     }
-    Ok(Trust::default())
+    Ok(TrustRoots::default())
 }
 
 fn bearer(token: &str) -> Result<HeaderValue, Refused> {

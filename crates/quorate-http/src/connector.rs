@@ -32,8 +32,9 @@ type TransportStream = hyper_rustls::MaybeHttpsStream<TokioIo<TcpStream>>;
 #[cfg(not(feature = "tls"))]
 type TransportStream = TokioIo<TcpStream>;
 
-/// A connection error.
+/// A connection error. Its variants depend on the features.
 #[derive(Clone, Debug, thiserror::Error)]
+#[non_exhaustive]
 pub enum ConnectError {
     /// No process listens on the port.
     #[error("connection refused")]
