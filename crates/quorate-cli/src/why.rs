@@ -1,5 +1,7 @@
 //! Renders the hub's explanation of the state of a message, task or approval.
 
+use quorate_api::why::NextTransition;
+use serde::Deserialize as _;
 use serde_json::Value;
 
 use crate::output::{Details, OutputArgs, field, format_time, parse_response, to_text};
@@ -48,11 +50,12 @@ fn waits_for(what: &Value) -> String {
 
 /// Describes the next automatic transition.
 fn next(why: &Value) -> String {
-    match field(why, "next").as_str() {
-        "given out" => "becomes available".to_owned(),
-        "given out again" => "is redelivered".to_owned(),
-        "dead letter" => "is dead-lettered".to_owned(),
-        "given up" => "fails".to_owned(),
-        next => next.to_owned(),
-    }
+    let text = match NextTransition::deserialize(&why["next"]) {
+        Ok(NextTransition::Available) => "becomes available",
+        Ok(NextTransition::Redelivered) => "is redelivered",
+        Ok(NextTransition::DeadLetter) => "is dead-lettered",
+        Ok(NextTransition::Abandoned) => "fails",
+        _ => return field(why, "next"),
+    };
+    text.to_owned()
 }

@@ -43,7 +43,7 @@ fn svg(lines: &[&str]) -> String {
          <rect width=\"100%\" height=\"100%\" rx=\"8\" fill=\"#161b22\"/>\n",
     );
     for (x, colour) in [(20, "#ff5f57"), (38, "#febc2e"), (56, "#28c840")] {
-        writeln!(drawing, "<circle cx=\"{x}\" cy=\"20\" r=\"5.5\" fill=\"{colour}\"/>")
+        writeln!(drawing, "<ellipse cx=\"{x}\" cy=\"20\" rx=\"5.5\" ry=\"5.5\" fill=\"{colour}\"/>")
             .expect("a string grows");
     }
     draw(&mut drawing, 2, "prompt", "$ cargo run --release -- demo");
