@@ -31,8 +31,8 @@ Workloads:
   READY       startup time
   BEATS       cost of 3,000 agents with a heartbeat every 10 s
   WAITS       deadlock detection in a wait-for graph of 10,000 waits
-  HOLD        latency of a caller while another space commits large batches, and
-              how long those occupy the writer (holdP99Us, holdMaxUs)
+  HOLD        latency of a caller while another space commits large batches,
+              and how long those occupy the writer (holdP99Us, holdMaxUs)
   DELIBERATE  one deliberation of agents that answer immediately, and 200 in
               parallel
   NEIGHBOUR   round trip of an agent while others read large pages, in another

@@ -466,12 +466,8 @@ fn doctor_reports_problems_with_fixes_and_changes_nothing() {
         "{}",
         output.out
     );
-    let server = found["checks"].as_array().expect("checks").iter().find(|check| check["about"] == "server");
-    assert!(
-        server.expect("a server")["fix"].as_str().expect("a fix").contains("quorate serve"),
-        "{}",
-        output.out
-    );
+    let hub = found["checks"].as_array().expect("checks").iter().find(|check| check["about"] == "hub");
+    assert!(hub.expect("a hub")["fix"].as_str().expect("a fix").contains("quorate serve"), "{}", output.out);
     fs::write(place.work().join("quorate.yaml"), "ulr: x\n").expect("written");
     let output = place.shell("quorate doctor");
     assert_eq!(output.code, Some(1), "{}", output.out);

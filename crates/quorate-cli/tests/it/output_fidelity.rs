@@ -172,7 +172,7 @@ fn d6_an_agent_that_never_connected_is_not_online() {
     );
     assert!(!output.err.contains("no problems"), "{}", output.err);
     let output = place.shell("quorate status");
-    assert!(output.out.contains("AGENTS     1   0 up, 0 down, 1 not connected"), "{}", output.out);
+    assert!(output.out.contains("AGENTS     1   0 online, 0 offline, 1 not connected"), "{}", output.out);
     let found = document(&place.shell("quorate status --json").out);
     assert_eq!(found["agents"], json!({"known": 1, "up": 0, "down": 0, "notConnected": 1}));
     // A waiting claim is a connected consumer.
@@ -182,7 +182,7 @@ fn d6_an_agent_that_never_connected_is_not_online() {
     let header = format!("Authorization: Bearer {}", token.trim());
     waits.args(["-s", "--noproxy", "*", "-H", &header, "-d", r#"{"waitMs":20000}"#, &url]);
     let mut waits = waits.spawn().expect("curl runs");
-    let up = || place.shell("quorate status").out.contains("1 up, 0 down\n");
+    let up = || place.shell("quorate status").out.contains("1 online, 0 offline\n");
     let seen = (0..200).any(|_| up());
     let _ = (waits.kill(), waits.wait());
     assert!(seen, "a waiting claim counts as connected");
