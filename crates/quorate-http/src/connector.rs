@@ -32,9 +32,8 @@ type TransportStream = hyper_rustls::MaybeHttpsStream<TokioIo<TcpStream>>;
 #[cfg(not(feature = "tls"))]
 type TransportStream = TokioIo<TcpStream>;
 
-/// A connection error. Its variants depend on the features.
+/// A connection error.
 #[derive(Clone, Debug, thiserror::Error)]
-#[non_exhaustive]
 pub enum ConnectError {
     /// No process listens on the port.
     #[error("connection refused")]
