@@ -64,7 +64,7 @@ impl AgentBuilder {
         self
     }
 
-    /// Sets the role. Defaults to [`Role::Worker`].
+    /// Sets the role. Defaults to [`AgentRole::Worker`].
     pub fn role(mut self, role: AgentRole) -> Self {
         self.role = role;
         self
