@@ -5,10 +5,10 @@
 //! An agent is declared by its `use:` value, see [`use_spec`], and asked with an [`AgentQuestion`]:
 //!
 //! ```
-//! # use quorate_agents::{Agent, AgentContext, AgentQuestion, AgentSettings};
+//! # use quorate_agents::{DeclaredAgent, AgentContext, AgentQuestion, AgentSettings};
 //! # tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap().block_on(async {
 //! let context = AgentContext::new(".");
-//! let agent = Agent::declare("echo", "cmd:cat", &AgentSettings::default(), &context)?;
+//! let agent = DeclaredAgent::declare("echo", "cmd:cat", &AgentSettings::default(), &context)?;
 //! let reply = agent.answer(&AgentQuestion::new("analyse", "hello".into())).await?;
 //! assert_eq!(reply.body["payload"], "hello");
 //! # Ok::<(), Box<dyn std::error::Error>>(())
