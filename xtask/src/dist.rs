@@ -10,7 +10,7 @@ use sha2::{Digest as _, Sha256};
 use crate::step::{cargo, output, run_command, target_directory};
 
 /// Output directory in the target directory. Not `dist`, which is cargo's directory for the profile.
-const FOLDER: &str = "artifacts";
+const DIRECTORY: &str = "artifacts";
 const CHECKSUMS: &str = "SHA256SUMS";
 const LICENSES: &str = "licenses.tsv";
 
@@ -44,17 +44,17 @@ pub(crate) fn run(root: &Path) -> Result<()> {
     let binary = fs::read(&built).with_context(|| format!("cannot read {}", built.display()))?;
     check_size(binary.len())?;
 
-    let folder = target_directory(root).join(FOLDER);
-    if folder.exists() {
-        fs::remove_dir_all(&folder).context("cannot delete the files of the last build")?;
+    let directory = target_directory(root).join(DIRECTORY);
+    if directory.exists() {
+        fs::remove_dir_all(&directory).context("cannot delete the files of the last build")?;
     }
-    fs::create_dir_all(&folder)?;
+    fs::create_dir_all(&directory)?;
     // `copy` preserves the executable bit.
-    fs::copy(&built, folder.join(&name))?;
-    fs::write(folder.join(LICENSES), &licenses)?;
+    fs::copy(&built, directory.join(&name))?;
+    fs::write(directory.join(LICENSES), &licenses)?;
     let sums = [checksum(&binary, &name), checksum(licenses.as_bytes(), LICENSES)].concat();
-    fs::write(folder.join(CHECKSUMS), sums)?;
-    println!("{}: {name} ({:.1} MB), {LICENSES}, {CHECKSUMS}", folder.display(), megabytes(binary.len()));
+    fs::write(directory.join(CHECKSUMS), sums)?;
+    println!("{}: {name} ({:.1} MB), {LICENSES}, {CHECKSUMS}", directory.display(), megabytes(binary.len()));
     Ok(())
 }
 
@@ -69,7 +69,7 @@ struct License {
 
 /// Parses the output of `cargo tree`: `serde v1.0.229|MIT OR Apache-2.0`, or `quorate-core v0.1.0 (PATH)|… (*)`.
 fn licenses(tree: &str) -> Result<BTreeSet<License>> {
-    let mut found = BTreeSet::new();
+    let mut licenses = BTreeSet::new();
     for line in tree.lines().filter(|line| !line.trim().is_empty()) {
         let unexpected = || format!("unexpected line of `cargo tree`: `{line}`");
         // Marks a crate whose dependencies were listed before.
@@ -83,15 +83,15 @@ fn licenses(tree: &str) -> Result<BTreeSet<License>> {
                  add a license upstream"
             );
         }
-        found.insert(License {
+        licenses.insert(License {
             name: name.to_owned(),
             version: version.to_owned(),
             // Older manifests separate alternatives with a slash, which is not valid SPDX.
             expression: expression.replace('/', " OR "),
         });
     }
-    ensure!(!found.is_empty(), "`cargo tree` lists no dependencies");
-    Ok(found)
+    ensure!(!licenses.is_empty(), "`cargo tree` lists no dependencies");
+    Ok(licenses)
 }
 
 fn license_table(licenses: &BTreeSet<License>) -> String {

@@ -14,17 +14,17 @@ use anyhow::{Context as _, Result, bail, ensure};
 /// Payload size of a request and of its reply.
 const BYTES: usize = 256;
 /// Timeout for the start of the NATS server.
-const READY_WITHIN: Duration = Duration::from_secs(5);
+const START_TIMEOUT: Duration = Duration::from_secs(5);
 
 /// Measures NATS, then runs workload W3.
 pub(crate) fn run(root: &Path) -> Result<()> {
     let Ok(broker) = Nats::start() else {
         bail!("nats-server is not installed (Debian and Ubuntu: `sudo apt-get install nats-server`)");
     };
-    let one = broker.measure(1, 1, 20_000)?;
-    let many = broker.measure(4, 16, 400_000)?;
+    let sequential = broker.measure(1, 1, 20_000)?;
+    let concurrent = broker.measure(4, 16, 400_000)?;
     drop(broker);
-    println!("NATS: {one:.0} requests/s with 1 caller, {many:.0} requests/s with 64 callers");
+    println!("NATS: {sequential:.0} requests/s with 1 caller, {concurrent:.0} requests/s with 64 callers");
     println!("Quorate (compare with the lines of W3 over WebSocket):");
     super::bench::run(root, &["W3".to_owned()])
 }
@@ -47,7 +47,7 @@ impl Nats {
         let broker = Self { child, port };
         let start_time = Instant::now();
         while TcpStream::connect(("127.0.0.1", port)).is_err() {
-            ensure!(start_time.elapsed() < READY_WITHIN, "nats-server did not start");
+            ensure!(start_time.elapsed() < START_TIMEOUT, "nats-server did not start");
             std::thread::sleep(Duration::from_millis(20));
         }
         Ok(broker)
@@ -55,7 +55,7 @@ impl Nats {
 
     /// Returns requests per second, with `pairs` pairs of connections and `concurrency` concurrent requests per pair.
     fn measure(&self, pairs: usize, concurrency: usize, count: usize) -> Result<f64> {
-        let share = count / pairs;
+        let requests_per_pair = count / pairs;
         let (ready, ready_signals) = channel();
         let mut requesters = Vec::new();
         for pair in 0..pairs {
@@ -75,9 +75,9 @@ impl Nats {
                 for _ in 0..concurrency {
                     inbox.publish(&request)?;
                 }
-                for received in 0..share {
+                for received in 0..requests_per_pair {
                     inbox.receive()?;
-                    if received + concurrency < share {
+                    if received + concurrency < requests_per_pair {
                         inbox.publish(&request)?;
                     }
                 }
@@ -113,9 +113,9 @@ impl NatsConnection {
         let write = TcpStream::connect(("127.0.0.1", port))?;
         write.set_nodelay(true)?;
         let read = BufReader::new(write.try_clone()?);
-        let mut line = Self { read, write, text: String::new(), payload: vec![b'x'; BYTES + 2] };
-        line.send("CONNECT {\"verbose\":false,\"pedantic\":false}\r\n")?;
-        Ok(line)
+        let mut connection = Self { read, write, text: String::new(), payload: vec![b'x'; BYTES + 2] };
+        connection.send("CONNECT {\"verbose\":false,\"pedantic\":false}\r\n")?;
+        Ok(connection)
     }
 
     /// Sends a protocol line and waits until the server has processed it.
@@ -141,8 +141,8 @@ impl NatsConnection {
 
     fn line(&mut self) -> Result<&str> {
         self.text.clear();
-        let read = self.read.read_line(&mut self.text)?;
-        ensure!(read > 0, "nats-server closed the connection");
+        let bytes_read = self.read.read_line(&mut self.text)?;
+        ensure!(bytes_read > 0, "nats-server closed the connection");
         let line = self.text.trim_end();
         if line == "PING" {
             self.write.write_all(b"PONG\r\n").context("nats-server closed the connection")?;

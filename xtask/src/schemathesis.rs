@@ -28,12 +28,12 @@ pub(crate) enum Binary {
 
 /// Runs schemathesis with both tokens.
 pub(crate) fn run(root: &Path, binary: Binary) -> Result<()> {
-    let folder = target_directory(root).join("schemathesis");
-    let tool = install(root, &folder)?;
+    let directory = target_directory(root).join("schemathesis");
+    let tool = install(root, &directory)?;
     if binary == Binary::NeedsBuild {
         run_command(&mut cargo(root, &["build", "--locked", "-p", "quorate-cli"]))?;
     }
-    let data = folder.join("data");
+    let data = directory.join("data");
     if data.exists() {
         fs::remove_dir_all(&data).context("cannot delete the data of the last run")?;
     }
@@ -47,10 +47,10 @@ pub(crate) fn run(root: &Path, binary: Binary) -> Result<()> {
 }
 
 fn schemathesis_command(root: &Path, tool: &Path, address: &str, token: &str) -> Command {
-    let own = root.join("xtask").join("schemathesis");
+    let config = root.join("xtask").join("schemathesis");
     let mut command = Command::new(tool);
-    command.current_dir(&own).env("QUORATE_TOKEN", token).env("SCHEMATHESIS_HOOKS", "hooks");
-    command.env("PYTHONDONTWRITEBYTECODE", "1").env("PYTHONPATH", &own);
+    command.current_dir(&config).env("QUORATE_TOKEN", token).env("SCHEMATHESIS_HOOKS", "hooks");
+    command.env("PYTHONDONTWRITEBYTECODE", "1").env("PYTHONPATH", &config);
     command.args(["--config-file", "schemathesis.toml", "run", "../../openapi/quorate.json"]);
     command.args(["--url", &format!("http://{address}"), "--seed", SEED]);
     for id in EXCLUDED_OPERATIONS {
@@ -60,19 +60,19 @@ fn schemathesis_command(root: &Path, tool: &Path, address: &str, token: &str) ->
 }
 
 /// Installs schemathesis into a virtual environment, unless the pinned versions are installed already.
-fn install(root: &Path, folder: &Path) -> Result<PathBuf> {
+fn install(root: &Path, directory: &Path) -> Result<PathBuf> {
     let requirements = root.join("xtask").join("schemathesis").join("requirements.txt");
-    let (marker, tool) = (folder.join("installed.txt"), folder.join("venv").join("bin").join("st"));
+    let (marker, tool) = (directory.join("installed.txt"), directory.join("venv").join("bin").join("st"));
     let text = fs::read_to_string(&requirements).context("cannot read requirements.txt")?;
     if tool.exists() && fs::read_to_string(&marker).is_ok_and(|installed| installed == text) {
         return Ok(tool);
     }
-    fs::create_dir_all(folder)?;
+    fs::create_dir_all(directory)?;
     let python = || Command::new("python3");
-    run_command(python().args(["-m", "venv", "--clear"]).arg(folder.join("venv"))).context(
+    run_command(python().args(["-m", "venv", "--clear"]).arg(directory.join("venv"))).context(
         "schemathesis requires python3 with venv and pip (Debian and Ubuntu: `sudo apt-get install python3-venv`)",
     )?;
-    let mut pip = Command::new(folder.join("venv").join("bin").join("pip"));
+    let mut pip = Command::new(directory.join("venv").join("bin").join("pip"));
     run_command(pip.args(["install", "--quiet", "--no-deps", "--requirement"]).arg(&requirements))
         .context("schemathesis could not be installed: pip needs access to the package index or a mirror")?;
     fs::write(&marker, text)?;
@@ -105,8 +105,8 @@ impl Hub {
             .spawn()
             .with_context(|| format!("cannot start {}", program.display()))?;
         let mut line = String::new();
-        let Some(out) = child.stdout.take() else { bail!("the hub has no stdout") };
-        BufReader::new(out).read_line(&mut line)?;
+        let Some(stdout) = child.stdout.take() else { bail!("the hub has no stdout") };
+        BufReader::new(stdout).read_line(&mut line)?;
         let field = |name: &str| field(&line, name).with_context(|| format!("no {name} in {line:?}"));
         let admin = fs::read_to_string(field("adminTokenFile")?)?.trim().to_owned();
         Ok(Self { address: field("http")?, admin, child })
@@ -114,9 +114,9 @@ impl Hub {
 
     /// Creates some resources that requests can refer to, and returns an agent token.
     fn prepare(&self) -> Result<String> {
-        let made =
+        let response =
             self.request("PUT", "/v1/agents/alice", r#"{"role":"coordinator","capabilities":["sum"]}"#)?;
-        let token = field(&made, "token").with_context(|| format!("no token in {made:?}"))?;
+        let token = field(&response, "token").with_context(|| format!("no token in {response:?}"))?;
         self.request("PUT", "/v1/agents/bob", "{}")?;
         self.request("PUT", "/v1/context/plan", r#"{"content":1}"#)?;
         self.request("POST", "/v1/tasks", r#"{"id":"t1","type":"sum","input":1}"#)?;
@@ -133,12 +133,12 @@ impl Hub {
             "{method} {path} HTTP/1.1\r\nHost: {host}\r\nAuthorization: Bearer {token}\r\n\
              Content-Length: {length}\r\nConnection: close\r\n\r\n{body}"
         )?;
-        let mut answer = String::new();
-        stream.read_to_string(&mut answer)?;
-        if !answer.starts_with("HTTP/1.1 2") {
-            bail!("{method} {path}: {answer}");
+        let mut response = String::new();
+        stream.read_to_string(&mut response)?;
+        if !response.starts_with("HTTP/1.1 2") {
+            bail!("{method} {path}: {response}");
         }
-        Ok(answer)
+        Ok(response)
     }
 }
 

@@ -21,16 +21,16 @@ pub(crate) struct SimArgs {
 
 impl SimArgs {
     pub(crate) fn parse(args: &[String]) -> Result<Self> {
-        let mut plan = Self::default();
+        let mut parsed = Self::default();
         let mut args = args.iter();
         while let Some(flag) = args.next() {
             let target = match flag.as_str() {
-                "--cycles" => &mut plan.cycles,
-                "--cuts" => &mut plan.cuts,
-                "--fuzz" => &mut plan.fuzz,
-                "--seed" => &mut plan.seed,
+                "--cycles" => &mut parsed.cycles,
+                "--cuts" => &mut parsed.cuts,
+                "--fuzz" => &mut parsed.fuzz,
+                "--seed" => &mut parsed.seed,
                 "--" => {
-                    plan.rest = args.cloned().collect();
+                    parsed.rest = args.cloned().collect();
                     break;
                 }
                 _ => bail!(
@@ -41,7 +41,7 @@ impl SimArgs {
             let number = value.parse().with_context(|| format!("{flag} requires a number, not `{value}`"))?;
             *target = Some(number);
         }
-        Ok(plan)
+        Ok(parsed)
     }
 
     fn variables(&self) -> Vec<(&'static str, String)> {
@@ -58,16 +58,16 @@ impl SimArgs {
 }
 
 /// Runs the tests of quorate-sim in a release build.
-pub(crate) fn run(root: &Path, plan: &SimArgs) -> Result<()> {
+pub(crate) fn run(root: &Path, sim_args: &SimArgs) -> Result<()> {
     if !root.join("crates/quorate-sim/Cargo.toml").exists() {
         bail!("the crate quorate-sim does not exist");
     }
-    let variables = plan.variables();
+    let variables = sim_args.variables();
     for (name, value) in &variables {
         eprintln!("   {name}={value}");
     }
     let build = ["test", "--release", "--locked", "-p", "quorate-sim", "--all-features", "--"];
-    run_command(cargo(root, &build).args(&plan.rest).envs(variables))
+    run_command(cargo(root, &build).args(&sim_args.rest).envs(variables))
 }
 
 #[cfg(test)]

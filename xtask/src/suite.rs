@@ -43,7 +43,7 @@ pub(crate) fn run(root: &Path, scope: Scope) -> Result<()> {
     step::run("fmt", || run_command(&mut cargo(root, &["fmt", "--all", "--check"])))?;
     step::run("tidy", || tidy::run(root))?;
     step::run("clippy", || run_command(&mut cargo(root, &split_args(CLIPPY))))?;
-    step::run("clippy, release features", || run_command(&mut cargo(root, &split_args(CLIPPY_SHIPPED))))?;
+    step::run("clippy, release features", || run_command(&mut cargo(root, &split_args(CLIPPY_RELEASE))))?;
     step::run("tests", || run_command(cargo(root, &split_args(test_command(root))).envs(scope.variables())))?;
     step::run("doc tests", || run_command(&mut cargo(root, &split_args(DOC_TESTS))))?;
     step::run("schemathesis", || schemathesis::run(root, schemathesis::Binary::AlreadyBuilt))?;
@@ -59,7 +59,7 @@ const CLIPPY: &str = "clippy --workspace --all-targets --all-features --locked -
 
 // The previous step enables the test-only features of quorate-sqlite (faults, sabotage). This one checks the features of
 // the released binary, to find code that only compiles with a test feature.
-const CLIPPY_SHIPPED: &str = "clippy --locked -p quorate-cli -- -D warnings";
+const CLIPPY_RELEASE: &str = "clippy --locked -p quorate-cli -- -D warnings";
 
 // All features: the fault and sabotage tests need the test-only features of quorate-sqlite.
 const NEXTEST: &str = "nextest run --locked --workspace --all-features";

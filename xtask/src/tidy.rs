@@ -7,12 +7,12 @@ mod dependencies;
 mod documentation;
 mod duplicate_types;
 mod exempt;
+mod file_layout;
 mod functions;
 mod idioms;
 mod machine_specific;
 mod manifest;
 mod names;
-mod shape;
 mod source;
 mod test_targets;
 mod words;
@@ -48,9 +48,9 @@ pub(crate) struct Violation {
 }
 
 impl Violation {
-    fn new(rule: &'static str, path: &str, line: usize, what: impl Into<String>, instead: &str) -> Self {
+    fn new(rule: &'static str, path: &str, line: usize, problem: impl Into<String>, help: &str) -> Self {
         let (path, subject) = (path.to_owned(), path.to_owned());
-        Self { rule, path, line, subject, problem: what.into(), help: instead.to_owned() }
+        Self { rule, path, line, subject, problem: problem.into(), help: help.to_owned() }
     }
 
     fn for_item(self, item: &str) -> Self {
@@ -60,8 +60,8 @@ impl Violation {
 
 impl std::fmt::Display for Violation {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        let Self { rule, path, line, problem: what, help: instead, .. } = self;
-        write!(f, "{path}:{line}: {what} [{rule}]\n    help: {instead}")
+        let Self { rule, path, line, problem, help, .. } = self;
+        write!(f, "{path}:{line}: {problem} [{rule}]\n    help: {help}")
     }
 }
 
@@ -83,28 +83,28 @@ pub(crate) fn run(root: &Path) -> Result<()> {
 
 /// Applies all rules to all files. Returns the violations sorted by path and line.
 fn check(files: &[File]) -> Vec<Violation> {
-    let rust: Vec<Source> = source::parse_all(files);
-    let mut found = Vec::new();
-    for source in &rust {
-        found.extend(shape::check(source));
-        found.extend(functions::check(source));
-        found.extend(words::check(source));
-        found.extend(names::types(source));
-        found.extend(idioms::rust(source));
+    let sources: Vec<Source> = source::parse_all(files);
+    let mut violations = Vec::new();
+    for source in &sources {
+        violations.extend(file_layout::check(source));
+        violations.extend(functions::check(source));
+        violations.extend(words::check(source));
+        violations.extend(names::types(source));
+        violations.extend(idioms::rust(source));
     }
     for file in files {
-        found.extend(names::path(&file.path));
-        found.extend(idioms::text(file));
-        found.extend(machine_specific::check(file));
+        violations.extend(names::path(&file.path));
+        violations.extend(idioms::text(file));
+        violations.extend(machine_specific::check(file));
     }
-    found.extend(dependencies::check(files));
-    found.extend(duplicate_types::check(&rust));
-    found.extend(documentation::errors(files));
-    found.extend(documentation::architecture(files));
-    found.extend(shape::empty_crates(&rust, files));
-    found.extend(test_targets::check(&rust, files));
-    found.sort_by(|a, b| (&a.path, a.line, a.rule).cmp(&(&b.path, b.line, b.rule)));
-    found
+    violations.extend(dependencies::check(files));
+    violations.extend(duplicate_types::check(&sources));
+    violations.extend(documentation::errors(files));
+    violations.extend(documentation::architecture(files));
+    violations.extend(file_layout::empty_crates(&sources, files));
+    violations.extend(test_targets::check(&sources, files));
+    violations.sort_by(|a, b| (&a.path, a.line, a.rule).cmp(&(&b.path, b.line, b.rule)));
+    violations
 }
 
 /// Returns the tracked text files. Files that are deleted in the work tree but not in the index are skipped, and so are
@@ -137,11 +137,11 @@ fn tracked(root: &Path) -> Result<Vec<File>> {
 
 /// Returns the directories in `crates/`, sorted and without duplicates.
 fn crates(files: &[File]) -> Vec<&str> {
-    let mut found: Vec<&str> = files
+    let mut directories: Vec<&str> = files
         .iter()
-        .filter_map(|file| file.path.strip_prefix("crates/")?.split_once('/').map(|(folder, _)| folder))
+        .filter_map(|file| file.path.strip_prefix("crates/")?.split_once('/').map(|(directory, _)| directory))
         .collect();
-    found.sort_unstable();
-    found.dedup();
-    found
+    directories.sort_unstable();
+    directories.dedup();
+    directories
 }

@@ -81,9 +81,9 @@ impl TokenPrice {
     /// Computes the cost of a number of tokens, in millionths.
     #[must_use]
     pub fn cost(&self, input_tokens: u64, output_tokens: u64) -> u64 {
-        let all = u128::from(input_tokens) * u128::from(self.input_micros)
+        let total = u128::from(input_tokens) * u128::from(self.input_micros)
             + u128::from(output_tokens) * u128::from(self.output_micros);
-        u64::try_from(all.div_ceil(1_000_000)).unwrap_or(u64::MAX)
+        u64::try_from(total.div_ceil(1_000_000)).unwrap_or(u64::MAX)
     }
 }
 
@@ -125,26 +125,26 @@ impl DeclaredAgent {
         name: &str,
         line: &str,
         settings: &AgentSettings,
-        surroundings: &AgentContext,
+        context: &AgentContext,
     ) -> Result<Self, Refused> {
         let declared = UseSpec::parse(line).map_err(|mut refused| {
             refused.detail = format!("agent `{name}`: {}", refused.detail);
             refused
         })?;
-        let work = match &declared {
+        let runner = match &declared {
             UseSpec::Heuristic(heuristic) => AgentRunner::Heuristic(*heuristic),
             UseSpec::Command(argv) => {
-                AgentRunner::Command(CommandAgent::new(argv.clone(), &surroundings.directory))
+                AgentRunner::Command(CommandAgent::new(argv.clone(), &context.directory))
             }
             UseSpec::Http(url) => {
-                let key = ApiKeySource::new(settings.key_env.clone(), false, surroundings);
-                AgentRunner::Http(HttpAgent::new(url.clone(), key, surroundings))
+                let key = ApiKeySource::new(settings.key_env.clone(), false, context);
+                AgentRunner::Http(HttpAgent::new(url.clone(), key, context))
             }
             UseSpec::Model { provider, model, base } => {
-                AgentRunner::Model(ModelAgent::new(*provider, model, base.as_ref(), settings, surroundings))
+                AgentRunner::Model(ModelAgent::new(*provider, model, base.as_ref(), settings, context))
             }
         };
-        Ok(Self { name: name.to_owned(), declared, runner: work })
+        Ok(Self { name: name.to_owned(), declared, runner })
     }
 
     /// Asks the agent. Dropping the future cancels the work: a process is terminated, a connection closed.
@@ -152,20 +152,20 @@ impl DeclaredAgent {
     /// # Errors
     /// The failure, with its location and a hint.
     pub async fn answer(&self, question: &AgentQuestion) -> Result<AgentReply, AgentFailure> {
-        let until = clock::now() + question.timeout;
+        let deadline = clock::now() + question.timeout;
         let work = async {
             match &self.runner {
                 AgentRunner::Heuristic(built_in) => heuristic::answer(*built_in, question),
-                AgentRunner::Command(program) => program.answer(question, until).await,
-                AgentRunner::Model(speaker) => speaker.answer(question, until).await,
-                AgentRunner::Http(server) => server.answer(question, until).await,
+                AgentRunner::Command(command) => command.answer(question, deadline).await,
+                AgentRunner::Model(model) => model.answer(question, deadline).await,
+                AgentRunner::Http(server) => server.answer(question, deadline).await,
             }
         };
-        match tokio::time::timeout_at(until, work).await {
-            Ok(answered) => answered,
+        match tokio::time::timeout_at(deadline, work).await {
+            Ok(result) => result,
             Err(_) => {
-                let what = format!("no answer within {} ms", clock::millis(question.timeout));
-                Err(AgentFailure::new(FailureKind::TimedOut, self.label(), what)
+                let message = format!("no answer within {} ms", clock::millis(question.timeout));
+                Err(AgentFailure::new(FailureKind::TimedOut, self.label(), message)
                     .hint("increase the timeout, or ask for less")
                     .with_usage(Usage::calls(1)))
             }
@@ -176,8 +176,8 @@ impl DeclaredAgent {
     pub(crate) fn label(&self) -> String {
         match &self.runner {
             AgentRunner::Heuristic(heuristic) => format!("heuristic:{}", heuristic.name()),
-            AgentRunner::Command(program) => program.label(),
-            AgentRunner::Model(speaker) => speaker.label.clone(),
+            AgentRunner::Command(command) => command.label(),
+            AgentRunner::Model(model) => model.label.clone(),
             AgentRunner::Http(server) => server.url.to_string(),
         }
     }
@@ -185,6 +185,6 @@ impl DeclaredAgent {
 
 impl fmt::Debug for DeclaredAgent {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Agent").field("name", &self.name).field("declared", &self.declared).finish()
+        f.debug_struct("DeclaredAgent").field("name", &self.name).field("declared", &self.declared).finish()
     }
 }

@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 use crate::question::{AgentFailure, FailureKind, quote};
 
 /// Maximum number of validation errors in a message.
-const FAULTS_MAX: usize = 5;
+const ERRORS_MAX: usize = 5;
 
 /// The JSON Schema of an answer, if one was requested.
 pub(crate) struct AnswerSchema {
@@ -33,7 +33,7 @@ impl InvalidAnswer {
     pub(crate) fn reason(&self) -> String {
         match self {
             Self::NotJson => "the answer holds no JSON object".to_owned(),
-            Self::SchemaMismatch(why) => why.clone(),
+            Self::SchemaMismatch(reason) => reason.clone(),
         }
     }
 }
@@ -43,8 +43,8 @@ impl AnswerSchema {
     pub(crate) fn new(schema: Option<&Value>) -> Result<Self, AgentFailure> {
         let compile = |schema: &Value| {
             jsonschema::validator_for(schema).map_err(|error| {
-                let what = format!("is not a valid JSON Schema: {}", quote(&error.to_string()));
-                AgentFailure::new(FailureKind::Misdeclared, "answer schema", what)
+                let message = format!("is not a valid JSON Schema: {}", quote(&error.to_string()));
+                AgentFailure::new(FailureKind::Misdeclared, "answer schema", message)
                     .hint("fix the schema, or omit it to accept any answer")
             })
         };
@@ -76,13 +76,13 @@ impl AnswerSchema {
     /// Validates JSON.
     pub(crate) fn validate(&self, body: &Value) -> Result<(), InvalidAnswer> {
         let Some(validator) = &self.validator else { return Ok(()) };
-        let mut faults = Vec::new();
-        for error in validator.iter_errors(body).take(FAULTS_MAX) {
+        let mut errors = Vec::new();
+        for error in validator.iter_errors(body).take(ERRORS_MAX) {
             let path = error.instance_path().to_string();
             let path = if path.is_empty() { "the answer".to_owned() } else { path };
-            faults.push(format!("{path}: {}", quote(&error.to_string())));
+            errors.push(format!("{path}: {}", quote(&error.to_string())));
         }
-        if faults.is_empty() { Ok(()) } else { Err(InvalidAnswer::SchemaMismatch(faults.join("; "))) }
+        if errors.is_empty() { Ok(()) } else { Err(InvalidAnswer::SchemaMismatch(errors.join("; "))) }
     }
 }
 
@@ -94,7 +94,7 @@ pub(crate) fn text_answer(text: &str) -> Value {
 /// Extracts a JSON object from a text: in a code fence, or from the first brace to the last.
 fn extract_json(text: &str) -> Option<Value> {
     let fenced = text.split("```").nth(1).map(|block| block.strip_prefix("json").unwrap_or(block));
-    let braced = text.find('{').zip(text.rfind('}')).and_then(|(from, to)| text.get(from..=to));
+    let braced = text.find('{').zip(text.rfind('}')).and_then(|(start, end)| text.get(start..=end));
     [fenced, braced]
         .into_iter()
         .flatten()
@@ -106,7 +106,7 @@ fn extract_json(text: &str) -> Option<Value> {
 mod tests {
     use super::*;
 
-    fn shape() -> AnswerSchema {
+    fn answer_schema() -> AnswerSchema {
         let schema = json!({
             "type": "object", "required": ["summary"], "additionalProperties": false,
             "properties": { "summary": { "type": "string" }, "confidence": { "type": "number", "maximum": 1 } }
@@ -121,19 +121,23 @@ mod tests {
             "Here you are:\n```json\n{\"summary\": \"x\"}\n```\nAnything else?",
             r#"Sure! {"summary": "x"} Bye."#,
         ] {
-            assert_eq!(shape().parse(text).unwrap().body, json!({ "summary": "x" }), "{text}");
+            assert_eq!(answer_schema().parse(text).unwrap().body, json!({ "summary": "x" }), "{text}");
         }
-        assert!(matches!(shape().parse("I think it is fine."), Err(InvalidAnswer::NotJson)));
+        assert!(matches!(answer_schema().parse("I think it is fine."), Err(InvalidAnswer::NotJson)));
     }
 
     #[test]
     fn validation_errors_name_the_path() {
-        let Err(InvalidAnswer::SchemaMismatch(why)) = shape().parse(r#"{"summary": 3, "confidence": 7}"#)
+        let Err(InvalidAnswer::SchemaMismatch(reason)) =
+            answer_schema().parse(r#"{"summary": 3, "confidence": 7}"#)
         else {
             panic!()
         };
-        assert!(why.contains("/summary") && why.contains("/confidence") && why.contains('7'), "{why}");
-        assert!(matches!(shape().parse("3"), Err(InvalidAnswer::SchemaMismatch(_))));
+        assert!(
+            reason.contains("/summary") && reason.contains("/confidence") && reason.contains('7'),
+            "{reason}"
+        );
+        assert!(matches!(answer_schema().parse("3"), Err(InvalidAnswer::SchemaMismatch(_))));
     }
 
     #[test]
@@ -145,7 +149,7 @@ mod tests {
 
     #[test]
     fn a_schema_that_fetches_is_refused() {
-        let elsewhere = json!({ "$ref": "http://127.0.0.1:9/schema.json" });
-        assert_eq!(AnswerSchema::new(Some(&elsewhere)).err().unwrap().kind, FailureKind::Misdeclared);
+        let remote = json!({ "$ref": "http://127.0.0.1:9/schema.json" });
+        assert_eq!(AnswerSchema::new(Some(&remote)).err().unwrap().kind, FailureKind::Misdeclared);
     }
 }

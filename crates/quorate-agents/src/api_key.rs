@@ -24,10 +24,10 @@ pub(crate) struct ApiKey(String);
 
 impl ApiKeySource {
     /// Creates a key source. Without a variable, no key is sent.
-    pub(crate) fn new(variable: Option<String>, required: bool, surroundings: &AgentContext) -> Self {
+    pub(crate) fn new(variable: Option<String>, required: bool, context: &AgentContext) -> Self {
         // A variable that is named explicitly is required.
         let required = required || variable.is_some();
-        Self { variable, required, env: surroundings.env.clone() }
+        Self { variable, required, env: context.env.clone() }
     }
 
     /// Reads the key for a call to this URL.
@@ -48,8 +48,8 @@ impl ApiKeySource {
             .hint(format!("set it with `export {variable}=…`, or name another variable with `key_env:`")));
         };
         if !url.secure && !url.is_loopback() {
-            let what = format!("the key in {variable} would be sent unencrypted to another machine");
-            return Err(AgentFailure::new(FailureKind::Misdeclared, url.to_string(), what)
+            let message = format!("the key in {variable} would be sent unencrypted to another machine");
+            return Err(AgentFailure::new(FailureKind::Misdeclared, url.to_string(), message)
                 .hint("use an https address"));
         }
         Ok(Some(ApiKey(value)))

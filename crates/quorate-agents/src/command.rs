@@ -33,34 +33,39 @@ impl CommandAgent {
     pub(crate) async fn answer(
         &self,
         question: &AgentQuestion,
-        until: Instant,
+        deadline: Instant,
     ) -> Result<AgentReply, AgentFailure> {
-        let shape = AnswerSchema::new(question.schema.as_ref())?;
+        let schema = AnswerSchema::new(question.schema.as_ref())?;
         let mut usage = Usage::default();
-        let mut asked = crate::question_json::question_to_json(question, None);
+        let mut question_json = crate::question_json::question_to_json(question, None);
         for last in [false, true] {
             usage.calls += 1;
-            let text = self.run(&asked, until).await.map_err(|failure| failure.with_usage(usage))?;
+            let text =
+                self.run(&question_json, deadline).await.map_err(|failure| failure.with_usage(usage))?;
             if text.trim().is_empty() {
-                let what = "exited successfully but wrote nothing to stdout";
-                return Err(AgentFailure::new(FailureKind::WrongShape, self.label(), what)
+                let message = "exited successfully but wrote nothing to stdout";
+                return Err(AgentFailure::new(FailureKind::SchemaMismatch, self.label(), message)
                     .hint("write the answer to stdout, as JSON or as text")
                     .with_usage(usage));
             }
-            let unfit = match shape.parse(&text) {
-                Ok(fits) => {
-                    return Ok(AgentReply { body: fits.body, usage, notes: fits.note.into_iter().collect() });
+            let invalid = match schema.parse(&text) {
+                Ok(valid) => {
+                    return Ok(AgentReply {
+                        body: valid.body,
+                        usage,
+                        notes: valid.note.into_iter().collect(),
+                    });
                 }
-                Err(unfit) => unfit,
+                Err(invalid) => invalid,
             };
-            if matches!(unfit, InvalidAnswer::NotJson) && (last || !shape.is_present()) {
+            if matches!(invalid, InvalidAnswer::NotJson) && (last || !schema.is_present()) {
                 let notes = vec!["answered in plain text: confidence unknown".to_owned()];
                 return Ok(AgentReply { body: answer_schema::text_answer(&text), usage, notes });
             }
             if last {
-                return Err(crate::question_json::schema_mismatch(&self.label(), &unfit).with_usage(usage));
+                return Err(crate::question_json::schema_mismatch(&self.label(), &invalid).with_usage(usage));
             }
-            asked = crate::question_json::question_to_json(question, Some((&unfit, &text)));
+            question_json = crate::question_json::question_to_json(question, Some((&invalid, &text)));
         }
         unreachable!("the last attempt returns")
     }
@@ -75,10 +80,12 @@ impl CommandAgent {
             Some(self.directory.join(name)).filter(|path| is_executable(path))
         } else {
             let path = std::env::var_os("PATH").unwrap_or_default();
-            std::env::split_paths(&path).map(|folder| folder.join(name)).find(|path| is_executable(path))
+            std::env::split_paths(&path)
+                .map(|directory| directory.join(name))
+                .find(|path| is_executable(path))
         };
         found.ok_or_else(|| {
-            let (what, hint) = if name.contains('/') {
+            let (message, hint) = if name.contains('/') {
                 (
                     format!("`{name}` is not an executable file in {}", self.directory.display()),
                     "fix the path, or make the file executable",
@@ -86,7 +93,7 @@ impl CommandAgent {
             } else {
                 (format!("`{name}` not found on PATH"), "install it, or use its full path")
             };
-            AgentFailure::new(FailureKind::NotFound, self.label(), what).hint(hint)
+            AgentFailure::new(FailureKind::NotFound, self.label(), message).hint(hint)
         })
     }
 }

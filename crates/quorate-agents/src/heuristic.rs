@@ -1,4 +1,4 @@
-//! Adapter between questions and the rule-based readers of quorate-contracts: no model, no key, no network.
+//! Adapter between questions and the rule-based analysts of quorate-contracts: no model, no key, no network.
 
 use quorate_contracts::Heuristic;
 use serde_json::Value;
@@ -6,9 +6,10 @@ use serde_json::Value;
 use crate::question::{AgentFailure, AgentQuestion, AgentReply, FailureKind, Usage};
 
 /// Answers the actions `analyse` and `discuss`.
-pub(crate) fn answer(reader: Heuristic, question: &AgentQuestion) -> Result<AgentReply, AgentFailure> {
-    let fail = |what: String, hint: &str| {
-        AgentFailure::new(FailureKind::Misdeclared, format!("heuristic:{}", reader.name()), what).hint(hint)
+pub(crate) fn answer(analyst: Heuristic, question: &AgentQuestion) -> Result<AgentReply, AgentFailure> {
+    let fail = |message: String, hint: &str| {
+        AgentFailure::new(FailureKind::Misdeclared, format!("heuristic:{}", analyst.name()), message)
+            .hint(hint)
     };
     let text = text(&question.payload).unwrap_or_default();
     if text.trim().is_empty() {
@@ -16,8 +17,8 @@ pub(crate) fn answer(reader: Heuristic, question: &AgentQuestion) -> Result<Agen
         return Err(fail("the question contains no contract text".into(), hint));
     }
     let body = match question.action.as_str() {
-        "analyse" => reader.analyse(text),
-        "discuss" => reader.discuss(text, &question.payload),
+        "analyse" => analyst.analyse(text),
+        "discuss" => analyst.discuss(text, &question.payload),
         other => {
             return Err(fail(format!("unknown action `{other}`"), "use `analyse` or `discuss`"));
         }

@@ -45,9 +45,9 @@ impl HttpClient {
         body: Vec<u8>,
         bytes_max: usize,
     ) -> Result<HttpResponse, AgentFailure> {
-        let bounds = CallLimits { timeout: limits::CALL_TIMEOUT, bytes_max };
-        let sent = self.0.send(request(url, headers, body)?, bounds).await;
-        read(url, sent.map_err(|error| failure(url, error))?)
+        let call_limits = CallLimits { timeout: limits::CALL_TIMEOUT, bytes_max };
+        let result = self.0.send(request(url, headers, body)?, call_limits).await;
+        read(url, result.map_err(|error| failure(url, error))?)
     }
 
     /// Connects and disconnects, to check that the server is listening.
@@ -64,38 +64,39 @@ fn uri(url: &Url) -> Result<Uri, AgentFailure> {
 }
 
 fn failure(url: &Url, error: Error) -> AgentFailure {
-    let of = |kind, what: String, hint: &str| AgentFailure::new(kind, url.to_string(), what).hint(hint);
+    let failure_of =
+        |kind, message: String, hint: &str| AgentFailure::new(kind, url.to_string(), message).hint(hint);
     match error {
         Error::Connect(error) => unreachable(url, &error),
         Error::Unsent(_) | Error::ConnectionLost(_) => {
-            of(FailureKind::Unreachable, error.to_string(), "check the server, then try again")
+            failure_of(FailureKind::Unreachable, error.to_string(), "check the server, then try again")
         }
         Error::Incomplete(_) => {
-            of(FailureKind::Broken, error.to_string(), "try again; check the server's log")
+            failure_of(FailureKind::Broken, error.to_string(), "try again; check the server's log")
         }
         Error::TooLarge(max) => {
-            let what = format!("the response exceeds the limit of {max} bytes");
-            of(FailureKind::TooLong, what, "make it return a shorter answer")
+            let message = format!("the response exceeds the limit of {max} bytes");
+            failure_of(FailureKind::TooLong, message, "make it return a shorter answer")
         }
-        Error::TimedOut(_) => of(FailureKind::Unreachable, error.to_string(), "check the server"),
+        Error::TimedOut(_) => failure_of(FailureKind::Unreachable, error.to_string(), "check the server"),
     }
 }
 
 fn unreachable(url: &Url, error: &ConnectError) -> AgentFailure {
     let network = "check the URL and the network";
-    let (what, hint) = match error {
+    let (message, hint) = match error {
         ConnectError::Refused => {
-            let what = format!("nothing is listening on {}:{}", url.host, url.port);
-            (what, "start the server, or fix the URL in `use:`")
+            let message = format!("nothing is listening on {}:{}", url.host, url.port);
+            (message, "start the server, or fix the URL in `use:`")
         }
         ConnectError::TimedOut(within) => (format!("no connection within {} s", within.as_secs()), network),
         ConnectError::Certificate(_) | ConnectError::Tls(_) => {
-            let what = format!("TLS or certificate error: {error}");
-            (what, "to trust a private certificate authority, set SSL_CERT_FILE to its PEM file")
+            let message = format!("TLS or certificate error: {error}");
+            (message, "to trust a private certificate authority, set SSL_CERT_FILE to its PEM file")
         }
         ConnectError::Io(_) => (format!("cannot connect: {error}"), network),
     };
-    AgentFailure::new(FailureKind::Unreachable, url.to_string(), what).hint(hint)
+    AgentFailure::new(FailureKind::Unreachable, url.to_string(), message).hint(hint)
 }
 
 fn request(url: &Url, mut headers: HeaderMap, body: Vec<u8>) -> Result<Request<Full<Bytes>>, AgentFailure> {
@@ -113,9 +114,9 @@ fn read(url: &Url, response: Response<Bytes>) -> Result<HttpResponse, AgentFailu
     let status = response.status();
     let headers = response.headers();
     if status.is_redirection() {
-        let to = headers.get(LOCATION).and_then(|to| to.to_str().ok()).unwrap_or("nowhere");
-        let what = format!("responded with {} and a redirect to {}", status.as_u16(), quote(to));
-        return Err(AgentFailure::new(FailureKind::Refused, url.to_string(), what)
+        let location = headers.get(LOCATION).and_then(|location| location.to_str().ok()).unwrap_or("nowhere");
+        let message = format!("responded with {} and a redirect to {}", status.as_u16(), quote(location));
+        return Err(AgentFailure::new(FailureKind::Refused, url.to_string(), message)
             .hint("redirects are not followed; if you trust that URL, use it in `use:`"));
     }
     let retry_after = retry_after(headers);
@@ -137,8 +138,8 @@ fn retry_after(headers: &HeaderMap) -> Option<Duration> {
 }
 
 /// Converts an error status to a failure that quotes the server's message.
-pub(crate) fn status_failure(target: &str, answer: &HttpResponse, message: &str) -> AgentFailure {
-    let status = answer.status;
+pub(crate) fn status_failure(target: &str, response: &HttpResponse, message: &str) -> AgentFailure {
+    let status = response.status;
     let (kind, hint) = match status {
         401 | 403 => (FailureKind::NoKey, "check the key and its permissions"),
         404 => (FailureKind::Refused, "check the URL and the name of the model"),
@@ -147,12 +148,12 @@ pub(crate) fn status_failure(target: &str, answer: &HttpResponse, message: &str)
         500..=599 => (FailureKind::Overloaded, "the server has a problem; try again later"),
         _ => (FailureKind::Refused, "read the server's message; it may not support this request"),
     };
-    let what = match message {
+    let description = match message {
         "" => format!("responded with {status}"),
         message => format!("responded with {status}: {}", quote(message)),
     };
-    let mut failure = AgentFailure::new(kind, target, what).hint(hint);
-    failure.retry_after = answer.retry_after;
+    let mut failure = AgentFailure::new(kind, target, description).hint(hint);
+    failure.retry_after = response.retry_after;
     failure
 }
 
@@ -162,24 +163,24 @@ mod tests {
 
     #[test]
     fn retry_after_is_parsed_in_all_formats() {
-        let of = |pairs: &[(&'static str, &'static str)]| {
+        let parse = |pairs: &[(&'static str, &'static str)]| {
             let mut headers = HeaderMap::new();
             for (name, value) in pairs {
                 headers.insert(*name, HeaderValue::from_static(value));
             }
             retry_after(&headers)
         };
-        assert_eq!(of(&[("retry-after", "7")]), Some(Duration::from_secs(7)));
-        assert_eq!(of(&[("retry-after", "1.5")]), Some(Duration::from_millis(1500)));
-        assert_eq!(of(&[("retry-after-ms", "40"), ("retry-after", "7")]), Some(Duration::from_millis(40)));
+        assert_eq!(parse(&[("retry-after", "7")]), Some(Duration::from_secs(7)));
+        assert_eq!(parse(&[("retry-after", "1.5")]), Some(Duration::from_millis(1500)));
+        assert_eq!(parse(&[("retry-after-ms", "40"), ("retry-after", "7")]), Some(Duration::from_millis(40)));
         let date = ("date", "Mon, 16 Nov 2026 09:00:00 GMT");
         assert_eq!(
-            of(&[date, ("retry-after", "Mon, 16 Nov 2026 09:00:09 GMT")]),
+            parse(&[date, ("retry-after", "Mon, 16 Nov 2026 09:00:09 GMT")]),
             Some(Duration::from_secs(9))
         );
-        assert_eq!(of(&[date, ("retry-after", "Mon, 16 Nov 2026 08:00:00 GMT")]), Some(Duration::ZERO));
-        for none in [&[("retry-after", "soon")][..], &[("retry-after", "-4")], &[]] {
-            assert_eq!(of(none), None);
+        assert_eq!(parse(&[date, ("retry-after", "Mon, 16 Nov 2026 08:00:00 GMT")]), Some(Duration::ZERO));
+        for headers in [&[("retry-after", "soon")][..], &[("retry-after", "-4")], &[]] {
+            assert_eq!(parse(headers), None);
         }
     }
 }

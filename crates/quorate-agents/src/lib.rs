@@ -1,5 +1,5 @@
-//! Implementations of declared agents: a command, an HTTP server, a language model, or a built-in contract reader. The
-//! readers themselves are in quorate-contracts, the deliberation procedure is in quorate-procedures, and quorate-cli
+//! Implementations of declared agents: a command, an HTTP server, a language model, or a built-in contract analyst. The
+//! analysts themselves are in quorate-contracts, the deliberation procedure is in quorate-procedures, and quorate-cli
 //! connects agents to a hub.
 //!
 //! An agent is declared by its `use:` value, see [`use_spec`], and asked with an [`AgentQuestion`]:

@@ -32,7 +32,7 @@ use recording::RecordedModel;
 /// A language model.
 pub(crate) trait Model: Send + Sync {
     /// Continues a conversation, until the deadline.
-    fn complete<'a>(&'a self, prompt: &'a Prompt, until: Instant) -> CompletionFuture<'a>;
+    fn complete<'a>(&'a self, prompt: &'a Prompt, deadline: Instant) -> CompletionFuture<'a>;
 }
 
 /// A pending completion.
@@ -80,28 +80,22 @@ impl ModelAgent {
         model: &str,
         base: Option<&Url>,
         settings: &AgentSettings,
-        surroundings: &AgentContext,
+        context: &AgentContext,
     ) -> Self {
-        let place = format!("llm:{}/{model}", provider.name());
-        let remote = Arc::new(ProviderModel::new(provider, model, base, settings, surroundings));
+        let label = format!("llm:{}/{model}", provider.name());
+        let remote = Arc::new(ProviderModel::new(provider, model, base, settings, context));
         let (model, remote): (Arc<dyn Model>, _) = match &settings.record_mode {
             RecordMode::Live => (Arc::clone(&remote) as Arc<dyn Model>, Some(remote)),
-            RecordMode::Record(to) => {
-                let to = surroundings.directory.join(to);
-                (Arc::new(RecordedModel::record(place.clone(), to, Arc::clone(&remote))), Some(remote))
+            RecordMode::Record(directory) => {
+                let directory = context.directory.join(directory);
+                (Arc::new(RecordedModel::record(label.clone(), directory, Arc::clone(&remote))), Some(remote))
             }
-            RecordMode::Replay(from) => {
-                let from = surroundings.directory.join(from);
-                (Arc::new(RecordedModel::replay(place.clone(), from)), None)
+            RecordMode::Replay(directory) => {
+                let directory = context.directory.join(directory);
+                (Arc::new(RecordedModel::replay(label.clone(), directory)), None)
             }
         };
-        Self {
-            label: place,
-            model,
-            remote,
-            instructions: settings.instructions.clone(),
-            price: settings.price,
-        }
+        Self { label, model, remote, instructions: settings.instructions.clone(), price: settings.price }
     }
 
     /// Checks that there is an API key and that the provider is listening; `None` if answers are replayed.
@@ -113,43 +107,43 @@ impl ModelAgent {
     pub(crate) async fn answer(
         &self,
         question: &AgentQuestion,
-        until: Instant,
+        deadline: Instant,
     ) -> Result<AgentReply, AgentFailure> {
-        let shape = AnswerSchema::new(question.schema.as_ref())?;
+        let schema = AnswerSchema::new(question.schema.as_ref())?;
         let mut prompt = self.prompt(question);
         let (mut usage, mut notes) = (Usage::default(), Vec::new());
         for last in [false, true] {
             let completion =
-                self.model.complete(&prompt, until).await.map_err(|failure| failure.with_usage(usage))?;
+                self.model.complete(&prompt, deadline).await.map_err(|failure| failure.with_usage(usage))?;
             usage += self.usage(&completion);
             notes.extend(completion.notes.iter().cloned());
-            let mut unfit = match shape.parse(&completion.text) {
-                Ok(fits) => {
-                    notes.extend(fits.note);
-                    return Ok(AgentReply { body: fits.body, usage, notes });
+            let mut invalid = match schema.parse(&completion.text) {
+                Ok(valid) => {
+                    notes.extend(valid.note);
+                    return Ok(AgentReply { body: valid.body, usage, notes });
                 }
-                Err(unfit) => unfit,
+                Err(invalid) => invalid,
             };
-            if matches!(unfit, InvalidAnswer::NotJson) && !shape.is_present() {
+            if matches!(invalid, InvalidAnswer::NotJson) && !schema.is_present() {
                 notes.push("answered in plain text: confidence unknown".to_owned());
                 return Ok(AgentReply { body: answer_schema::text_answer(&completion.text), usage, notes });
             }
             if completion.cut {
                 let limit = question.answer_tokens_max;
-                unfit = InvalidAnswer::SchemaMismatch(format!(
+                invalid = InvalidAnswer::SchemaMismatch(format!(
                     "the answer was cut off at {limit} tokens; be briefer"
                 ));
             }
             if last {
-                return Err(crate::question_json::schema_mismatch(&self.label, &unfit)
+                return Err(crate::question_json::schema_mismatch(&self.label, &invalid)
                     .hint("allow more tokens, simplify the schema, or use a stronger model")
                     .with_usage(usage));
             }
-            notes.push(format!("asked a second time: {}", unfit.reason()));
+            notes.push(format!("asked a second time: {}", invalid.reason()));
             prompt.turns.push(completion.text);
             prompt.turns.push(format!(
                 "That answer cannot be used: {}. Answer again, with nothing but one JSON object that fits the schema.",
-                unfit.reason()
+                invalid.reason()
             ));
         }
         unreachable!("the last attempt returns")
@@ -179,8 +173,8 @@ impl ModelAgent {
 
 /// Failure for a provider response without a required field.
 fn missing_field(field: &str) -> AgentFailure {
-    let what = format!("unexpected response: missing `{field}`");
-    AgentFailure::new(FailureKind::Broken, "", what)
+    let message = format!("unexpected response: missing `{field}`");
+    AgentFailure::new(FailureKind::Broken, "", message)
         .hint("check that the URL belongs to this kind of provider")
 }
 

@@ -58,17 +58,17 @@ pub async fn probe(agent: &DeclaredAgent, question: &AgentQuestion) -> Probe {
         checks.push(skipped("schema", "there is no answer"));
         return Probe { checks, reply: None };
     }
-    let began = clock::now();
-    let answered = agent.answer(question).await;
-    let millis = clock::millis(clock::now() - began);
-    match answered {
+    let started = clock::now();
+    let result = agent.answer(question).await;
+    let millis = clock::millis(clock::now() - started);
+    match result {
         Ok(reply) => {
-            checks.push(check("answers", CheckOutcome::Passed, after(&reply.usage), "", millis));
-            checks.push(shape(question, &reply));
+            checks.push(check("answers", CheckOutcome::Passed, usage_text(&reply.usage), "", millis));
+            checks.push(schema_check(question, &reply));
             Probe { checks, reply: Some(reply) }
         }
-        Err(failure) if failure.kind == FailureKind::WrongShape => {
-            checks.push(check("answers", CheckOutcome::Passed, after(&failure.usage), "", millis));
+        Err(failure) if failure.kind == FailureKind::SchemaMismatch => {
+            checks.push(check("answers", CheckOutcome::Passed, usage_text(&failure.usage), "", millis));
             checks.push(failed("schema", &failure, 0));
             Probe { checks, reply: None }
         }
@@ -81,28 +81,28 @@ pub async fn probe(agent: &DeclaredAgent, question: &AgentQuestion) -> Probe {
 }
 
 async fn reachable(agent: &DeclaredAgent) -> ProbeCheck {
-    let began = clock::now();
-    let reached = match &agent.runner {
+    let started = clock::now();
+    let result = match &agent.runner {
         AgentRunner::Heuristic(_) => Ok("built in; rule-based, no model".to_owned()),
-        AgentRunner::Command(program) => {
-            program.find_executable().map(|file| format!("{} is executable", file.display()))
+        AgentRunner::Command(command) => {
+            command.find_executable().map(|file| format!("{} is executable", file.display()))
         }
         AgentRunner::Http(server) => {
             server.check_reachable().await.map(|()| format!("{} is listening", server.url))
         }
-        AgentRunner::Model(speaker) => match speaker.check_reachable().await {
-            Some(reached) => reached.map(|()| format!("{} is listening, API key present", speaker.label)),
+        AgentRunner::Model(model) => match model.check_reachable().await {
+            Some(result) => result.map(|()| format!("{} is listening, API key present", model.label)),
             None => return skipped("reachable", "answers are replayed"),
         },
     };
-    let millis = clock::millis(clock::now() - began);
-    match reached {
+    let millis = clock::millis(clock::now() - started);
+    match result {
         Ok(detail) => check("reachable", CheckOutcome::Passed, detail, "", millis),
         Err(failure) => failed("reachable", &failure, millis),
     }
 }
 
-fn after(usage: &Usage) -> String {
+fn usage_text(usage: &Usage) -> String {
     let calls = if usage.calls == 1 { "1 call".to_owned() } else { format!("{} calls", usage.calls) };
     match (usage.input_tokens, usage.output_tokens) {
         (0, 0) => format!("after {calls}"),
@@ -110,10 +110,10 @@ fn after(usage: &Usage) -> String {
     }
 }
 
-fn shape(question: &AgentQuestion, reply: &AgentReply) -> ProbeCheck {
+fn schema_check(question: &AgentQuestion, reply: &AgentReply) -> ProbeCheck {
     let notes = reply.notes.join("; ");
-    let is_plain =
-        reply.body.get("text").is_some() && reply.body.get("confidence").is_some_and(|c| c.is_null());
+    let is_plain = reply.body.get("text").is_some()
+        && reply.body.get("confidence").is_some_and(|confidence| confidence.is_null());
     match (question.schema.is_some(), is_plain) {
         (true, true) => {
             let hint = "make it answer with one JSON object that matches the `schema` of the question";
@@ -135,6 +135,6 @@ fn failed(name: &'static str, failure: &AgentFailure, millis: u64) -> ProbeCheck
     check(name, CheckOutcome::Failed, failure.to_string(), &failure.hint, millis)
 }
 
-fn skipped(name: &'static str, why: &str) -> ProbeCheck {
-    check(name, CheckOutcome::Skipped, why.to_owned(), "", 0)
+fn skipped(name: &'static str, reason: &str) -> ProbeCheck {
+    check(name, CheckOutcome::Skipped, reason.to_owned(), "", 0)
 }

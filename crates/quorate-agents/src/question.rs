@@ -75,11 +75,11 @@ impl Usage {
 }
 
 impl std::ops::AddAssign for Usage {
-    fn add_assign(&mut self, more: Self) {
-        self.input_tokens += more.input_tokens;
-        self.output_tokens += more.output_tokens;
-        self.calls += more.calls;
-        self.money_micros = match (self.money_micros, more.money_micros) {
+    fn add_assign(&mut self, other: Self) {
+        self.input_tokens += other.input_tokens;
+        self.output_tokens += other.output_tokens;
+        self.calls += other.calls;
+        self.money_micros = match (self.money_micros, other.money_micros) {
             (None, None) => None,
             (a, b) => Some(a.unwrap_or(0) + b.unwrap_or(0)),
         };
@@ -111,7 +111,7 @@ pub enum FailureKind {
     /// The answer or the request exceeds a limit.
     TooLong,
     /// The answer does not match the schema.
-    WrongShape,
+    SchemaMismatch,
     /// The program exited with an error.
     Exited,
     /// No answer is recorded for this question.
@@ -130,7 +130,7 @@ impl FailureKind {
 
     fn code(self) -> Code {
         match self {
-            Self::Misdeclared | Self::NotRecorded | Self::WrongShape | Self::Refused => Code::Invalid,
+            Self::Misdeclared | Self::NotRecorded | Self::SchemaMismatch | Self::Refused => Code::Invalid,
             Self::NotFound => Code::NotFound,
             Self::NoKey => Code::Unauthenticated,
             Self::Unreachable | Self::Broken | Self::Exited => Code::Unavailable,
@@ -163,11 +163,11 @@ pub struct AgentFailure {
 impl AgentFailure {
     /// Creates a failure.
     #[must_use]
-    pub fn new(kind: FailureKind, place: impl Into<String>, what: impl Into<String>) -> Self {
+    pub fn new(kind: FailureKind, target: impl Into<String>, message: impl Into<String>) -> Self {
         Self {
             kind,
-            message: what.into(),
-            target: place.into(),
+            message: message.into(),
+            target: target.into(),
             hint: String::new(),
             retry_after: None,
             usage: Box::default(),

@@ -22,7 +22,7 @@ use crate::question::{AgentFailure, AgentQuestion, FailureKind, quote};
 
 /// Renders the question as JSON; in the second attempt with the error of the first answer.
 pub(crate) fn question_to_json(question: &AgentQuestion, retry: Option<(&InvalidAnswer, &str)>) -> Value {
-    let mut asked = json!({
+    let mut body = json!({
         "quorate": 1,
         "action": question.action,
         "instructions": question.instructions,
@@ -32,15 +32,15 @@ pub(crate) fn question_to_json(question: &AgentQuestion, retry: Option<(&Invalid
     });
     if let Some((invalid, previous_answer)) = retry {
         let error = format!("{}. Answer with one JSON object that fits `schema`.", invalid.reason());
-        asked["retry"] = json!({ "error": error, "previous_answer": quote(previous_answer) });
+        body["retry"] = json!({ "error": error, "previous_answer": quote(previous_answer) });
     }
-    asked
+    body
 }
 
 /// Failure for an answer that does not match the schema in both attempts.
-pub(crate) fn schema_mismatch(place: &str, unfit: &InvalidAnswer) -> AgentFailure {
-    let what =
-        format!("the answer does not match the schema, also in the second attempt: {}", unfit.reason());
-    AgentFailure::new(FailureKind::WrongShape, place, what)
+pub(crate) fn schema_mismatch(target: &str, invalid: &InvalidAnswer) -> AgentFailure {
+    let message =
+        format!("the answer does not match the schema, also in the second attempt: {}", invalid.reason());
+    AgentFailure::new(FailureKind::SchemaMismatch, target, message)
         .hint("answer with one JSON object that matches the `schema` of the question")
 }

@@ -17,7 +17,7 @@ use crate::question::{AgentFailure, FailureKind};
 /// Rate limiters of all providers that the agents of a playbook call.
 #[derive(Clone, Default)]
 pub(crate) struct RateLimiters {
-    by_place: Arc<Mutex<HashMap<String, Arc<RateLimiter>>>>,
+    by_label: Arc<Mutex<HashMap<String, Arc<RateLimiter>>>>,
 }
 
 /// Limits of one provider.
@@ -41,7 +41,7 @@ struct Calls {
     /// Time and assumed tokens of each call, oldest first.
     window: VecDeque<(Instant, u64)>,
     /// Number of calls that have left the window, so that calls can be numbered consecutively.
-    gone: u64,
+    expired: u64,
 }
 
 /// A reserved call.
@@ -52,26 +52,26 @@ pub(crate) struct Reservation<'a> {
 
 impl RateLimiters {
     /// Returns the limiter of a provider. If agents configure different limits, the lowest applies.
-    pub(crate) fn get(&self, place: &str, allowed: ProviderLimits) -> Arc<RateLimiter> {
-        let mut paces = self.by_place.lock().unwrap_or_else(PoisonError::into_inner);
-        let pace =
-            paces.entry(place.to_owned()).or_insert_with(|| Arc::new(RateLimiter::new(place, allowed)));
-        pace.lower(allowed);
-        Arc::clone(pace)
+    pub(crate) fn get(&self, label: &str, allowed: ProviderLimits) -> Arc<RateLimiter> {
+        let mut limiters = self.by_label.lock().unwrap_or_else(PoisonError::into_inner);
+        let limiter =
+            limiters.entry(label.to_owned()).or_insert_with(|| Arc::new(RateLimiter::new(label, allowed)));
+        limiter.lower(allowed);
+        Arc::clone(limiter)
     }
 }
 
 impl RateLimiter {
-    fn new(place: &str, allowed: ProviderLimits) -> Self {
+    fn new(label: &str, allowed: ProviderLimits) -> Self {
         Self {
-            label: place.to_owned(),
+            label: label.to_owned(),
             allowed: Mutex::new(allowed),
             turn: Semaphore::new(1),
             calls: Mutex::default(),
         }
     }
 
-    fn lower(&self, to: ProviderLimits) {
+    fn lower(&self, other: ProviderLimits) {
         fn least<T: Ord>(a: Option<T>, b: Option<T>) -> Option<T> {
             match (a, b) {
                 (Some(a), Some(b)) => Some(a.min(b)),
@@ -79,42 +79,46 @@ impl RateLimiter {
             }
         }
         let mut allowed = self.allowed.lock().unwrap_or_else(PoisonError::into_inner);
-        allowed.calls_per_minute = least(allowed.calls_per_minute, to.calls_per_minute);
-        allowed.tokens_per_minute = least(allowed.tokens_per_minute, to.tokens_per_minute);
+        allowed.calls_per_minute = least(allowed.calls_per_minute, other.calls_per_minute);
+        allowed.tokens_per_minute = least(allowed.tokens_per_minute, other.tokens_per_minute);
     }
 
     /// Waits until a call with about this many tokens is permitted, and reserves it.
     ///
     /// # Errors
     /// If the call cannot be made before the deadline, or never.
-    pub(crate) async fn acquire(&self, tokens: u64, until: Instant) -> Result<Reservation<'_>, AgentFailure> {
+    pub(crate) async fn acquire(
+        &self,
+        tokens: u64,
+        deadline: Instant,
+    ) -> Result<Reservation<'_>, AgentFailure> {
         let allowed = *self.allowed.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(max) = allowed.tokens_per_minute.filter(|max| tokens > *max) {
-            let what = format!("needs about {tokens} tokens, but only {max} per minute are allowed");
-            return Err(AgentFailure::new(FailureKind::TooLong, &self.label, what)
+            let message = format!("needs about {tokens} tokens, but only {max} per minute are allowed");
+            return Err(AgentFailure::new(FailureKind::TooLong, &self.label, message)
                 .hint("send less, request a shorter answer, or raise `tokens_per_minute:`"));
         }
-        let late = |wait: Duration| {
-            let what = format!(
+        let rate_limited = |wait: Duration| {
+            let message = format!(
                 "the rate limit per minute is used up; the next call is possible in {:.1} s",
                 wait.as_secs_f32()
             );
-            let mut failure = AgentFailure::new(FailureKind::RateLimited, &self.label, what)
+            let mut failure = AgentFailure::new(FailureKind::RateLimited, &self.label, message)
                 .hint("increase the timeout, or raise the rate limits if the provider allows more");
             failure.retry_after = Some(wait);
             failure
         };
-        let _turn = match tokio::time::timeout_at(until, self.turn.acquire()).await {
+        let _turn = match tokio::time::timeout_at(deadline, self.turn.acquire()).await {
             Ok(turn) => turn,
-            Err(_) => return Err(late(self.wait(tokens, allowed))),
+            Err(_) => return Err(rate_limited(self.wait(tokens, allowed))),
         };
         loop {
             let wait = self.wait(tokens, allowed);
             if wait.is_zero() {
                 return Ok(self.reserve(tokens));
             }
-            if clock::now() + wait >= until {
-                return Err(late(wait));
+            if clock::now() + wait >= deadline {
+                return Err(rate_limited(wait));
             }
             tokio::time::sleep(wait).await;
         }
@@ -125,19 +129,19 @@ impl RateLimiter {
         let mut calls = self.calls.lock().unwrap_or_else(PoisonError::into_inner);
         let now = clock::now();
         calls.drop_expired(now);
-        let mut left = u64::try_from(calls.window.len()).unwrap_or(u64::MAX);
-        let mut spent: u64 = calls.window.iter().map(|(_, tokens)| tokens).sum();
-        let permitted = |left: u64, spent: u64| {
-            allowed.calls_per_minute.is_none_or(|max| left < u64::from(max))
-                && allowed.tokens_per_minute.is_none_or(|max| spent + tokens <= max)
+        let mut calls_in_window = u64::try_from(calls.window.len()).unwrap_or(u64::MAX);
+        let mut tokens_in_window: u64 = calls.window.iter().map(|(_, tokens)| tokens).sum();
+        let permitted = |calls_in_window: u64, tokens_in_window: u64| {
+            allowed.calls_per_minute.is_none_or(|max| calls_in_window < u64::from(max))
+                && allowed.tokens_per_minute.is_none_or(|max| tokens_in_window + tokens <= max)
         };
         let mut free_at = now;
         for (at, cost) in &calls.window {
-            if permitted(left, spent) {
+            if permitted(calls_in_window, tokens_in_window) {
                 break;
             }
-            left -= 1;
-            spent -= cost;
+            calls_in_window -= 1;
+            tokens_in_window -= cost;
             free_at = *at + limits::RATE_WINDOW;
         }
         free_at - now
@@ -145,7 +149,7 @@ impl RateLimiter {
 
     fn reserve(&self, tokens: u64) -> Reservation<'_> {
         let mut calls = self.calls.lock().unwrap_or_else(PoisonError::into_inner);
-        let number = calls.gone + calls.window.len() as u64;
+        let number = calls.expired + calls.window.len() as u64;
         calls.window.push_back((clock::now(), tokens));
         Reservation { limiter: self, number }
     }
@@ -155,7 +159,7 @@ impl Calls {
     fn drop_expired(&mut self, now: Instant) {
         while self.window.front().is_some_and(|(at, _)| *at + limits::RATE_WINDOW <= now) {
             self.window.pop_front();
-            self.gone += 1;
+            self.expired += 1;
         }
     }
 }
@@ -164,8 +168,8 @@ impl Reservation<'_> {
     /// Replaces the reserved tokens by the actual ones.
     pub(crate) fn settle(self, tokens: u64) {
         let mut calls = self.limiter.calls.lock().unwrap_or_else(PoisonError::into_inner);
-        let gone = calls.gone;
-        let index = self.number.checked_sub(gone).and_then(|index| usize::try_from(index).ok());
+        let expired = calls.expired;
+        let index = self.number.checked_sub(expired).and_then(|index| usize::try_from(index).ok());
         if let Some((_, reserved)) = index.and_then(|index| calls.window.get_mut(index)) {
             *reserved = tokens;
         }

@@ -31,13 +31,13 @@ impl Default for CallRetryPolicy {
 pub(crate) struct Attempts<'a> {
     retry: &'a CallRetryPolicy,
     backoff: Backoff,
-    until: Instant,
+    deadline: Instant,
 }
 
 impl<'a> Attempts<'a> {
     /// Starts without attempts.
-    pub(crate) fn new(retry: &'a CallRetryPolicy, until: Instant) -> Self {
-        Self { retry, backoff: retry.backoff, until }
+    pub(crate) fn new(retry: &'a CallRetryPolicy, deadline: Instant) -> Self {
+        Self { retry, backoff: retry.backoff, deadline }
     }
 
     /// Waits until the next attempt is due.
@@ -49,18 +49,18 @@ impl<'a> Attempts<'a> {
         if !failure.retryable() {
             return Err(failure);
         }
-        let made = self.backoff.failures();
-        if made > self.retry.retries {
-            failure.message = format!("{} (after {made} attempts)", failure.message);
+        let attempts = self.backoff.failures();
+        if attempts > self.retry.retries {
+            failure.message = format!("{} (after {attempts} attempts)", failure.message);
             return Err(failure);
         }
-        let pause = failure.retry_after.unwrap_or(delay);
-        if clock::now() + pause >= self.until {
-            let wait = pause.as_secs_f32();
-            failure.message = format!("{}; a retry after {wait} s would be too late", failure.message);
+        let wait = failure.retry_after.unwrap_or(delay);
+        if clock::now() + wait >= self.deadline {
+            let seconds = wait.as_secs_f32();
+            failure.message = format!("{}; a retry after {seconds} s would be too late", failure.message);
             return Err(failure);
         }
-        tokio::time::sleep(pause).await;
+        tokio::time::sleep(wait).await;
         Ok(())
     }
 }

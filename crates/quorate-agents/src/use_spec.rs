@@ -73,7 +73,7 @@ fn unknown(scheme: &str, line: &str) -> Refused {
 }
 
 fn heuristic(name: &str) -> Result<UseSpec, Refused> {
-    let names: Vec<&str> = Heuristic::ALL.iter().map(|one| one.name()).collect();
+    let names: Vec<&str> = Heuristic::ALL.iter().map(|heuristic| heuristic.name()).collect();
     Heuristic::from_name(name).map(UseSpec::Heuristic).ok_or_else(|| {
         let hint = format!(
             "did you mean `heuristic:{}`? Available: {}",
@@ -97,27 +97,27 @@ fn command(rest: &str) -> Result<UseSpec, Refused> {
 }
 
 fn model(rest: &str) -> Result<UseSpec, Refused> {
-    let invalid = |what: String| Refused::new(Code::Invalid, what);
+    let invalid = |detail: String| Refused::new(Code::Invalid, detail);
     let (name, base) = match rest.find("@http") {
-        Some(at) => (&rest[..at], Some(Url::parse(&rest[at + 1..])?)),
+        Some(index) => (&rest[..index], Some(Url::parse(&rest[index + 1..])?)),
         None => (rest, None),
     };
-    let names: Vec<&str> = Provider::ALL.iter().map(|one| one.name()).collect();
+    let names: Vec<&str> = Provider::ALL.iter().map(|provider| provider.name()).collect();
     // Model names may contain slashes: only the first one ends the provider.
-    let (provider, model) = name.split_once('/').unwrap_or((name, ""));
-    let Some(known) = Provider::from_name(provider) else {
+    let (provider_name, model) = name.split_once('/').unwrap_or((name, ""));
+    let Some(provider) = Provider::from_name(provider_name) else {
         let hint = format!(
             "did you mean `llm:{}/…`? Available: {}; for any server with an OpenAI-compatible API, use `llm:openai/MODEL@URL`",
-            nearest(provider, &names),
+            nearest(provider_name, &names),
             join_with_and(&names)
         );
-        return Err(invalid(format!("unknown provider `{provider}` in `llm:{rest}`")).hint(hint));
+        return Err(invalid(format!("unknown provider `{provider_name}` in `llm:{rest}`")).hint(hint));
     };
     if model.is_empty() || model.contains(char::is_whitespace) {
-        let hint = format!("use `llm:{provider}/MODEL`, as in `llm:{}`", known.example_model());
+        let hint = format!("use `llm:{provider_name}/MODEL`, as in `llm:{}`", provider.example_model());
         return Err(invalid(format!("`llm:{rest}` names no model")).hint(hint));
     }
-    Ok(UseSpec::Model { provider: known, model: model.to_owned(), base })
+    Ok(UseSpec::Model { provider, model: model.to_owned(), base })
 }
 
 /// Parses `http://host`, and `http:http://host` for users who treat the scheme as a prefix.
@@ -128,14 +128,14 @@ fn http(scheme: &str, rest: &str) -> Result<UseSpec, Refused> {
 
 /// Returns the entry of a list with the smallest edit distance.
 pub(crate) fn nearest<'a>(word: &str, list: &[&'a str]) -> &'a str {
-    list.iter().copied().min_by_key(|known| distance(&word.to_lowercase(), known)).unwrap_or_default()
+    list.iter().copied().min_by_key(|candidate| distance(&word.to_lowercase(), candidate)).unwrap_or_default()
 }
 
 /// Formats a list as `a, b and c`.
 pub(crate) fn join_with_and(words: &[&str]) -> String {
     match words {
         [] => String::new(),
-        [one] => (*one).to_owned(),
+        [only] => (*only).to_owned(),
         [first @ .., last] => format!("{} and {last}", first.join(", ")),
     }
 }
@@ -148,9 +148,9 @@ fn distance(a: &str, b: &str) -> usize {
         let mut diagonal = row[0];
         row[0] = i + 1;
         for (j, y) in b.iter().enumerate() {
-            let changed = diagonal + usize::from(x != *y);
+            let substituted = diagonal + usize::from(x != *y);
             diagonal = row[j + 1];
-            row[j + 1] = changed.min(diagonal + 1).min(row[j] + 1);
+            row[j + 1] = substituted.min(diagonal + 1).min(row[j] + 1);
         }
     }
     row[b.len()]
@@ -188,7 +188,7 @@ mod tests {
 
     #[test]
     fn errors_suggest_the_nearest_match() {
-        for (line, what, hint) in [
+        for (line, detail, hint) in [
             ("heuristic:clause", "`clause`", "`heuristic:clauses`"),
             ("huristic:risk", "`huristic:`", "`heuristic:`"),
             ("risk", "`risk`", "`heuristic:risk`"),
@@ -202,7 +202,7 @@ mod tests {
             ("llm:openai/x@http://user:pass@host", "password", "key_env"),
         ] {
             let refused = UseSpec::parse(line).unwrap_err();
-            assert!(refused.detail.contains(what), "{line}: {}", refused.detail);
+            assert!(refused.detail.contains(detail), "{line}: {}", refused.detail);
             assert!(refused.hint.contains(hint), "{line}: {}", refused.hint);
         }
     }

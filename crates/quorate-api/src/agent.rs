@@ -49,17 +49,17 @@ impl AgentRegistration {
     /// `INVALID` if the agent is missing.
     pub fn into_core(
         self,
-        reading: &ParseContext<'_>,
+        context: &ParseContext<'_>,
         path: Option<AgentId>,
     ) -> Result<RegisterAgent, Refused> {
-        let mut new = RegisterAgent::named(path_or_body("agent", path, self.agent)?);
-        new.name = self.name.unwrap_or(new.name);
-        new.role = self.role.unwrap_or_default();
-        new.capabilities = self.capabilities;
-        new.supported_actions = self.supported_actions;
-        new.epoch = self.epoch;
-        new.heartbeat_ms = self.heartbeat_ms.unwrap_or(reading.defaults.heartbeat_ms);
-        Ok(new)
+        let mut register = RegisterAgent::named(path_or_body("agent", path, self.agent)?);
+        register.name = self.name.unwrap_or(register.name);
+        register.role = self.role.unwrap_or_default();
+        register.capabilities = self.capabilities;
+        register.supported_actions = self.supported_actions;
+        register.epoch = self.epoch;
+        register.heartbeat_ms = self.heartbeat_ms.unwrap_or(context.defaults.heartbeat_ms);
+        Ok(register)
     }
 }
 
@@ -174,17 +174,17 @@ impl Heartbeat {
 }
 
 impl From<&CoreHeartbeat> for Heartbeat {
-    fn from(beat: &CoreHeartbeat) -> Self {
-        let note = beat.health.note();
+    fn from(heartbeat: &CoreHeartbeat) -> Self {
+        let note = heartbeat.health.note();
         Self {
-            agent: Some(beat.agent.clone()),
-            status: match beat.status {
+            agent: Some(heartbeat.agent.clone()),
+            status: match heartbeat.status {
                 // Only the hub declares an agent offline.
                 AgentStatus::Idle | AgentStatus::Offline => ReportedStatus::Idle,
                 AgentStatus::Working => ReportedStatus::Working,
                 AgentStatus::Waiting => ReportedStatus::Waiting,
             },
-            health: (&beat.health).into(),
+            health: (&heartbeat.health).into(),
             note: (!note.is_empty()).then(|| note.to_owned()),
         }
     }
@@ -317,7 +317,7 @@ pub struct AgentLoad {
     pub leased: usize,
     /// Number of waiting claims and streams for its deliveries.
     pub listening: usize,
-    /// Number of its requests that are awaiting responses.
+    /// Number of its requests that are awaiting answers.
     pub asking: usize,
     /// Number of tasks that it holds.
     pub tasks: usize,

@@ -82,21 +82,21 @@ impl NewApproval<'_> {
     ///
     /// # Errors
     /// `INVALID` if the payload has no canonical form.
-    pub fn into_core(self, reading: &ParseContext<'_>) -> Result<RequestApproval, Refused> {
+    pub fn into_core(self, context: &ParseContext<'_>) -> Result<RequestApproval, Refused> {
         let payload = self.payload.as_ref().map_or("null", Json::get);
         let document = action_document(&self.action, payload.as_bytes())?;
         Ok(RequestApproval {
             id: self.id,
             agent: self.agent,
             action: self.action,
-            document: reading.seal.seal(document),
+            document: context.seal.seal(document),
             rationale: self.rationale,
             confidence: self.confidence,
             priority: self.priority.map_or(Priority::NORMAL, |priority| priority.0),
             timeout_ms: self.timeout_ms.unwrap_or(APPROVAL_MS_DEFAULT),
             default: self.default,
             session: self.session_id,
-            follow_ups: self.then.into_iter().map(|then| (then.to, then.action)).collect(),
+            follow_ups: self.then.into_iter().map(|follow_up| (follow_up.to, follow_up.action)).collect(),
         })
     }
 
@@ -104,25 +104,25 @@ impl NewApproval<'_> {
     ///
     /// # Errors
     /// `INVALID` if the document is not a valid action.
-    pub fn new(ask: &RequestApproval) -> Result<NewApproval<'static>, Refused> {
+    pub fn new(request: &RequestApproval) -> Result<NewApproval<'static>, Refused> {
         #[derive(Deserialize)]
         struct Document {
             payload: Box<serde_json::value::RawValue>,
         }
-        let document: Document = serde_json::from_slice(&ask.document.bytes)
+        let document: Document = serde_json::from_slice(&request.document.bytes)
             .map_err(|_| Refused::new(Code::Invalid, "the document of the approval is not a valid action"))?;
         Ok(NewApproval {
-            id: ask.id.clone(),
-            agent: ask.agent.clone(),
-            action: ask.action.clone(),
+            id: request.id.clone(),
+            agent: request.agent.clone(),
+            action: request.action.clone(),
             payload: Some(document.payload.into()),
-            rationale: ask.rationale.clone(),
-            confidence: ask.confidence,
-            priority: Some(MessagePriority(ask.priority)),
-            timeout_ms: Some(ask.timeout_ms),
-            default: ask.default.clone(),
-            session_id: ask.session.clone(),
-            then: ask
+            rationale: request.rationale.clone(),
+            confidence: request.confidence,
+            priority: Some(MessagePriority(request.priority)),
+            timeout_ms: Some(request.timeout_ms),
+            default: request.default.clone(),
+            session_id: request.session.clone(),
+            then: request
                 .follow_ups
                 .iter()
                 .map(|(to, action)| FollowUp { to: to.clone(), action: action.clone() })
@@ -170,7 +170,7 @@ impl NewDecision<'_> {
     /// `INVALID` if the approval is missing, or the modification is inconsistent with the decision.
     pub fn into_core(
         self,
-        reading: &ParseContext<'_>,
+        context: &ParseContext<'_>,
         path: Option<ApprovalId>,
     ) -> Result<DecideApproval, Refused> {
         let approval = path_or_body("approval", path, self.approval)?;
@@ -178,7 +178,7 @@ impl NewDecision<'_> {
             (DecisionKind::Approve, None) => Verdict::Approve,
             (DecisionKind::Reject, None) => Verdict::Reject,
             (DecisionKind::Modify, Some(patch)) => {
-                Verdict::Modify { patch: reading.payload(Some(patch), None)?, document: None }
+                Verdict::Modify { patch: context.payload(Some(patch), None)?, document: None }
             }
             (DecisionKind::Modify, None) => {
                 return Err(Refused::new(Code::Invalid, "modification is missing")
@@ -301,18 +301,17 @@ impl Approval {
     /// Creates the API representation of an approval.
     #[must_use]
     pub fn new(agents: &dyn AgentIds, approval: &CoreApproval) -> Self {
-        let name = |number| agents.agent_id(number);
+        let agent_id = |number| agents.agent_id(number);
         let decision = approval.state.decision();
-        let then = approval
-            .follow_ups
-            .iter()
-            .filter_map(|then| Some(FollowUp { to: name(then.to)?, action: then.action.clone() }));
+        let follow_ups = approval.follow_ups.iter().filter_map(|follow_up| {
+            Some(FollowUp { to: agent_id(follow_up.to)?, action: follow_up.action.clone() })
+        });
         Self {
             id: approval.id.clone(),
             state: (&approval.state).into(),
             action: approval.action.clone(),
             digest: approval.digest,
-            agent: approval.agent.and_then(name),
+            agent: approval.agent.and_then(agent_id),
             asked_by: approval.requested_by.clone(),
             asked_at: approval.requested_at,
             expires_at: approval.expires_at,
@@ -321,7 +320,7 @@ impl Approval {
             priority: approval.priority.as_str().to_owned(),
             default: approval.default.clone(),
             session_id: approval.session.clone(),
-            then: then.collect(),
+            then: follow_ups.collect(),
             decided_by: decision.map(|decision| decision.by.clone()),
             decided_at: decision.map(|decision| decision.at),
             reason: decision.map(|decision| decision.reason.clone()),

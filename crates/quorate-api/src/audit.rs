@@ -140,9 +140,9 @@ impl AuditVerifyQuery {
     /// # Errors
     /// `INVALID` if only one of `seq` and `hash` is present, or the hash is malformed.
     pub fn checkpoint(&self) -> Result<Option<(Seq, &str)>, Refused> {
-        let invalid = |what: &str| {
+        let invalid = |detail: &str| {
             let hint = "send seq and hash as returned by GET /v1/audit/checkpoint; the hash has 64 hexadecimal digits";
-            Err(Refused::new(Code::Invalid, what).hint(hint))
+            Err(Refused::new(Code::Invalid, detail).hint(hint))
         };
         match (self.seq, self.hash.as_deref()) {
             (None, None) => Ok(None),

@@ -37,11 +37,11 @@ pub fn action_document_from_value(action: &str, payload: Value) -> Bytes {
 ///
 /// # Errors
 /// `INVALID` if it is not JSON, has duplicate members, or contains numbers that are not exact.
-pub fn parse_canonical(what: &str, bytes: &[u8]) -> Result<Value, Refused> {
-    wellformed::check_json(what, bytes)?;
+pub fn parse_canonical(field: &str, bytes: &[u8]) -> Result<Value, Refused> {
+    wellformed::check_json(field, bytes)?;
     let strict: Result<Strict, _> = serde_json::from_slice(bytes);
     strict.map(|strict| strict.0).map_err(|error| {
-        Refused::new(Code::Invalid, format!("the {what} has no canonical form: {error}"))
+        Refused::new(Code::Invalid, format!("the {field} has no canonical form: {error}"))
             .hint("remove duplicate members, and send integers beyond 2^53 - 1 as strings")
     })
 }
@@ -49,38 +49,38 @@ pub fn parse_canonical(what: &str, bytes: &[u8]) -> Result<Value, Refused> {
 /// Returns the canonical bytes of a value.
 pub fn to_canonical_bytes(value: &Value) -> Vec<u8> {
     let mut out = String::new();
-    put(value, &mut out);
+    write_value(value, &mut out);
     out.into_bytes()
 }
 
-fn put(value: &Value, out: &mut String) {
+fn write_value(value: &Value, out: &mut String) {
     match value {
         Value::Null => out.push_str("null"),
         Value::Bool(true) => out.push_str("true"),
         Value::Bool(false) => out.push_str("false"),
-        Value::Number(number) => put_number(number, out),
-        Value::String(text) => put_string(text, out),
+        Value::Number(number) => write_number(number, out),
+        Value::String(text) => write_string(text, out),
         Value::Array(items) => {
             out.push('[');
             for (index, item) in items.iter().enumerate() {
                 if index > 0 {
                     out.push(',');
                 }
-                put(item, out);
+                write_value(item, out);
             }
             out.push(']');
         }
         Value::Object(members) => {
             let mut members: Vec<_> = members.iter().collect();
-            members.sort_by(|one, other| compare_utf16(one.0, other.0));
+            members.sort_by(|(first, _), (second, _)| compare_utf16(first, second));
             out.push('{');
             for (index, (name, value)) in members.into_iter().enumerate() {
                 if index > 0 {
                     out.push(',');
                 }
-                put_string(name, out);
+                write_string(name, out);
                 out.push(':');
-                put(value, out);
+                write_value(value, out);
             }
             out.push('}');
         }
@@ -88,11 +88,11 @@ fn put(value: &Value, out: &mut String) {
 }
 
 /// Compares by UTF-16 code units: characters beyond the BMP sort before U+E000 to U+FFFF.
-fn compare_utf16(one: &str, other: &str) -> Ordering {
-    one.encode_utf16().cmp(other.encode_utf16())
+fn compare_utf16(first: &str, second: &str) -> Ordering {
+    first.encode_utf16().cmp(second.encode_utf16())
 }
 
-fn put_string(text: &str, out: &mut String) {
+fn write_string(text: &str, out: &mut String) {
     out.push('"');
     for character in text.chars() {
         match character {
@@ -110,16 +110,16 @@ fn put_string(text: &str, out: &mut String) {
     out.push('"');
 }
 
-fn put_number(number: &Number, out: &mut String) {
+fn write_number(number: &Number, out: &mut String) {
     match (number.as_i64(), number.as_f64()) {
         (Some(integer), _) => out.push_str(&integer.to_string()),
-        (None, Some(double)) => out.push_str(&ecmascript(double)),
+        (None, Some(double)) => out.push_str(&format_ecmascript(double)),
         (None, None) => out.push_str("null"),
     }
 }
 
 /// Formats a finite number as ECMAScript does: the shortest digits that parse to the same number.
-fn ecmascript(number: f64) -> String {
+fn format_ecmascript(number: f64) -> String {
     if number == 0.0 {
         return "0".into();
     }
@@ -209,25 +209,25 @@ impl<'de> Visitor<'de> for DepthLimited {
         Ok(Value::String(value.to_owned()))
     }
 
-    fn visit_seq<A: SeqAccess<'de>>(self, mut items: A) -> Result<Value, A::Error> {
+    fn visit_seq<A: SeqAccess<'de>>(self, mut access: A) -> Result<Value, A::Error> {
         let inner = self.descend()?;
-        let mut all = Vec::new();
-        while let Some(item) = items.next_element_seed(inner)? {
-            all.push(item);
+        let mut items = Vec::new();
+        while let Some(item) = access.next_element_seed(inner)? {
+            items.push(item);
         }
-        Ok(Value::Array(all))
+        Ok(Value::Array(items))
     }
 
-    fn visit_map<A: MapAccess<'de>>(self, mut members: A) -> Result<Value, A::Error> {
+    fn visit_map<A: MapAccess<'de>>(self, mut access: A) -> Result<Value, A::Error> {
         let inner = self.descend()?;
-        let mut all = Map::new();
-        while let Some(name) = members.next_key::<String>()? {
-            let value = members.next_value_seed(inner)?;
-            if all.insert(name.clone(), value).is_some() {
+        let mut members = Map::new();
+        while let Some(name) = access.next_key::<String>()? {
+            let value = access.next_value_seed(inner)?;
+            if members.insert(name.clone(), value).is_some() {
                 return Err(A::Error::custom(format!("duplicate member {name:?}")));
             }
         }
-        Ok(Value::Object(all))
+        Ok(Value::Object(members))
     }
 }
 

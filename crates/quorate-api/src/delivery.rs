@@ -64,13 +64,13 @@ impl NackDelivery {
     /// Converts the request into an operation.
     #[must_use]
     pub fn into_core(self) -> Op {
-        let then = match (self.hopeless, self.untried) {
+        let action = match (self.hopeless, self.untried) {
             (true, _) => NackAction::DeadLetter,
             (false, true) => NackAction::Release,
             (false, false) => NackAction::Retry { delay_ms: self.delay_ms.unwrap_or(0) },
         };
         let lease = LeaseRef { delivery: self.delivery_id, token: self.lease_token };
-        Op::Nack(Nack { lease, action: then, reason: self.reason.unwrap_or_default() })
+        Op::Nack(Nack { lease, action, reason: self.reason.unwrap_or_default() })
     }
 }
 
@@ -108,9 +108,9 @@ pub struct ExtendLease {
 impl ExtendLease {
     /// Converts the request into an operation.
     #[must_use]
-    pub fn into_core(self, reading: &ParseContext<'_>) -> Op {
+    pub fn into_core(self, context: &ParseContext<'_>) -> Op {
         let lease = LeaseRef { delivery: self.delivery_id, token: self.lease_token };
-        Op::Extend(Extend { lease, lease_ms: self.lease_ms.unwrap_or(reading.defaults.lease_ms) })
+        Op::Extend(Extend { lease, lease_ms: self.lease_ms.unwrap_or(context.defaults.lease_ms) })
     }
 }
 

@@ -47,11 +47,11 @@ impl NewEntry<'_> {
     ///
     /// # Errors
     /// `INVALID` if the key is missing, or the content does not match its content type.
-    pub fn into_core(self, reading: &ParseContext<'_>, path: Option<Key>) -> Result<PutEntry, Refused> {
+    pub fn into_core(self, context: &ParseContext<'_>, path: Option<Key>) -> Result<PutEntry, Refused> {
         Ok(PutEntry {
             key: path_or_body("key", path, self.key)?,
             entry_type: self.entry_type,
-            content: reading.payload(Some(&self.content), self.content_type.as_deref())?,
+            content: context.payload(Some(&self.content), self.content_type.as_deref())?,
             content_type: self.content_type,
             expect: self.expect,
             depends_on: self.depends_on,

@@ -11,7 +11,7 @@ pub enum Error {
     /// The storage failed.
     #[error(transparent)]
     Store(#[from] StoreError),
-    /// A remote hub did not answer, or its answer leaves the outcome unknown.
+    /// A remote hub did not respond, or its response leaves the outcome unknown.
     #[error(transparent)]
     Remote(#[from] RemoteError),
 }

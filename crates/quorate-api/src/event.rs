@@ -272,27 +272,27 @@ pub struct AbortedWait {
 }
 
 effect_names!(
-    /// An addition was made to a session.
+    /// A contribution was added to a session.
     SessionAdditionName { Added = "session.added" }
 );
 
-/// An addition was made to the record of a session.
+/// A contribution was added to a session.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "camelCase")]
-pub struct SessionAdditionEffect {
+pub struct SessionContributionEffect {
     /// Name of the effect.
     pub effect: SessionAdditionName,
     /// Session ID.
     pub session_id: SessionId,
-    /// Kind of addition.
+    /// Kind of contribution.
     pub kind: ContributionKind,
-    /// Number of the addition among those of its kind, starting at 1.
+    /// Number of the contribution among those of its kind, starting at 1.
     pub n: u64,
     /// Media type of the body. Omitted for JSON.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub content_type: Option<String>,
-    /// Reason for the addition.
+    /// Reason for the contribution.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub rationale: String,
     /// Storage location of the body.
@@ -376,8 +376,8 @@ effects! {
     Erasure(ErasureEffect): ("payload", _),
     /// A deadlock was broken.
     Deadlock(DeadlockEffect): ("wait", _),
-    /// An addition was made to a session.
-    SessionAddition(SessionAdditionEffect): ("session", "added"),
+    /// A contribution was added to a session.
+    SessionContribution(SessionContributionEffect): ("session", "added"),
     /// A session changed.
     Session(SessionEffect): ("session", _),
     /// A task changed.
@@ -421,11 +421,11 @@ impl<'de> Deserialize<'de> for Effect {
 impl Effect {
     /// Returns the effects of a record. A record that cannot be decoded yields a single `unreadable` effect.
     #[must_use]
-    pub fn from_record(record: &Record, names: &IdResolver<'_>) -> Vec<Self> {
+    pub fn from_record(record: &Record, ids: &IdResolver<'_>) -> Vec<Self> {
         match codec::read_without_payload(record) {
             Ok(body) => {
                 let numbered = CoreEffect::with_message_numbers(&body.effects);
-                numbered.map(|(n, effect)| Self::new(effect, record, n, names)).collect()
+                numbered.map(|(n, effect)| Self::new(effect, record, n, ids)).collect()
             }
             Err(error) => vec![Self::unreadable(&error)],
         }
@@ -445,40 +445,40 @@ impl Effect {
 
     /// Creates the API representation of an effect. `n` is the number of messages that precede it in the record.
     #[must_use]
-    pub fn new(effect: &CoreEffect, record: &Record, n: u32, names: &IdResolver<'_>) -> Self {
+    pub fn new(effect: &CoreEffect, record: &Record, n: u32, ids: &IdResolver<'_>) -> Self {
         match effect {
             CoreEffect::SpaceCreated { .. } | CoreEffect::SpaceRestored { .. } => space(effect),
             CoreEffect::AgentRegistered { .. }
             | CoreEffect::AgentStatus { .. }
-            | CoreEffect::AgentRemoved { .. } => agent(effect, names),
-            CoreEffect::Sent { .. } => delivery::sent_effect(effect, record, n, names),
+            | CoreEffect::AgentRemoved { .. } => agent(effect, ids),
+            CoreEffect::Sent { .. } => delivery::sent_effect(effect, record, n, ids),
             CoreEffect::Leased { deliveries, .. }
             | CoreEffect::LeasedFromPool { deliveries, .. }
-            | CoreEffect::AckedMany { deliveries } => delivery::deliveries_effect(effect, deliveries, names),
+            | CoreEffect::AckedMany { deliveries } => delivery::deliveries_effect(effect, deliveries, ids),
             CoreEffect::Backfilled { agent, first, messages } => {
                 let deliveries = messages.iter().zip((first.0..).map(DeliveryNo));
-                delivery::backfill_effect(*agent, deliveries, names)
+                delivery::backfill_effect(*agent, deliveries, ids)
             }
             CoreEffect::Acked { .. }
             | CoreEffect::Returned { .. }
             | CoreEffect::Expired { .. }
             | CoreEffect::Redriven { .. }
             | CoreEffect::Purged { .. }
-            | CoreEffect::DeniedByPolicy { .. } => delivery::delivery_effect(effect, names),
+            | CoreEffect::DeniedByPolicy { .. } => delivery::delivery_effect(effect, ids),
             CoreEffect::Written { .. } | CoreEffect::Deleted { .. } => entry(effect, record),
             CoreEffect::Erased { seq, part } => {
                 ErasureEffect { effect: ErasureEffectName::Erased, seq: *seq, part: *part }.into()
             }
             CoreEffect::WaitAborted { cycle } => {
                 let wait = |(agent, resource): &(AgentNo, String)| AbortedWait {
-                    agent: names.agent_id(*agent),
+                    agent: ids.agent_id(*agent),
                     waits_for: resource.clone(),
                 };
                 let cycle = cycle.iter().map(wait).collect();
                 DeadlockEffect { effect: DeadlockEffectName::Aborted, cycle }.into()
             }
             CoreEffect::SessionAdded { session, kind, n, part, content_type, rationale } => {
-                SessionAdditionEffect {
+                SessionContributionEffect {
                     effect: SessionAdditionName::Added,
                     session_id: session.clone(),
                     kind: *kind,
@@ -489,7 +489,7 @@ impl Effect {
                 }
                 .into()
             }
-            CoreEffect::Changed { verb, item } => item::item_effect(*verb, item, names),
+            CoreEffect::Changed { verb, item } => item::item_effect(*verb, item, ids),
         }
     }
 }
@@ -511,7 +511,7 @@ fn space(effect: &CoreEffect) -> Effect {
     }
 }
 
-fn agent(effect: &CoreEffect, names: &IdResolver<'_>) -> Effect {
+fn agent(effect: &CoreEffect, ids: &IdResolver<'_>) -> Effect {
     match effect {
         CoreEffect::AgentRegistered { number, agent } => AgentRegisteredEffect {
             effect: AgentRegisteredName::Registered,
@@ -521,13 +521,13 @@ fn agent(effect: &CoreEffect, names: &IdResolver<'_>) -> Effect {
         .into(),
         CoreEffect::AgentStatus { number, presence } => AgentStatusEffect {
             effect: AgentStatusName::Status,
-            agent_id: names.agent_id(*number),
+            agent_id: ids.agent_id(*number),
             presence: presence.into(),
         }
         .into(),
         CoreEffect::AgentRemoved { number } => AgentRemovedEffect {
             effect: AgentRemovedName::Removed,
-            agent_id: names.agent_id(*number),
+            agent_id: ids.agent_id(*number),
             number: *number,
         }
         .into(),

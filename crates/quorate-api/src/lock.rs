@@ -78,13 +78,13 @@ impl LockRequest {
     /// `INVALID` if the holder is missing.
     pub fn into_core(
         self,
-        reading: &ParseContext<'_>,
+        context: &ParseContext<'_>,
         path: Option<LockName>,
     ) -> Result<AcquireLocks, Refused> {
         Ok(AcquireLocks {
-            agent: reading.agent(self.agent)?,
+            agent: context.agent(self.agent)?,
             names: path.or(self.name).into_iter().chain(self.names).collect(),
-            ttl_ms: self.ttl_ms.unwrap_or(reading.defaults.lease_ms),
+            ttl_ms: self.ttl_ms.unwrap_or(context.defaults.lease_ms),
             priority: self.priority.map_or(Priority::NORMAL, |priority| priority.0),
             capacity: self.capacity,
             waiting: WaitMode::NoWait,
@@ -106,16 +106,16 @@ impl LockRequest {
 }
 
 impl From<&AcquireLocks> for LockRequest {
-    fn from(ask: &AcquireLocks) -> Self {
+    fn from(acquire: &AcquireLocks) -> Self {
         Self {
-            agent: Some(ask.agent.clone()),
+            agent: Some(acquire.agent.clone()),
             name: None,
-            names: ask.names.clone(),
-            ttl_ms: Some(ask.ttl_ms),
+            names: acquire.names.clone(),
+            ttl_ms: Some(acquire.ttl_ms),
             wait_ms: None,
-            priority: Some(MessagePriority(ask.priority)),
-            capacity: ask.capacity,
-            within: ask.within,
+            priority: Some(MessagePriority(acquire.priority)),
+            capacity: acquire.capacity,
+            within: acquire.within,
         }
     }
 }
@@ -158,7 +158,7 @@ fn collect_locks(
     name: Option<LockName>,
     fence: Option<FenceNumber>,
 ) -> Result<Vec<FenceRef>, Refused> {
-    let one = match (name, fence) {
+    let single = match (name, fence) {
         (Some(lock), Some(fence)) => Some(FenceRef { lock, fence }),
         (None, None) => None,
         _ => {
@@ -166,7 +166,7 @@ fn collect_locks(
                 .hint("send both, or send a list of locks"));
         }
     };
-    let all: Vec<_> = one.into_iter().chain(locks.into_iter().map(Into::into)).collect();
+    let all: Vec<_> = single.into_iter().chain(locks.into_iter().map(Into::into)).collect();
     if all.is_empty() {
         return Err(
             Refused::new(Code::Invalid, "no lock is given").hint("send name and fence, or a list of locks")
@@ -250,11 +250,11 @@ pub struct AcquiredLocks {
 impl AcquiredLocks {
     /// Creates the response for locks that are held since `since`.
     #[must_use]
-    pub fn new(locked: &GrantedLocks, since: Timestamp) -> Self {
+    pub fn new(granted: &GrantedLocks, since: Timestamp) -> Self {
         Self {
-            fence: locked.locks.first().map(|lock| lock.fence),
-            until: since.plus_ms(locked.ttl_ms),
-            locks: locked.locks.iter().map(Into::into).collect(),
+            fence: granted.locks.first().map(|lock| lock.fence),
+            until: since.plus_ms(granted.ttl_ms),
+            locks: granted.locks.iter().map(Into::into).collect(),
         }
     }
 }

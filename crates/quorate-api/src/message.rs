@@ -69,7 +69,7 @@ pub struct NewMessage<'a> {
     #[serde(skip_serializing_if = "Option::is_none")]
     #[cfg_attr(feature = "schema", schemars(range(min = 1, max = 100)))]
     pub max_attempts: Option<u16>,
-    /// Agent that receives replies; the sender by default.
+    /// Agent that receives the answer; the sender by default.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub reply_to: Option<AgentId>,
     /// ID of the message that this one answers.
@@ -125,17 +125,17 @@ impl NewMessage<'_> {
     ///
     /// # Errors
     /// `INVALID` if the version is unknown, or the payload does not match its content type.
-    pub fn into_core(self, reading: &ParseContext<'_>) -> Result<CoreMessage, Refused> {
-        if let Some(other) = self.version.filter(|version| version != ENVELOPE_VERSION) {
-            return Err(Refused::new(Code::Invalid, format!("version: {other:?} is not supported"))
+    pub fn into_core(self, context: &ParseContext<'_>) -> Result<CoreMessage, Refused> {
+        if let Some(version) = self.version.filter(|version| version != ENVELOPE_VERSION) {
+            return Err(Refused::new(Code::Invalid, format!("version: {version:?} is not supported"))
                 .hint("omit version, or set it to 1.0"));
         }
         let metadata = self.metadata.as_ref().map(Json::get);
-        let bytes = reading.bytes(self.payload.as_ref(), self.content_type.as_deref())?;
-        let payload = reading.seal.seal_message(&self.action, metadata, bytes);
+        let bytes = context.bytes(self.payload.as_ref(), self.content_type.as_deref())?;
+        let payload = context.seal.seal_message(&self.action, metadata, bytes);
         let metadata = metadata.map(str::to_owned);
         let mut message = CoreMessage::new(self.to, self.action, payload);
-        message.from = self.from.or_else(|| reading.agent.cloned());
+        message.from = self.from.or_else(|| context.agent.cloned());
         message.client_id = self.id;
         message.kind = self.kind;
         message.content_type = self.content_type;
@@ -249,7 +249,7 @@ macro_rules! envelope {
             /// Earliest time of delivery.
             #[serde(skip_serializing_if = "Option::is_none")]
             pub deliver_at: Option<Timestamp>,
-            /// Agent that receives replies.
+            /// Agent that receives the answer.
             #[serde(skip_serializing_if = "Option::is_none")]
             pub reply_to: Option<AgentId>,
             /// ID of the message that this one answers.

@@ -26,7 +26,7 @@ use crate::policy::NewPolicy;
 use crate::procedure::{NewProcedure, ProcedureStep};
 use crate::request_body::RequestFields;
 use crate::rollback::{NewSnapshot, Rollback};
-use crate::session::{NewSession, SessionAction, SessionAddition, SessionChange};
+use crate::session::{NewSession, SessionAction, SessionChange, SessionContribution};
 use crate::subscription::{NewSubscription, subscribe_op};
 #[cfg(feature = "schema")]
 use crate::task::NewTask;
@@ -56,7 +56,7 @@ const _: () = assert!(OPS_MAX > 0);
 #[derive(Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct CommitBody<'a> {
-    /// Operations, serialized by [`write`].
+    /// Operations, serialized by [`serialize_op`].
     pub ops: Vec<Box<RawValue>>,
     /// Idempotency key for retries.
     pub idempotency_key: &'a str,
@@ -127,16 +127,16 @@ reference!(
 /// Table entry of an operation: its name, its parser, and the schema of its fields.
 struct Entry {
     name: &'static str,
-    read: for<'a> fn(RequestFields<'a>, &ParseContext<'_>) -> Result<Op, Refused>,
+    parse: for<'a> fn(RequestFields<'a>, &ParseContext<'_>) -> Result<Op, Refused>,
     #[cfg(feature = "schema")]
     schema: fn(&mut schemars::SchemaGenerator) -> schemars::Schema,
 }
 
 macro_rules! op {
-    ($name:literal, $fields:ty, $read:expr) => {
+    ($name:literal, $fields:ty, $parse:expr) => {
         Entry {
             name: $name,
-            read: $read,
+            parse: $parse,
             #[cfg(feature = "schema")]
             schema: <$fields as schemars::JsonSchema>::json_schema,
         }
@@ -145,19 +145,19 @@ macro_rules! op {
 
 /// All operations. An operation with two forms has two entries; the second one takes a list.
 const TABLE: &[Entry] = &[
-    op!("send", NewMessage<'_>, |fields, reading| {
-        Ok(Op::send(fields.parse_into::<NewMessage<'_>>()?.into_core(reading)?))
+    op!("send", NewMessage<'_>, |fields, context| {
+        Ok(Op::send(fields.parse_into::<NewMessage<'_>>()?.into_core(context)?))
     }),
     op!("ack", AckDelivery, |fields, _| Ok(Op::Ack(fields.parse_into::<AckDelivery>()?.lease()))),
     op!("ack", DeliveryList<AckDelivery>, |fields, _| ack_many_op(fields.parse_into()?)),
     op!("nack", NackDelivery, |fields, _| Ok(fields.parse_into::<NackDelivery>()?.into_core())),
     op!("nack", DeliveryList<NackDelivery>, |fields, _| Ok(single::<NackDelivery>(fields)?.into_core())),
-    op!("extend", ExtendLease, |fields, reading| Ok(fields.parse_into::<ExtendLease>()?.into_core(reading))),
-    op!("extend", DeliveryList<ExtendLease>, |fields, reading| Ok(
-        single::<ExtendLease>(fields)?.into_core(reading)
+    op!("extend", ExtendLease, |fields, context| Ok(fields.parse_into::<ExtendLease>()?.into_core(context))),
+    op!("extend", DeliveryList<ExtendLease>, |fields, context| Ok(
+        single::<ExtendLease>(fields)?.into_core(context)
     )),
-    op!("put", NewEntry<'_>, |fields, reading| {
-        Ok(Op::Put(fields.parse_into::<NewEntry<'_>>()?.into_core(reading, None)?))
+    op!("put", NewEntry<'_>, |fields, context| {
+        Ok(Op::Put(fields.parse_into::<NewEntry<'_>>()?.into_core(context, None)?))
     }),
     op!("delete", EntryDeletion, |fields, _| Ok(Op::Delete(
         fields.parse_into::<EntryDeletion>()?.into_core(None)?
@@ -165,38 +165,38 @@ const TABLE: &[Entry] = &[
     op!("redrive", DeadLetterRef, |fields, _| {
         Ok(Op::Redrive { delivery: fields.parse_into::<DeadLetterRef>()?.delivery_id })
     }),
-    op!("purge", AgentRef, |fields, reading| {
-        Ok(Op::Purge { agent: reading.agent(fields.parse_into::<AgentRef>()?.agent)? })
+    op!("purge", AgentRef, |fields, context| {
+        Ok(Op::Purge { agent: context.agent(fields.parse_into::<AgentRef>()?.agent)? })
     }),
-    op!("agent.register", AgentRegistration, |fields, reading| {
-        Ok(Op::RegisterAgent(fields.parse_into::<AgentRegistration>()?.into_core(reading, None)?))
+    op!("agent.register", AgentRegistration, |fields, context| {
+        Ok(Op::RegisterAgent(fields.parse_into::<AgentRegistration>()?.into_core(context, None)?))
     }),
     op!("agent.remove", AgentRef, |fields, _| {
         let agent = fields.parse_into::<AgentRef>()?.agent.ok_or_else(|| missing_field("agent"))?;
         Ok(Op::RemoveAgent { agent })
     }),
-    op!("agent.heartbeat", Heartbeat, |fields, reading| {
-        let mut beat = fields.parse_into::<Heartbeat>()?;
-        beat.agent = beat.agent.or_else(|| reading.agent.cloned());
-        Ok(Op::Heartbeat(beat.into_core(None)?))
+    op!("agent.heartbeat", Heartbeat, |fields, context| {
+        let mut heartbeat = fields.parse_into::<Heartbeat>()?;
+        heartbeat.agent = heartbeat.agent.or_else(|| context.agent.cloned());
+        Ok(Op::Heartbeat(heartbeat.into_core(None)?))
     }),
     op!("task.create", NewTask<'_>, task::parse_create),
     op!("task.create", TaskGraph<'_>, task::parse_create),
-    op!("task.heartbeat", TaskHeartbeat<'_>, |fields, reading| {
-        fields.parse_into::<TaskHeartbeat<'_>>()?.into_core(reading, None)
+    op!("task.heartbeat", TaskHeartbeat<'_>, |fields, context| {
+        fields.parse_into::<TaskHeartbeat<'_>>()?.into_core(context, None)
     }),
-    op!("task.complete", TaskCompletion<'_>, |fields, reading| {
-        fields.parse_into::<TaskCompletion<'_>>()?.into_core(reading, None)
+    op!("task.complete", TaskCompletion<'_>, |fields, context| {
+        fields.parse_into::<TaskCompletion<'_>>()?.into_core(context, None)
     }),
-    op!("task.fail", TaskFailure<'_>, |fields, reading| fields
+    op!("task.fail", TaskFailure<'_>, |fields, context| fields
         .parse_into::<TaskFailure<'_>>()?
-        .into_core(reading, None)),
+        .into_core(context, None)),
     op!("task.release", TaskRelease, |fields, _| fields.parse_into::<TaskRelease>()?.into_core(None)),
     op!("task.cancel", TaskCancellation, |fields, _| fields
         .parse_into::<TaskCancellation>()?
         .into_core(None)),
-    op!("lock.acquire", LockRequest, |fields, reading| {
-        Ok(Op::AcquireLocks(fields.parse_into::<LockRequest>()?.reject_wait()?.into_core(reading, None)?))
+    op!("lock.acquire", LockRequest, |fields, context| {
+        Ok(Op::AcquireLocks(fields.parse_into::<LockRequest>()?.reject_wait()?.into_core(context, None)?))
     }),
     op!("lock.renew", LockRenewalBatch, |fields, _| Ok(Op::RenewLocks(
         fields.parse_into::<LockRenewalBatch>()?.into_core()?
@@ -204,21 +204,21 @@ const TABLE: &[Entry] = &[
     op!("lock.release", LockRelease, |fields, _| Ok(Op::ReleaseLocks(
         fields.parse_into::<LockRelease>()?.into_core()?
     ))),
-    op!("session.open", NewSession<'_>, |fields, reading| {
-        Ok(Op::OpenSession(fields.parse_into::<NewSession<'_>>()?.into_core(reading)?))
+    op!("session.open", NewSession<'_>, |fields, context| {
+        Ok(Op::OpenSession(fields.parse_into::<NewSession<'_>>()?.into_core(context)?))
     }),
-    op!("session.pause", SessionChange, |fields, reading| change(fields, reading, SessionAction::Pause)),
-    op!("session.resume", SessionChange, |fields, reading| change(fields, reading, SessionAction::Resume)),
-    op!("session.complete", SessionChange, |fields, reading| change(
+    op!("session.pause", SessionChange, |fields, context| change(fields, context, SessionAction::Pause)),
+    op!("session.resume", SessionChange, |fields, context| change(fields, context, SessionAction::Resume)),
+    op!("session.complete", SessionChange, |fields, context| change(
         fields,
-        reading,
+        context,
         SessionAction::Complete
     )),
-    op!("session.fail", SessionChange, |fields, reading| change(fields, reading, SessionAction::Fail)),
-    op!("session.join", SessionChange, |fields, reading| change(fields, reading, SessionAction::Join)),
-    op!("session.leave", SessionChange, |fields, reading| change(fields, reading, SessionAction::Leave)),
-    op!("session.add", SessionAddition<'_>, |fields, reading| {
-        Ok(Op::AddToSession(fields.parse_into::<SessionAddition<'_>>()?.into_core(reading, None)?))
+    op!("session.fail", SessionChange, |fields, context| change(fields, context, SessionAction::Fail)),
+    op!("session.join", SessionChange, |fields, context| change(fields, context, SessionAction::Join)),
+    op!("session.leave", SessionChange, |fields, context| change(fields, context, SessionAction::Leave)),
+    op!("session.add", SessionContribution<'_>, |fields, context| {
+        Ok(Op::AddToSession(fields.parse_into::<SessionContribution<'_>>()?.into_core(context, None)?))
     }),
     op!("rollback", Rollback, |fields, _| Ok(Op::Rollback(fields.parse_into::<Rollback>()?.into_core()?))),
     op!("snapshot.make", NewSnapshot, |fields, _| Ok(Op::MakeSnapshot(
@@ -227,32 +227,32 @@ const TABLE: &[Entry] = &[
     op!("snapshot.drop", SnapshotRef, |fields, _| {
         Ok(Op::DropSnapshot { name: fields.parse_into::<SnapshotRef>()?.name })
     }),
-    op!("subscribe", NewSubscription, |fields, reading| Ok(Op::Subscribe(subscribe_op(
+    op!("subscribe", NewSubscription, |fields, context| Ok(Op::Subscribe(subscribe_op(
         fields.parse_into()?,
-        reading
+        context
     )?))),
-    op!("unsubscribe", NewSubscription, |fields, reading| {
-        let (agent, pattern) = fields.parse_into::<NewSubscription>()?.into_core(reading)?;
+    op!("unsubscribe", NewSubscription, |fields, context| {
+        let (agent, pattern) = fields.parse_into::<NewSubscription>()?.into_core(context)?;
         Ok(Op::Unsubscribe { agent, pattern })
     }),
-    op!("token.create", NewToken, |fields, reading| create_token(fields.parse_into()?, reading)),
+    op!("token.create", NewToken, |fields, context| create_token(fields.parse_into()?, context)),
     op!("token.revoke", TokenRef, |fields, _| Ok(Op::RevokeToken {
         token: fields.parse_into::<TokenRef>()?.token
     })),
     op!("request.cancel", RequestRef, |fields, _| {
         Ok(Op::CancelRequest { request: fields.parse_into::<RequestRef>()?.request })
     }),
-    op!("approval.request", NewApproval<'_>, |fields, reading| {
-        Ok(Op::RequestApproval(Box::new(fields.parse_into::<NewApproval<'_>>()?.into_core(reading)?)))
+    op!("approval.request", NewApproval<'_>, |fields, context| {
+        Ok(Op::RequestApproval(Box::new(fields.parse_into::<NewApproval<'_>>()?.into_core(context)?)))
     }),
-    op!("approval.decide", NewDecision<'_>, |fields, reading| {
-        Ok(Op::DecideApproval(Box::new(fields.parse_into::<NewDecision<'_>>()?.into_core(reading, None)?)))
+    op!("approval.decide", NewDecision<'_>, |fields, context| {
+        Ok(Op::DecideApproval(Box::new(fields.parse_into::<NewDecision<'_>>()?.into_core(context, None)?)))
     }),
-    op!("procedure.start", NewProcedure<'_>, |fields, reading| {
-        Ok(Op::StartProcedure(fields.parse_into::<NewProcedure<'_>>()?.into_core(reading)?))
+    op!("procedure.start", NewProcedure<'_>, |fields, context| {
+        Ok(Op::StartProcedure(fields.parse_into::<NewProcedure<'_>>()?.into_core(context)?))
     }),
-    op!("procedure.step", ProcedureStep<'_>, |fields, reading| {
-        Ok(Op::StepProcedure(fields.parse_into::<ProcedureStep<'_>>()?.into_core(reading, None)?))
+    op!("procedure.step", ProcedureStep<'_>, |fields, context| {
+        Ok(Op::StepProcedure(fields.parse_into::<ProcedureStep<'_>>()?.into_core(context, None)?))
     }),
     op!("budget.set", NewBudget, |fields, _| Ok(Op::SetBudget(
         fields.parse_into::<NewBudget>()?.into_core(None)?
@@ -266,14 +266,18 @@ const TABLE: &[Entry] = &[
     }),
 ];
 
-fn change(fields: RequestFields<'_>, reading: &ParseContext<'_>, verb: SessionAction) -> Result<Op, Refused> {
-    Ok(Op::ChangeSession(fields.parse_into::<SessionChange>()?.into_core(verb, reading, None)?))
+fn change(
+    fields: RequestFields<'_>,
+    context: &ParseContext<'_>,
+    action: SessionAction,
+) -> Result<Op, Refused> {
+    Ok(Op::ChangeSession(fields.parse_into::<SessionChange>()?.into_core(action, context, None)?))
 }
 
 /// Parses a list of exactly one element, since every operation has one result.
 fn single<'a, T: Deserialize<'a>>(fields: RequestFields<'a>) -> Result<T, Refused> {
     match <[T; 1]>::try_from(fields.parse_into::<DeliveryList<T>>()?.deliveries) {
-        Ok([one]) => Ok(one),
+        Ok([element]) => Ok(element),
         Err(list) => {
             Err(Refused::new(Code::Invalid, format!("deliveries contains {} items, expected 1", list.len()))
                 .hint("send one delivery per nack or extend in a commit; only ack accepts several"))
@@ -281,17 +285,17 @@ fn single<'a, T: Deserialize<'a>>(fields: RequestFields<'a>) -> Result<T, Refuse
     }
 }
 
-fn create_token(new: NewToken, reading: &ParseContext<'_>) -> Result<Op, Refused> {
-    let secrets = reading.secrets.ok_or_else(|| {
+fn create_token(token: NewToken, context: &ParseContext<'_>) -> Result<Op, Refused> {
+    let secrets = context.secrets.ok_or_else(|| {
         Refused::new(Code::Invalid, "token.create is not supported on this connection")
             .hint("create the token with POST /v1/tokens")
     })?;
-    if new.space.is_some() {
+    if token.space.is_some() {
         return Err(Refused::new(Code::Invalid, "space: a commit cannot create a token for another space")
             .hint("omit space, or create the token with POST /v1/tokens"));
     }
-    let secret = reading.seal.generate_secret();
-    let create = new.into_core(&secret)?;
+    let secret = context.seal.generate_secret();
+    let create = token.into_core(&secret)?;
     secrets.lock().unwrap_or_else(PoisonError::into_inner).push(secret);
     Ok(Op::CreateToken(create))
 }
@@ -300,11 +304,11 @@ fn create_token(new: NewToken, reading: &ParseContext<'_>) -> Result<Op, Refused
 ///
 /// # Errors
 /// `INVALID` with the path of the invalid field.
-pub fn parse_op(mut fields: RequestFields<'_>, reading: &ParseContext<'_>) -> Result<Op, Refused> {
+pub fn parse_op(mut fields: RequestFields<'_>, context: &ParseContext<'_>) -> Result<Op, Refused> {
     let name = fields.take_string("op")?;
     let is_list = matches!(name.as_str(), "ack" | "nack" | "extend") && fields.contains("deliveries");
     match TABLE.iter().filter(|entry| entry.name == name).nth(usize::from(is_list)) {
-        Some(entry) => (entry.read)(fields, reading),
+        Some(entry) => (entry.parse)(fields, context),
         None => Err(Refused::new(Code::Invalid, format!("op: unknown operation {name:?}"))
             .hint("see GET /v1/openapi.json for the operations of a commit")),
     }
@@ -337,14 +341,14 @@ pub fn serialize_op(
         Op::Purge { agent } => named("purge", &AgentRef { agent: Some(agent.clone()) }),
         Op::RegisterAgent(agent) => named("agent.register", &AgentRegistration::from(agent)),
         Op::RemoveAgent { agent } => named("agent.remove", &AgentRef { agent: Some(agent.clone()) }),
-        Op::Heartbeat(beat) => named("agent.heartbeat", &Heartbeat::from(beat)),
+        Op::Heartbeat(heartbeat) => named("agent.heartbeat", &Heartbeat::from(heartbeat)),
         Op::CreateTasks(create) => named("task.create", &tasks(create)?),
-        Op::HeartbeatTask(beat) => named("task.heartbeat", &TaskHeartbeat::new(beat)?),
-        Op::CompleteTask(done) => named("task.complete", &TaskCompletion::new(done)?),
+        Op::HeartbeatTask(heartbeat) => named("task.heartbeat", &TaskHeartbeat::new(heartbeat)?),
+        Op::CompleteTask(complete) => named("task.complete", &TaskCompletion::new(complete)?),
         Op::FailTask(fail) => named("task.fail", &TaskFailure::new(fail)?),
         Op::ReleaseTask(lease) => named("task.release", &TaskRelease::from(lease)),
         Op::CancelTask(cancel) => named("task.cancel", &TaskCancellation::from(cancel)),
-        Op::AcquireLocks(ask) => named("lock.acquire", &LockRequest::from(ask)),
+        Op::AcquireLocks(acquire) => named("lock.acquire", &LockRequest::from(acquire)),
         Op::RenewLocks(renew) => named("lock.renew", &LockRenewalBatch::from(renew)),
         Op::ReleaseLocks(locks) => named("lock.release", &LockRelease::new(locks)),
         Op::OpenSession(open) => named("session.open", &NewSession::new(open)?),
@@ -352,7 +356,7 @@ pub fn serialize_op(
             let (name, change) = SessionChange::new(change);
             named(name, &change)
         }
-        Op::AddToSession(add) => named("session.add", &SessionAddition::new(add)?),
+        Op::AddToSession(add) => named("session.add", &SessionContribution::new(add)?),
         Op::Rollback(rollback) => named("rollback", &Rollback::from(rollback)),
         Op::MakeSnapshot(make) => named("snapshot.make", &NewSnapshot::from(make)),
         Op::DropSnapshot { name } => named("snapshot.drop", &SnapshotRef { name: name.clone() }),
@@ -362,7 +366,7 @@ pub fn serialize_op(
         Op::Unsubscribe { agent, pattern } => named("unsubscribe", &NewSubscription::new(agent, pattern)),
         Op::RevokeToken { token } => named("token.revoke", &TokenRef { token: *token }),
         Op::CancelRequest { request } => named("request.cancel", &RequestRef { request: *request }),
-        Op::RequestApproval(ask) => named("approval.request", &NewApproval::new(ask)?),
+        Op::RequestApproval(request) => named("approval.request", &NewApproval::new(request)?),
         Op::DecideApproval(decide) => named("approval.decide", &NewDecision::new(decide)?),
         Op::StartProcedure(start) => named("procedure.start", &NewProcedure::new(start)?),
         Op::StepProcedure(step) => named("procedure.step", &ProcedureStep::new(step)?),
@@ -432,13 +436,13 @@ mod schema {
                     (name, format!("#{path}/{component}"))
                 })
                 .collect();
-            let all: Vec<Value> =
+            let schemas: Vec<Value> =
                 references.iter().map(|(_, reference)| json!({"$ref": reference})).collect();
             let mapping: Map<String, Value> =
                 references.into_iter().map(|(name, reference)| (name.to_owned(), reference.into())).collect();
             json_schema!({
                 "description": "Operation of a commit. `op` is its name; the other fields are those of the equivalent single call.",
-                "oneOf": all,
+                "oneOf": schemas,
                 "discriminator": {"propertyName": "op", "mapping": mapping},
             })
         }

@@ -97,9 +97,9 @@ impl PageQuery {
     /// `INVALID` if the cursor belongs to another list or order.
     pub fn range(&self, kind: ItemKind) -> Result<ItemRange, Refused> {
         let prefix = format!("{}-{}-", self.order.as_str(), kind.as_str());
-        let created = |cursor: &str| CreationPosition::from_str(cursor.strip_prefix(&prefix)?).ok();
+        let position = |cursor: &str| CreationPosition::from_str(cursor.strip_prefix(&prefix)?).ok();
         let from = match self.cursor.as_deref() {
-            Some(cursor) => Some(created(cursor).ok_or_else(invalid_cursor)?),
+            Some(cursor) => Some(position(cursor).ok_or_else(invalid_cursor)?),
             None => None,
         };
         Ok(match self.order {
@@ -113,12 +113,12 @@ impl PageQuery {
 /// it is valid for no other.
 #[must_use]
 pub fn encode_cursor(kind: ItemKind, rest: &ItemRange) -> Option<String> {
-    let (order, created) = match rest {
+    let (order, position) = match rest {
         ItemRange::ById(after) => return after.as_deref().map(str::to_owned),
         ItemRange::Newest(before) => (Order::Newest, before.as_ref()?),
         ItemRange::Oldest(after) => (Order::Oldest, after.as_ref()?),
     };
-    Some(format!("{}-{}-{created}", order.as_str(), kind.as_str()))
+    Some(format!("{}-{}-{position}", order.as_str(), kind.as_str()))
 }
 
 /// Creates the error for a cursor that this list did not return.
@@ -188,14 +188,14 @@ mod tests {
         let newest = encode_cursor(ItemKind::Task, &ItemRange::Newest(Some(created)));
         assert_eq!(newest.as_deref(), Some("newest-task-7-2"));
         let range = |query: PageQuery, kind| query.range(kind).map_err(|refused| refused.code);
-        let on = PageQuery::newest(1).after(newest.clone());
-        assert_eq!(range(on.clone(), ItemKind::Task), Ok(ItemRange::Newest(Some(created))));
-        assert_eq!(range(on, ItemKind::Session), Err(Code::Invalid), "of another list");
+        let next = PageQuery::newest(1).after(newest.clone());
+        assert_eq!(range(next.clone(), ItemKind::Task), Ok(ItemRange::Newest(Some(created))));
+        assert_eq!(range(next, ItemKind::Session), Err(Code::Invalid), "of another list");
         let oldest = PageQuery::oldest(1).after(newest);
         assert_eq!(range(oldest, ItemKind::Task), Err(Code::Invalid), "of another order");
-        for wrong in ["", "tsk_0-7-2", "newest-task-", "newest-task-7", "newest-task-07-2", "7-2"] {
-            let query = PageQuery::newest(1).after(Some(wrong.to_owned()));
-            assert_eq!(range(query, ItemKind::Task), Err(Code::Invalid), "{wrong}");
+        for invalid in ["", "tsk_0-7-2", "newest-task-", "newest-task-7", "newest-task-07-2", "7-2"] {
+            let query = PageQuery::newest(1).after(Some(invalid.to_owned()));
+            assert_eq!(range(query, ItemKind::Task), Err(Code::Invalid), "{invalid}");
         }
         assert_eq!(range(PageQuery::oldest(1), ItemKind::Task), Ok(ItemRange::Oldest(None)));
     }

@@ -162,12 +162,12 @@ impl From<ProblemDetails> for Error {
                 .into();
         }
         let stale = problem.stale.into_iter();
-        let stale = stale.map(|one| StaleReference {
-            op: one.op,
-            item: one.item,
-            code: code_of(&one.code, problem.status),
-            token: one.lease_token.map(LeaseToken),
-            ended_by: one.ended_by.map(Seq),
+        let stale = stale.map(|item| StaleReference {
+            op: item.op,
+            item: item.item,
+            code: code_of(&item.code, problem.status),
+            token: item.lease_token.map(LeaseToken),
+            ended_by: item.ended_by.map(Seq),
         });
         let cycle = problem.cycle.into_iter();
         let facts = Facts {
@@ -178,7 +178,7 @@ impl From<ProblemDetails> for Error {
             ended_by: problem.ended_by.map(Seq),
             stale: stale.collect(),
             current_fence: problem.current_fence,
-            cycle: cycle.map(|one| WaitEdge { agent: one.agent, waits_for: one.waits_for }).collect(),
+            cycle: cycle.map(|wait| WaitEdge { agent: wait.agent, waits_for: wait.waits_for }).collect(),
             rule: problem.rule,
             field: problem.place,
             offset: problem.offset,

@@ -37,12 +37,12 @@ impl NewProcedure<'_> {
     ///
     /// # Errors
     /// Never fails today. The signature matches that of the other requests.
-    pub fn into_core(self, reading: &ParseContext<'_>) -> Result<StartProcedure, Refused> {
+    pub fn into_core(self, context: &ParseContext<'_>) -> Result<StartProcedure, Refused> {
         Ok(StartProcedure {
             id: self.id,
             kind: self.kind,
             driver: self.driver,
-            spec: reading.optional_payload(self.spec.as_ref())?,
+            spec: context.optional_payload(self.spec.as_ref())?,
         })
     }
 
@@ -94,7 +94,7 @@ impl ProcedureStep<'_> {
     /// `INVALID` if the procedure is missing.
     pub fn into_core(
         self,
-        reading: &ParseContext<'_>,
+        context: &ParseContext<'_>,
         path: Option<ProcedureId>,
     ) -> Result<StepProcedure, Refused> {
         Ok(StepProcedure {
@@ -102,8 +102,8 @@ impl ProcedureStep<'_> {
             expect: self.expect,
             phase: self.phase,
             status: self.status.unwrap_or(ProcedureStatus::Running),
-            state: reading.optional_payload(self.state.as_ref())?,
-            result: reading.optional_payload(self.result.as_ref())?,
+            state: context.optional_payload(self.state.as_ref())?,
+            result: context.optional_payload(self.result.as_ref())?,
         })
     }
 

@@ -1,4 +1,4 @@
-//! Deliveries, responses and memory changes as the library and the network client receive them: with core types
+//! Deliveries, answers and memory changes as the library and the network client receive them: with core types
 //! instead of JSON.
 
 use std::sync::Arc;
@@ -70,14 +70,14 @@ impl ReceivedDelivery {
     }
 }
 
-/// Response to a request.
+/// Answer to a request.
 #[derive(Clone, Debug)]
 pub struct Answer {
-    /// Reference to the response message.
+    /// Reference to the message.
     pub id: MessageRef,
-    /// Time at which the response was sent.
+    /// Time at which the answer was sent.
     pub at: Timestamp,
-    /// The response.
+    /// The message.
     pub message: Arc<Message>,
 }
 

@@ -1,4 +1,4 @@
-//! Requests: messages for which the sender awaits responses.
+//! Requests: messages for which the sender awaits answers.
 
 use quorate_core::{
     AgentId, Code, Generations, MessageId, Refused, Request as CoreRequest, RequestState as CoreState,
@@ -13,7 +13,7 @@ use crate::request_body::RequestFields;
 #[cfg(feature = "schema")]
 use crate::schema;
 
-/// Request to send: a message, and how long to wait for its responses.
+/// Request to send: a message, and how long to wait for its answers.
 #[derive(Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct NewRequest<'a> {
@@ -33,11 +33,11 @@ impl NewRequest<'_> {
     ///
     /// # Errors
     /// `INVALID` with the path of the invalid field.
-    pub fn parse(mut fields: RequestFields<'_>, reading: &ParseContext<'_>) -> Result<SendRequest, Refused> {
+    pub fn parse(mut fields: RequestFields<'_>, context: &ParseContext<'_>) -> Result<SendRequest, Refused> {
         let timeout_ms = fields.take_number("timeoutMs")?;
-        let again = fields.take_optional_string("again")?.map(|id| id.parse()).transpose()?;
-        let message = fields.parse_into::<NewMessage<'_>>()?.into_core(reading)?;
-        Ok(SendRequest { retry_of: again, ..SendRequest::new(message, timeout_ms, None) })
+        let retry_of = fields.take_optional_string("again")?.map(|id| id.parse()).transpose()?;
+        let message = fields.parse_into::<NewMessage<'_>>()?.into_core(context)?;
+        Ok(SendRequest { retry_of, ..SendRequest::new(message, timeout_ms, None) })
     }
 }
 
@@ -49,7 +49,7 @@ impl schemars::JsonSchema for NewRequest<'_> {
 
     fn json_schema(generator: &mut schemars::SchemaGenerator) -> schemars::Schema {
         let mut schema = NewMessage::json_schema(generator);
-        let description = "Request to send: a message, and how long to wait for its responses.";
+        let description = "Request to send: a message, and how long to wait for its answers.";
         schema.insert("description".to_owned(), description.into());
         if let Some(fields) = schema.get_mut("properties") {
             fields["timeoutMs"] = serde_json::json!({
@@ -66,7 +66,7 @@ impl schemars::JsonSchema for NewRequest<'_> {
     }
 }
 
-/// A request and its responses.
+/// A request and its answers.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Request {
@@ -74,7 +74,7 @@ pub struct Request {
     pub id: MessageId,
     /// Agent that sent the request.
     pub from: Option<AgentId>,
-    /// Response messages received so far.
+    /// Answers received so far.
     pub answers: Vec<MessageId>,
     /// Current state.
     #[serde(flatten)]
@@ -84,11 +84,11 @@ pub struct Request {
 impl Request {
     /// Creates the API representation of a request.
     #[must_use]
-    pub fn new(agents: &dyn AgentIds, eras: &Generations, request: &CoreRequest) -> Self {
+    pub fn new(agents: &dyn AgentIds, generations: &Generations, request: &CoreRequest) -> Self {
         Self {
             id: request.id,
             from: agents.agent_id(request.from),
-            answers: request.replies().map(|(seq, n)| eras.message_id(seq, n)).collect(),
+            answers: request.replies().map(|(seq, n)| generations.message_id(seq, n)).collect(),
             status: (&request.state).into(),
         }
     }
@@ -100,7 +100,7 @@ impl Request {
 pub struct RequestStatus {
     /// Current state.
     pub state: RequestState,
-    /// Error code, unless every recipient responded.
+    /// Error code, unless every recipient answered.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub code: Option<String>,
     /// Reason for a failure.
@@ -135,7 +135,7 @@ impl From<&CoreState> for RequestStatus {
 }
 
 impl RequestStatus {
-    /// Returns the error that ended the request; `None` if every recipient responded. An unknown code from a newer
+    /// Returns the error that ended the request; `None` if every recipient answered. An unknown code from a newer
     /// hub becomes `UNAVAILABLE`.
     #[must_use]
     pub fn refusal(&self, id: MessageId) -> Option<Refused> {
@@ -153,11 +153,11 @@ impl RequestStatus {
     }
 }
 
-/// Page of responses to a request, with the state of the request.
+/// Page of answers to a request, with the state of the request.
 #[derive(Clone, PartialEq, Debug, Serialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema), schemars(rename = "RequestAnswers"))]
 pub struct Answers {
-    /// The responses.
+    /// The answers.
     #[serde(flatten)]
     pub page: AnswersPage,
     /// State of the request.
@@ -167,24 +167,24 @@ pub struct Answers {
 
 crate::json::deserialize_in_two_passes!(Answers { page, status });
 
-/// Page of responses to a request.
+/// Page of answers to a request.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct AnswersPage {
-    /// Responses.
+    /// Answers.
     pub answers: Vec<Message>,
-    /// Cursor of the next page; `null` once no further responses can arrive.
+    /// Cursor of the next page; `null` once no further answers can arrive.
     pub cursor: Option<String>,
 }
 
-/// Response to a request over the WebSocket.
+/// Answer to a request over the WebSocket.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 pub struct SocketAnswer {
-    /// The response.
+    /// The answer.
     pub message: Message,
 }
 
-/// Page of the responses to a request, or a wait for the next one.
+/// Page of the answers to a request, or a wait for the next one.
 #[derive(Clone, Debug, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]

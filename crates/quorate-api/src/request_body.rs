@@ -18,7 +18,7 @@ pub const DEPTH_MAX: usize = 64;
 /// # Errors
 /// `INVALID` with the path of the invalid field.
 pub fn parse<'a, T: Deserialize<'a>>(bytes: &'a Bytes) -> Result<T, Refused> {
-    parse_any(bytes).map(|Object(read)| read)
+    parse_any(bytes).map(|Object(value)| value)
 }
 
 fn parse_any<'a, T: Deserialize<'a>>(bytes: &'a Bytes) -> Result<T, Refused> {
@@ -39,10 +39,10 @@ fn parse_any<'a, T: Deserialize<'a>>(bytes: &'a Bytes) -> Result<T, Refused> {
 /// `INVALID` with the path of the invalid field.
 pub fn parse_one_or_list<'a, T: Deserialize<'a>>(bytes: &'a Bytes) -> Result<Vec<T>, Refused> {
     if bytes.iter().find(|byte| !byte.is_ascii_whitespace()) == Some(&b'[') {
-        let all: Vec<Object<T>> = parse_any(bytes)?;
-        return Ok(all.into_iter().map(|Object(value)| value).collect());
+        let objects: Vec<Object<T>> = parse_any(bytes)?;
+        return Ok(objects.into_iter().map(|Object(value)| value).collect());
     }
-    parse(bytes).map(|one| vec![one])
+    parse(bytes).map(|value| vec![value])
 }
 
 /// Fields of an object, to be parsed one by one or as a whole.
@@ -89,8 +89,8 @@ impl<'a> RequestFields<'a> {
     }
 
     fn take<T: Deserialize<'a>>(&mut self, name: &str) -> Result<Option<T>, Refused> {
-        let Some(at) = self.0.iter().position(|(field, _)| field == name) else { return Ok(None) };
-        let (_, raw) = self.0.remove(at);
+        let Some(index) = self.0.iter().position(|(field, _)| field == name) else { return Ok(None) };
+        let (_, raw) = self.0.remove(index);
         serde_json::from_str(raw.get()).map(Some).map_err(|error| invalid_body(name, &error))
     }
 
@@ -237,9 +237,9 @@ mod tests {
 
     #[test]
     fn a_single_object_is_parsed_as_a_list_of_one() {
-        let one = Bytes::from_static(br#" {"count":1}"#);
-        let two = Bytes::from_static(br#"[{"count":1},{"count":2}]"#);
-        assert_eq!(parse_one_or_list::<Inner>(&one).unwrap()[0].count, 1);
-        assert_eq!(parse_one_or_list::<Inner>(&two).unwrap().len(), 2);
+        let single = Bytes::from_static(br#" {"count":1}"#);
+        let list = Bytes::from_static(br#"[{"count":1},{"count":2}]"#);
+        assert_eq!(parse_one_or_list::<Inner>(&single).unwrap()[0].count, 1);
+        assert_eq!(parse_one_or_list::<Inner>(&list).unwrap().len(), 2);
     }
 }

@@ -33,7 +33,7 @@ pub struct SentMessage {
     pub seq: Option<Seq>,
     /// Delivery IDs; empty if the message was returned directly to a waiting caller.
     pub deliveries: Vec<DeliveryId>,
-    /// Only for a response: whether the request had already ended.
+    /// Only for an answer: whether the request had already ended.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub late: Option<bool>,
 }
@@ -98,11 +98,11 @@ pub enum OperationResult {
 impl OperationResult {
     /// Creates the API representation of a result.
     #[must_use]
-    pub fn new(eras: &Generations, result: &OpResult) -> Self {
+    pub fn new(generations: &Generations, result: &OpResult) -> Self {
         match result {
             OpResult::Registered { epoch } => Self::Registered { epoch: *epoch },
             OpResult::Sent { id, first, count } | OpResult::Requested { id, first, count, .. } => {
-                Self::Sent(sent(*id, delivery_ids(eras, *first, *count), None))
+                Self::Sent(sent(*id, delivery_ids(generations, *first, *count), None))
             }
             OpResult::Replied { id, late } => Self::Sent(sent(*id, Vec::new(), Some(*late))),
             OpResult::Received => Self::Flag(FlagReceipt { received: true }),
@@ -119,8 +119,8 @@ impl OperationResult {
             OpResult::RolledBack { to, written, deleted } => {
                 Self::RolledBack { to: *to, written: *written, deleted: *deleted }
             }
-            OpResult::LocksGranted(locked) => {
-                Self::Locked { ttl_ms: locked.ttl_ms, locks: locked.locks.iter().map(Into::into).collect() }
+            OpResult::LocksGranted(granted) => {
+                Self::Locked { ttl_ms: granted.ttl_ms, locks: granted.locks.iter().map(Into::into).collect() }
             }
             OpResult::Subscribed { since, .. } => Self::Subscribed { since: *since },
             OpResult::ApprovalRequested { id, digest, expires_at } => {
@@ -151,7 +151,7 @@ pub struct TaskRef {
     pub id: TaskId,
 }
 
-// A client receives the results as `Raw`: their type depends on the operation, see `read`.
+// A client receives the results as `RawJson`: their type depends on the operation, see `parse_result`.
 /// Receipt of a commit.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema), schemars(rename = "Receipt"))]
@@ -168,8 +168,8 @@ fn sent(id: MessageId, deliveries: Vec<DeliveryId>, late: Option<bool>) -> SentM
 
 /// Returns the IDs of consecutive deliveries.
 #[must_use]
-pub fn delivery_ids(eras: &Generations, first: DeliveryNo, count: u32) -> Vec<DeliveryId> {
-    (first.0..).take(count as usize).map(|number| eras.delivery_id(DeliveryNo(number))).collect()
+pub fn delivery_ids(generations: &Generations, first: DeliveryNo, count: u32) -> Vec<DeliveryId> {
+    (first.0..).take(count as usize).map(|number| generations.delivery_id(DeliveryNo(number))).collect()
 }
 
 /// Parses the result of an operation, as a client receives it.
@@ -225,7 +225,7 @@ pub fn parse_result(op: &Op, raw: &str) -> Result<OpResult, serde_json::Error> {
     })
 }
 
-/// Handles operations whose result is empty.
+/// Returns the result of an operation whose result is empty.
 fn parse_empty(op: &Op) -> Result<OpResult, serde_json::Error> {
     match op {
         Op::Nack(_)

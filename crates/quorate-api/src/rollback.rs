@@ -47,7 +47,7 @@ impl Rollback {
     /// # Errors
     /// `INVALID` unless the request has exactly one scope and one target.
     pub fn into_core(self) -> Result<CoreRollback, Refused> {
-        let what = match (self.key, self.prefix) {
+        let scope = match (self.key, self.prefix) {
             (Some(key), None) => RollbackScope::Key { key, expect: self.expect },
             (None, Some(prefix)) => RollbackScope::Prefix(prefix),
             _ => {
@@ -55,7 +55,7 @@ impl Rollback {
                     .hint("send key for one entry, or prefix for all entries whose keys start with it"));
             }
         };
-        let to = match (self.to_version, self.to_seq, self.to_time, self.to_snapshot) {
+        let target = match (self.to_version, self.to_seq, self.to_time, self.to_snapshot) {
             (Some(version), None, None, None) => RollbackTarget::Version(version),
             (None, Some(seq), None, None) => RollbackTarget::Seq(seq),
             (None, None, Some(time), None) => RollbackTarget::Time(time),
@@ -65,7 +65,7 @@ impl Rollback {
                 return Err(Refused::new(Code::Invalid, detail).hint("send exactly one of these fields"));
             }
         };
-        Ok(CoreRollback { scope: what, target: to, fence: self.fence.map(Into::into) })
+        Ok(CoreRollback { scope, target, fence: self.fence.map(Into::into) })
     }
 }
 
@@ -149,8 +149,8 @@ pub struct NewSnapshot {
 }
 
 impl From<NewSnapshot> for MakeSnapshot {
-    fn from(new: NewSnapshot) -> Self {
-        Self { name: new.name, prefix: new.prefix }
+    fn from(snapshot: NewSnapshot) -> Self {
+        Self { name: snapshot.name, prefix: snapshot.prefix }
     }
 }
 

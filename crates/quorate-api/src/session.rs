@@ -43,14 +43,14 @@ impl NewSession<'_> {
     ///
     /// # Errors
     /// Never fails today. The signature matches that of the other requests.
-    pub fn into_core(self, reading: &ParseContext<'_>) -> Result<OpenSession, Refused> {
+    pub fn into_core(self, context: &ParseContext<'_>) -> Result<OpenSession, Refused> {
         let title = self.title.or_else(|| self.id.as_ref().map(ToString::to_string));
         Ok(OpenSession {
             id: self.id,
-            coordinator: self.coordinator.or_else(|| reading.agent.cloned()),
+            coordinator: self.coordinator.or_else(|| context.agent.cloned()),
             participants: self.participants,
             title: title.unwrap_or_else(|| "untitled".into()),
-            task: reading.optional_payload(self.task.as_ref())?,
+            task: context.optional_payload(self.task.as_ref())?,
         })
     }
 
@@ -105,18 +105,18 @@ impl SessionChange {
     /// `INVALID` if the session, or the agent to join or leave, is missing.
     pub fn into_core(
         self,
-        verb: SessionAction,
-        reading: &ParseContext<'_>,
+        action: SessionAction,
+        context: &ParseContext<'_>,
         path: Option<SessionId>,
     ) -> Result<ChangeSession, Refused> {
         let session = path_or_body("session", path, self.session)?;
-        let change = match verb {
+        let change = match action {
             SessionAction::Pause => CoreChange::Pause,
             SessionAction::Resume => CoreChange::Resume,
             SessionAction::Complete => CoreChange::Complete,
             SessionAction::Fail => CoreChange::Fail,
-            SessionAction::Join => CoreChange::Join(reading.agent(self.agent)?),
-            SessionAction::Leave => CoreChange::Leave(reading.agent(self.agent)?),
+            SessionAction::Join => CoreChange::Join(context.agent(self.agent)?),
+            SessionAction::Leave => CoreChange::Leave(context.agent(self.agent)?),
         };
         Ok(ChangeSession { session, change, reason: self.reason })
     }
@@ -136,15 +136,15 @@ impl SessionChange {
     }
 }
 
-/// Addition to the record of a session.
+/// Contribution to add to a session.
 #[derive(Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
-pub struct SessionAddition<'a> {
+pub struct SessionContribution<'a> {
     /// Session ID. Required in a commit, where `id` is accepted as an alias. In other calls it is part of the path.
     #[serde(alias = "id", skip_serializing_if = "Option::is_none")]
     pub session: Option<SessionId>,
-    /// Kind of addition.
+    /// Kind of contribution.
     pub kind: ContributionKind,
     /// Any JSON, stored byte for byte. With a `contentType` other than JSON, a string: plain text for `text/…`,
     /// base64 otherwise.
@@ -154,26 +154,26 @@ pub struct SessionAddition<'a> {
     #[serde(skip_serializing_if = "Option::is_none")]
     #[cfg_attr(feature = "schema", schemars(length(max = 128)))]
     pub content_type: Option<String>,
-    /// Reason for the addition.
+    /// Reason for the contribution.
     #[serde(default)]
     #[cfg_attr(feature = "schema", schemars(with = "schema::ReasonText"))]
     pub rationale: String,
 }
 
-impl SessionAddition<'_> {
+impl SessionContribution<'_> {
     /// Converts the request into an operation.
     ///
     /// # Errors
     /// `INVALID` if the session is missing, or the body does not match its content type.
     pub fn into_core(
         self,
-        reading: &ParseContext<'_>,
+        context: &ParseContext<'_>,
         path: Option<SessionId>,
     ) -> Result<AddToSession, Refused> {
         Ok(AddToSession {
             session: path_or_body("session", path, self.session)?,
             kind: self.kind,
-            body: reading.payload(self.body.as_ref(), self.content_type.as_deref())?,
+            body: context.payload(self.body.as_ref(), self.content_type.as_deref())?,
             content_type: self.content_type,
             rationale: self.rationale,
         })
@@ -183,8 +183,8 @@ impl SessionAddition<'_> {
     ///
     /// # Errors
     /// `INVALID` if the body does not match its content type.
-    pub fn new(add: &AddToSession) -> Result<SessionAddition<'static>, Refused> {
-        Ok(SessionAddition {
+    pub fn new(add: &AddToSession) -> Result<SessionContribution<'static>, Refused> {
+        Ok(SessionContribution {
             session: Some(add.session.clone()),
             kind: add.kind,
             body: Some(payload::encode(&add.body.bytes, add.content_type.as_deref())?),
@@ -215,7 +215,7 @@ pub struct Session {
     pub reason: String,
     /// Time at which the session was opened.
     pub opened_at: Timestamp,
-    /// Number of additions, by kind.
+    /// Number of contributions, by kind.
     pub added: BTreeMap<String, u64>,
 }
 
@@ -228,7 +228,7 @@ impl Session {
             .any(|participant| participant.agent.as_str() == agent && participant.left_at.is_none())
     }
 
-    /// Returns the number of additions of a kind.
+    /// Returns the number of contributions of a kind.
     #[must_use]
     pub fn contribution_count(&self, kind: ContributionKind) -> u64 {
         self.added.get(kind.as_str()).copied().unwrap_or(0)
@@ -250,10 +250,10 @@ pub struct Participant {
 
 impl From<&CoreSession> for Session {
     fn from(session: &CoreSession) -> Self {
-        let participants = session.participants.iter().map(|one| Participant {
-            agent: one.agent.clone(),
-            joined_at: one.joined_at,
-            left_at: one.left_at,
+        let participants = session.participants.iter().map(|participant| Participant {
+            agent: participant.agent.clone(),
+            joined_at: participant.joined_at,
+            left_at: participant.left_at,
         });
         let added = ContributionKind::ALL
             .into_iter()
@@ -294,11 +294,11 @@ pub struct SessionTask {
     pub task: Option<RawJson>,
 }
 
-/// Result of an addition to a session.
+/// Result of adding a contribution to a session.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema), schemars(rename = "AddedToSession"))]
 pub struct AddedToSession {
-    /// Number of the addition among those of its kind, starting at 1.
+    /// Number of the contribution among those of its kind, starting at 1.
     pub n: Option<u64>,
     /// Sequence number of the record.
     pub seq: Option<Seq>,
@@ -339,8 +339,8 @@ pub enum TimelineEvent {
     Message(TimelineMessage),
     /// A change of the session.
     Changed(TimelineChange),
-    /// An addition.
-    Added(TimelineAddition),
+    /// A contribution.
+    Added(TimelineContribution),
 }
 
 /// Message of a session.
@@ -370,21 +370,21 @@ pub struct TimelineChange {
     pub reason: String,
 }
 
-/// Addition to a session.
+/// Contribution to a session.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema), schemars(inline))]
 #[serde(rename_all = "camelCase")]
-pub struct TimelineAddition {
-    /// Kind of addition: `decision`, `artifact`, `finding`, `blocker` or `note`.
+pub struct TimelineContribution {
+    /// Kind of contribution: `decision`, `artifact`, `finding`, `blocker` or `note`.
     pub kind: ContributionKind,
-    /// Number of the addition among those of its kind, starting at 1.
+    /// Number of the contribution among those of its kind, starting at 1.
     pub n: u64,
     /// Body, as it was sent.
     pub body: RawJson,
     /// Media type of the body. Omitted for JSON.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub content_type: Option<String>,
-    /// Reason for the addition.
+    /// Reason for the contribution.
     pub rationale: String,
 }
 
@@ -419,7 +419,7 @@ pub struct Timeline {
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(deny_unknown_fields)]
 pub struct TimelineQuery {
-    /// Only lines of this kind.
+    /// Only entries of this kind.
     #[cfg_attr(feature = "schema", schemars(extend("enum" = ["message", "changed", "decision", "artifact", "finding", "blocker", "note", null])))]
     pub kind: Option<String>,
     /// Newest first instead of oldest first.

@@ -18,8 +18,8 @@ impl<'de, T: Deserialize<'de>> Deserialize<'de> for Object<T> {
 /// # Errors
 /// The error of the first invalid element.
 pub fn objects<'de, T: Deserialize<'de>, D: Deserializer<'de>>(deserializer: D) -> Result<Vec<T>, D::Error> {
-    let all = Vec::<Object<T>>::deserialize(deserializer)?;
-    Ok(all.into_iter().map(|Object(value)| value).collect())
+    let objects = Vec::<Object<T>>::deserialize(deserializer)?;
+    Ok(objects.into_iter().map(|Object(value)| value).collect())
 }
 
 struct ByName<D>(D);

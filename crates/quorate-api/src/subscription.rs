@@ -23,8 +23,8 @@ impl NewSubscription {
     ///
     /// # Errors
     /// `INVALID` if the agent is missing.
-    pub fn into_core(self, reading: &ParseContext<'_>) -> Result<(AgentId, Pattern), Refused> {
-        Ok((reading.agent(self.agent)?, self.topic.0))
+    pub fn into_core(self, context: &ParseContext<'_>) -> Result<(AgentId, Pattern), Refused> {
+        Ok((context.agent(self.agent)?, self.topic.0))
     }
 
     /// Creates the request body that a client sends.
@@ -156,7 +156,10 @@ pub struct EndedSubscription {
 ///
 /// # Errors
 /// `INVALID` if the agent is missing.
-pub(crate) fn subscribe_op(new: NewSubscription, reading: &ParseContext<'_>) -> Result<Subscribe, Refused> {
-    let (agent, pattern) = new.into_core(reading)?;
+pub(crate) fn subscribe_op(
+    subscription: NewSubscription,
+    context: &ParseContext<'_>,
+) -> Result<Subscribe, Refused> {
+    let (agent, pattern) = subscription.into_core(context)?;
     Ok(Subscribe { agent, pattern, history: None })
 }

@@ -100,13 +100,13 @@ impl Task {
     /// Creates the API representation of a task.
     #[must_use]
     pub fn new(agents: &dyn AgentIds, task: &CoreTask) -> Self {
-        let name = |number| agents.agent_id(number);
+        let agent_id = |number| agents.agent_id(number);
         let end = completion(task);
         let priority = task.spec.priority;
         Self {
             id: task.spec.id.clone(),
             task_type: task.spec.task_type.to_string(),
-            agent: task.spec.agent.and_then(name),
+            agent: task.spec.agent.and_then(agent_id),
             status: task.status(),
             priority: priority.as_str().into(),
             priority_rank: (priority.rank > 0).then_some(priority.rank),
@@ -114,10 +114,10 @@ impl Task {
             max_attempts: task.spec.attempts_max,
             depends_on: task.spec.depends_on.to_vec(),
             created_at: task.spec.created_at,
-            creator: task.spec.creator.and_then(name),
+            creator: task.spec.creator.and_then(agent_id),
             holder: match &task.state {
-                TaskState::Leased(lease) => name(lease.by),
-                _ => end.and_then(|end| name(end.by)),
+                TaskState::Leased(lease) => agent_id(lease.by),
+                _ => end.and_then(|end| agent_id(end.by)),
             },
             accepted_token: end.map(|end| end.token),
             confidence: end.and_then(|end| end.confidence),
@@ -134,7 +134,7 @@ impl Task {
             lease_ms: task.spec.lease_ms.get(),
             backoff_ms: task.spec.backoff_ms,
             on_dependency_failure: task.spec.on_dependency_failure,
-            escalate_to: escalates_to(agents, task.spec.escalate),
+            escalate_to: escalation_target(agents, task.spec.escalate),
         }
     }
 
@@ -232,7 +232,7 @@ impl TaskWithPayloads {
     /// # Errors
     /// `INVALID` if it does not match its content type.
     pub fn input(&self) -> Result<Option<Bytes>, Refused> {
-        decoded(self.more.input.as_ref(), self.task.content_type.as_deref())
+        decode(self.more.input.as_ref(), self.task.content_type.as_deref())
     }
 
     /// Returns the result, byte for byte as it was sent.
@@ -240,7 +240,7 @@ impl TaskWithPayloads {
     /// # Errors
     /// `INVALID` if it does not match its content type.
     pub fn result(&self) -> Result<Option<Bytes>, Refused> {
-        decoded(self.more.result.as_ref(), self.more.result_content_type.as_deref())
+        decode(self.more.result.as_ref(), self.more.result_content_type.as_deref())
     }
 }
 
@@ -250,16 +250,16 @@ impl HeldTask {
     /// # Errors
     /// `INVALID` if it does not match its content type.
     pub fn input(&self) -> Result<Bytes, Refused> {
-        Ok(decoded(self.held.input.as_ref(), self.task.content_type.as_deref())?.unwrap_or_default())
+        Ok(decode(self.held.input.as_ref(), self.task.content_type.as_deref())?.unwrap_or_default())
     }
 }
 
-fn decoded(raw: Option<&RawJson>, content_type: Option<&str>) -> Result<Option<Bytes>, Refused> {
+fn decode(raw: Option<&RawJson>, content_type: Option<&str>) -> Result<Option<Bytes>, Refused> {
     raw.map(|raw| payload::decode_received(raw, content_type).map(|payload| payload.bytes)).transpose()
 }
 
-fn escalates_to(agents: &dyn AgentIds, escalate: EscalationTarget) -> String {
-    match escalate {
+fn escalation_target(agents: &dyn AgentIds, target: EscalationTarget) -> String {
+    match target {
         EscalationTarget::Never => "nobody".to_owned(),
         EscalationTarget::Coordinators => "coordinators".to_owned(),
         EscalationTarget::Agent(agent) => {

@@ -10,11 +10,11 @@ mod json_path;
 ///
 /// # Errors
 /// `INVALID` or `LIMIT_EXCEEDED`, with the position.
-pub fn check_json(what: &str, bytes: &[u8]) -> Result<(), Refused> {
+pub fn check_json(field: &str, bytes: &[u8]) -> Result<(), Refused> {
     if let Some(at) = too_deep(bytes) {
         return Err(Refused::new(
             Code::LimitExceeded,
-            format!("the {what} is nested deeper than {JSON_DEPTH_MAX} levels at byte {at}"),
+            format!("the {field} is nested deeper than {JSON_DEPTH_MAX} levels at byte {at}"),
         )
         .limit(JSON_DEPTH_MAX as u64)
         .hint("flatten the JSON, or send it with another content type"));
@@ -28,14 +28,14 @@ pub fn check_json(what: &str, bytes: &[u8]) -> Result<(), Refused> {
             Some(at) => Err(Refused::new(
                 Code::Invalid,
                 format!(
-                    "the {what} contains a lone surrogate at {}: its escape is not text",
+                    "the {field} contains a lone surrogate at {}: its escape is not text",
                     json_path::path_at(bytes, at)
                 ),
             )
             .hint("an escape from \\ud800 to \\udbff must be followed by one from \\udc00 to \\udfff")),
             None => Ok(()),
         },
-        Err(error) => Err(Refused::new(Code::Invalid, format!("the {what} is not JSON: {error}"))
+        Err(error) => Err(Refused::new(Code::Invalid, format!("the {field} is not JSON: {error}"))
             .hint("send JSON, or set the content type")),
     }
 }

@@ -56,7 +56,7 @@ pub enum WaitCondition {
     },
     /// The resumption of its session, which is paused.
     Resume,
-    /// Responses of agents.
+    /// Answers of agents.
     Answers {
         /// Agent IDs.
         agents: Vec<String>,
@@ -116,8 +116,8 @@ impl From<&CoreWhy> for Explanation {
             since: why.since,
             attempt: why.attempt.map(|(attempt, _)| attempt),
             max_attempts: why.attempt.map(|(_, max)| max),
-            waits_for: wait(&why.waits_for),
-            next: next_step(why.next),
+            waits_for: wait_condition(&why.waits_for),
+            next: next_transition(why.next),
             next_at: why.next_at,
             sentence: why.summary.clone(),
             parts: why.parts.iter().map(Into::into).collect(),
@@ -125,7 +125,7 @@ impl From<&CoreWhy> for Explanation {
     }
 }
 
-fn wait(waits_for: &WaitsFor) -> Option<WaitCondition> {
+fn wait_condition(waits_for: &WaitsFor) -> Option<WaitCondition> {
     Some(match waits_for {
         WaitsFor::Nothing => return None,
         WaitsFor::Time => WaitCondition::Time,
@@ -141,7 +141,7 @@ fn wait(waits_for: &WaitsFor) -> Option<WaitCondition> {
     })
 }
 
-fn next_step(next: CoreNextTransition) -> Option<NextTransition> {
+fn next_transition(next: CoreNextTransition) -> Option<NextTransition> {
     Some(match next {
         CoreNextTransition::Nothing => return None,
         CoreNextTransition::BecomesAvailable => NextTransition::Available,

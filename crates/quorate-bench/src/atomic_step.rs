@@ -9,31 +9,31 @@ use tokio::task::JoinSet;
 
 use crate::Scale;
 use crate::cycle::register_agents;
+use crate::embedded_hub::EmbeddedHub;
 use crate::measure::{Latencies, Meter};
 use crate::report::Measurement;
-use crate::rig::Rig;
 
 const CALLERS: usize = 64;
 
 pub(crate) async fn measure(scale: &Scale) -> anyhow::Result<Vec<Measurement>> {
-    let rig = Rig::new(scale.data.as_deref()).await?;
+    let hub = EmbeddedHub::new(scale.data.as_deref()).await?;
     // The second half only receives results and never acks them. No inbox gets near its limit.
-    let agents = register_agents(&rig.space, CALLERS * 2).await?;
+    let agents = register_agents(&hub.space, CALLERS * 2).await?;
     let share = scale.count(200_000) / CALLERS as u64;
-    let meter = Meter::start(&rig.store);
+    let meter = Meter::start(&hub.store);
     let mut running = JoinSet::new();
     for index in 0..CALLERS {
         let (agent, other) = (agents[index].clone(), agents[CALLERS + index].clone());
-        running.spawn(call(rig.space.clone(), agent, other, share));
+        running.spawn(call(hub.space.clone(), agent, other, share));
     }
     let mut latencies = Latencies::new();
     while let Some(finished) = running.join_next().await {
         latencies.merge(&finished??);
     }
-    let taken = meter.stop(&rig.store);
-    let line = Measurement::new("W7", "ack + put + 2 sends, 64 callers", latencies.count(), taken)
+    let usage = meter.stop(&hub.store);
+    let line = Measurement::new("W7", "ack + put + 2 sends, 64 callers", latencies.count(), usage)
         .latencies(&latencies);
-    rig.close().await;
+    hub.close().await;
     Ok(vec![line.set("callers", CALLERS).set("bytes", 256).target(30_000.0, "30k/s")])
 }
 

@@ -10,9 +10,9 @@ use tokio::sync::{Mutex, mpsc};
 use tokio::task::JoinSet;
 
 use crate::Scale;
+use crate::embedded_hub::{EmbeddedHub, new_directory};
 use crate::measure::{Latencies, Meter, ResourceUsage, bytes_written, next_key, syncs};
 use crate::report::Measurement;
-use crate::rig::{Rig, new_directory};
 
 /// Parameters of a run of cycles.
 #[derive(Clone, Copy, Debug)]
@@ -29,7 +29,7 @@ pub(crate) fn measure_baseline(scale: &Scale) -> anyhow::Result<Vec<Measurement>
     let directory = new_directory(scale.data.as_deref())?;
     let cycles = scale.count(500_000);
     let bare = quorate_sqlite::run_baseline(&directory.path().join("data"), cycles, 128)?;
-    let taken = ResourceUsage {
+    let usage = ResourceUsage {
         seconds: cycles as f64 / bare.per_second,
         syncs: syncs(&bare.disk),
         wal_syncs: bare.transactions,
@@ -38,7 +38,7 @@ pub(crate) fn measure_baseline(scale: &Scale) -> anyhow::Result<Vec<Measurement>
         ..ResourceUsage::default()
     };
     Ok(vec![
-        Measurement::new("W0", "bare loop of W1's statements", cycles, taken)
+        Measurement::new("W0", "bare loop of W1's statements", cycles, usage)
             .set("bytes", 256)
             .set("batch", 128),
     ])
@@ -48,30 +48,30 @@ pub(crate) fn measure_baseline(scale: &Scale) -> anyhow::Result<Vec<Measurement>
 pub(crate) async fn measure(scale: &Scale) -> anyhow::Result<Vec<Measurement>> {
     let mut lines = Vec::new();
     for keyed in [false, true] {
-        let rig = Rig::new(scale.data.as_deref()).await?;
-        let agents = register_agents(&rig.space, 30).await?;
+        let hub = EmbeddedHub::new(scale.data.as_deref()).await?;
+        let agents = register_agents(&hub.space, 30).await?;
         let cycle = CycleParams { callers: 256, bytes: 256, cycles: scale.count(500_000) as usize, keyed };
         let line =
-            run_timed(&rig, &agents, cycle, "W1", if keyed { "in-process, keyed" } else { "in-process" })
+            run_timed(&hub, &agents, cycle, "W1", if keyed { "in-process, keyed" } else { "in-process" })
                 .await?;
         lines.push(if keyed { line } else { line.target(100_000.0, "100k/s, p99 < 5 ms, 0.7 × W0") });
-        rig.close().await;
+        hub.close().await;
     }
     Ok(lines)
 }
 
 /// Runs cycles and measures them.
 pub(crate) async fn run_timed(
-    rig: &Rig,
+    hub: &EmbeddedHub,
     agents: &[AgentId],
     cycle: CycleParams,
     workload: &'static str,
     variant: &str,
 ) -> anyhow::Result<Measurement> {
-    let meter = Meter::start(&rig.store);
-    let latencies = run(&rig.space, agents, cycle).await?;
-    let taken = meter.stop(&rig.store);
-    let line = Measurement::new(workload, variant, latencies.count(), taken).latencies(&latencies);
+    let meter = Meter::start(&hub.store);
+    let latencies = run(&hub.space, agents, cycle).await?;
+    let usage = meter.stop(&hub.store);
+    let line = Measurement::new(workload, variant, latencies.count(), usage).latencies(&latencies);
     let line = line.set("agents", agents.len()).set("callers", cycle.callers).set("bytes", cycle.bytes);
     Ok(line.set("keyed", cycle.keyed).set("synchronous", "FULL"))
 }
@@ -94,14 +94,14 @@ pub(crate) async fn register_agents(space: &Space, count: usize) -> Result<Vec<A
 pub(crate) async fn run(space: &Space, agents: &[AgentId], cycle: CycleParams) -> Result<Latencies, Error> {
     let per_agent = cycle.callers.div_ceil(agents.len().min(cycle.callers));
     let mut workers = JoinSet::new();
-    let mut done = Vec::new();
-    let mut waits = Vec::new();
+    let mut ack_senders = Vec::new();
+    let mut ack_receivers = Vec::new();
     for _ in 0..cycle.callers {
         let (sender, receiver) = mpsc::channel::<()>(1);
-        done.push(sender);
-        waits.push(receiver);
+        ack_senders.push(sender);
+        ack_receivers.push(receiver);
     }
-    let done = Arc::new(done);
+    let ack_senders = Arc::new(ack_senders);
     // Only agents that a caller sends to need a consumer.
     for agent in agents.iter().take(cycle.callers) {
         let principal = Principal::Agent(agent.clone());
@@ -112,17 +112,17 @@ pub(crate) async fn run(space: &Space, agents: &[AgentId], cycle: CycleParams) -
                 space.clone(),
                 principal.clone(),
                 Arc::clone(&consumer),
-                Arc::clone(&done),
+                Arc::clone(&ack_senders),
                 cycle,
             ));
         }
     }
     let mut callers = JoinSet::new();
-    for (index, wait) in waits.into_iter().enumerate() {
+    for (index, ack_receiver) in ack_receivers.into_iter().enumerate() {
         let to = agents[index % agents.len()].clone();
         let from = agents[(index + 1) % agents.len()].clone();
         let share = cycle.cycles / cycle.callers + usize::from(index < cycle.cycles % cycle.callers);
-        callers.spawn(call(space.clone(), (from, to), index, wait, share, cycle));
+        callers.spawn(call(space.clone(), (from, to), index, ack_receiver, share, cycle));
     }
     let mut latencies = Latencies::new();
     while let Some(finished) = callers.join_next().await {
@@ -136,7 +136,7 @@ async fn call(
     space: Space,
     (from, to): (AgentId, AgentId),
     index: usize,
-    mut done: mpsc::Receiver<()>,
+    mut acked: mpsc::Receiver<()>,
     count: usize,
     cycle: CycleParams,
 ) -> Result<Latencies, Error> {
@@ -153,7 +153,7 @@ async fn call(
         message.from = Some(from.clone());
         let commit = Commit::new(principal.clone(), vec![Op::send(message)]);
         space.commit(keyed(commit, cycle)).await?;
-        if done.recv().await.is_none() {
+        if acked.recv().await.is_none() {
             break;
         }
         latencies.record(start.elapsed());
@@ -172,7 +172,7 @@ async fn work(
     space: Space,
     principal: Principal,
     consumer: Arc<Mutex<Consumer>>,
-    done: Arc<Vec<mpsc::Sender<()>>>,
+    ack_senders: Arc<Vec<mpsc::Sender<()>>>,
     cycle: CycleParams,
 ) -> Result<(), Error> {
     loop {
@@ -185,9 +185,9 @@ async fn work(
         let commit = Commit::new(principal.clone(), vec![Op::Ack(lease), grant]);
         space.commit(keyed(commit, cycle)).await?;
         if let Some(caller) = caller_of(&message.payload.bytes)
-            && let Some(done) = done.get(caller)
+            && let Some(ack_sender) = ack_senders.get(caller)
         {
-            let _ = done.try_send(());
+            let _ = ack_sender.try_send(());
         }
     }
 }

@@ -11,9 +11,9 @@ use quorate_sqlite::{Options, SqliteStore};
 use quorate_store::{Entropy, ManualClock, Store as _, StoreContext};
 
 use crate::Scale;
+use crate::embedded_hub::new_directory;
 use crate::measure::{Latencies, Meter};
 use crate::report::Measurement;
-use crate::rig::new_directory;
 
 const WAITS: u64 = 10_000;
 const CHECKS: u64 = 200;
@@ -36,11 +36,11 @@ pub(crate) async fn measure(scale: &Scale) -> anyhow::Result<Vec<Measurement>> {
         commit(&store, space, vec![Commit::new(Principal::System, vec![Op::Sweep])]).await?;
         latencies.record(start.elapsed());
     }
-    let taken = meter.stop(&store);
+    let usage = meter.stop(&store);
     let after = store.published(space).map(|published| published.borrow().head.seq);
     anyhow::ensure!(before == after, "a wait was ended, although there is no deadlock");
     store.close().await;
-    let line = Measurement::new("WAITS", format!("deadlock check, {waits} waits"), latencies.count(), taken);
+    let line = Measurement::new("WAITS", format!("deadlock check, {waits} waits"), latencies.count(), usage);
     Ok(vec![line.latencies(&latencies).set("waits", waits).target(50.0, "check < 20 ms")])
 }
 
@@ -80,8 +80,8 @@ async fn chain_of_requests(store: &SqliteStore, space: SpaceNo, count: u64) -> a
         let payload = Payload::seal(bytes::Bytes::from_static(b"1"), [1; 16]);
         let mut message = Message::new(Destination::Agent(to.clone()), "ask", payload);
         message.from = Some(from.clone());
-        let ask = SendRequest::new(message, Some(limits::REQUEST_MS_MAX), Some(ConsumerId(index + 1)));
-        commits.push(Commit::new(Principal::Agent(from), vec![Op::Request(ask)]));
+        let request = SendRequest::new(message, Some(limits::REQUEST_MS_MAX), Some(ConsumerId(index + 1)));
+        commits.push(Commit::new(Principal::Agent(from), vec![Op::Request(request)]));
         let (lease_ms, waiting) = (limits::LEASE_MS_MAX, WaitMode::NoWait);
         let claim = Op::Claim { agent: to.clone(), max: 1, lease_ms, waiting };
         commits.push(Commit::new(Principal::Agent(to), vec![claim]));

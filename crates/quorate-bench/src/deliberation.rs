@@ -9,9 +9,9 @@ use quorate_procedures::tokens;
 use serde_json::{Value, json};
 
 use crate::Scale;
+use crate::embedded_hub::new_directory;
 use crate::measure::{Latencies, ResourceUsage, cpu_seconds, peak_memory};
 use crate::report::Measurement;
-use crate::rig::new_directory;
 
 const AGENTS: usize = 5;
 const CONFLICTS: usize = 5;
@@ -25,11 +25,11 @@ pub(crate) async fn measure(scale: &Scale) -> anyhow::Result<Vec<Measurement>> {
     let hub = Hub::open(directory.path().join("data")).await?;
     let _agents = agents(&hub).await?;
     let driver = hub.drive_deliberations().await?;
-    let one = sequential(&hub, scale.count(100).max(3)).await?;
-    let many = concurrent(&hub, scale.count(CONCURRENT).max(10)).await?;
+    let sequential = sequential(&hub, scale.count(100).max(3)).await?;
+    let concurrent = concurrent(&hub, scale.count(CONCURRENT).max(10)).await?;
     driver.stop().await;
     hub.close().await;
-    Ok(vec![one, many])
+    Ok(vec![sequential, concurrent])
 }
 
 fn name(index: usize) -> String {
@@ -88,12 +88,13 @@ async fn sequential(hub: &Hub, count: u64) -> anyhow::Result<Measurement> {
     let (start, cpu) = (Instant::now(), cpu_seconds());
     let mut latencies = Latencies::new();
     for _ in 0..count {
-        let began = Instant::now();
+        let deliberation_start = Instant::now();
         let id = hub.start_procedure(ProcedureDraft::deliberation(&spec())).await?;
         wait_until_done(hub, id.as_str()).await?;
-        latencies.record(began.elapsed());
+        latencies.record(deliberation_start.elapsed());
     }
-    let line = Measurement::new("DELIBERATE", "5 agents, 5 conflicts, 2 rounds", count, taken(start, cpu));
+    let line =
+        Measurement::new("DELIBERATE", "5 agents, 5 conflicts, 2 rounds", count, usage_since(start, cpu));
     Ok(line.latencies(&latencies).target(20.0, "50 ms each"))
 }
 
@@ -106,11 +107,11 @@ async fn concurrent(hub: &Hub, count: u64) -> anyhow::Result<Measurement> {
     for id in &ids {
         wait_until_done(hub, id.as_str()).await?;
     }
-    let line = Measurement::new("DELIBERATE", format!("{count} concurrent"), count, taken(start, cpu));
+    let line = Measurement::new("DELIBERATE", format!("{count} concurrent"), count, usage_since(start, cpu));
     Ok(line.set("targetMemoryBytes", 300_000_000_u64))
 }
 
-fn taken(start: Instant, cpu: f64) -> ResourceUsage {
+fn usage_since(start: Instant, cpu: f64) -> ResourceUsage {
     let (seconds, cpu_seconds) = (start.elapsed().as_secs_f64(), cpu_seconds() - cpu);
     ResourceUsage { seconds, cpu_seconds, peak_memory: peak_memory(), ..ResourceUsage::default() }
 }

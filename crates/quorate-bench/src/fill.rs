@@ -40,10 +40,13 @@ async fn fill_lane(space: Space, agents: Vec<AgentId>, commits: u64, acked: bool
         let claim =
             Op::Claim { agent: agent.clone(), max: CLAIM_MAX, lease_ms: 30_000, waiting: WaitMode::NoWait };
         let receipt = space.commit(Commit::new(Principal::System, vec![claim])).await?;
-        let Some(OpResult::Claimed(handed)) = receipt.results.into_iter().next() else { continue };
-        let eras = space.published().generations.clone();
-        let acks = handed.iter().map(|one| {
-            Op::Ack(quorate_core::LeaseRef { delivery: eras.delivery_id(one.delivery), token: one.token })
+        let Some(OpResult::Claimed(leased)) = receipt.results.into_iter().next() else { continue };
+        let generations = space.published().generations.clone();
+        let acks = leased.iter().map(|lease| {
+            Op::Ack(quorate_core::LeaseRef {
+                delivery: generations.delivery_id(lease.delivery),
+                token: lease.token,
+            })
         });
         space.commit(Commit::new(Principal::System, acks.collect())).await?;
     }

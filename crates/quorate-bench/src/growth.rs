@@ -12,10 +12,10 @@ use serde_json::{Value, json};
 
 use crate::Scale;
 use crate::cycle::{self, CycleParams};
+use crate::embedded_hub::{EmbeddedHub, new_directory};
 use crate::fill::fill;
 use crate::measure::{ResourceUsage, peak_memory};
 use crate::report::Measurement;
-use crate::rig::{Rig, new_directory};
 
 const MILLION: u64 = 1_000_000;
 
@@ -38,18 +38,18 @@ pub(crate) async fn measure(scale: &Scale) -> anyhow::Result<Vec<Measurement>> {
             )
             .await?;
             acked = acked.max(target);
-            let found = in_child(&scale.binary, &data, agents, cycles)?;
+            let result = measure_in_child(&scale.binary, &data, agents, cycles)?;
             let open = if step == 0 { 0 } else { scale.count(MILLION) };
-            let rate = found["perSecond"].as_f64().unwrap_or_default();
+            let rate = result["perSecond"].as_f64().unwrap_or_default();
             let base = *first.get_or_insert(rate);
             let variant = format!("{agents} agents, {} acked, {} open", short(acked), short(open));
             lines.push(
-                line_of(variant, &found)
+                to_measurement(variant, &result)
                     .set("acked", acked)
                     .set("open", open)
                     .set("agents", agents)
                     .set("slower", format!("{:.0} %", 100.0 * (1.0 - rate / base)))
-                    .set("readyMs", found["readyMs"].clone()),
+                    .set("readyMs", result["readyMs"].clone()),
             );
         }
     }
@@ -60,33 +60,33 @@ fn short(count: u64) -> String {
     if count >= MILLION { format!("{} M", count / MILLION) } else { format!("{} k", count / 1000) }
 }
 
-fn line_of(variant: String, found: &Value) -> Measurement {
-    let number = |name: &str| found[name].as_u64().unwrap_or(0);
-    let rate = found["perSecond"].as_f64().unwrap_or_default();
+fn to_measurement(variant: String, result: &Value) -> Measurement {
+    let number = |name: &str| result[name].as_u64().unwrap_or(0);
+    let rate = result["perSecond"].as_f64().unwrap_or_default();
     let done = number("done");
-    let taken = ResourceUsage {
+    let usage = ResourceUsage {
         seconds: if rate > 0.0 { done as f64 / rate } else { 0.0 },
         syncs: number("fsyncs"),
         wal_syncs: number("commits"),
         sync_seconds: (number("commits") * number("syncUs")) as f64 / 1e6,
         bytes_written: number("bytesWritten"),
-        cpu_seconds: found["cpuSeconds"].as_f64().unwrap_or_default(),
+        cpu_seconds: result["cpuSeconds"].as_f64().unwrap_or_default(),
         peak_memory: number("peakMemoryBytes"),
     };
-    let mut line = Measurement::new("W8", variant, done, taken);
+    let mut line = Measurement::new("W8", variant, done, usage);
     line.quantiles = Some((number("p50Us"), number("p99Us"), number("p999Us")));
     line
 }
 
 /// Fills the log to the requested size.
 async fn prepare(data: &Path, agents: usize, acked: u64, open: u64) -> anyhow::Result<()> {
-    let rig = Rig::open(data).await?;
-    let ids = if rig.space.published().agents.is_empty() {
-        cycle::register_agents(&rig.space, agents).await?
+    let hub = EmbeddedHub::open(data).await?;
+    let ids = if hub.space.published().agents.is_empty() {
+        cycle::register_agents(&hub.space, agents).await?
     } else {
-        names(agents)?
+        agent_ids(agents)?
     };
-    fill(&rig.space, &ids, acked, true).await?;
+    fill(&hub.space, &ids, acked, true).await?;
     // Separate recipients that take no part in the cycles, so that the backlog stays constant.
     let idle: Vec<AgentId> =
         (0..30).map(|index| AgentId::new(format!("idle{index}"))).collect::<Result<_, _>>()?;
@@ -94,20 +94,20 @@ async fn prepare(data: &Path, agents: usize, acked: u64, open: u64) -> anyhow::R
         for id in &idle {
             let register = quorate_core::Op::RegisterAgent(quorate_core::RegisterAgent::named(id.clone()));
             let commit = quorate_core::Commit::new(quorate_core::Principal::System, vec![register]);
-            rig.space.commit(commit).await?;
+            hub.space.commit(commit).await?;
         }
-        fill(&rig.space, &idle, open, false).await?;
+        fill(&hub.space, &idle, open, false).await?;
     }
-    rig.close().await;
+    hub.close().await;
     Ok(())
 }
 
-fn names(count: usize) -> anyhow::Result<Vec<AgentId>> {
+fn agent_ids(count: usize) -> anyhow::Result<Vec<AgentId>> {
     Ok((0..count).map(|index| AgentId::new(format!("a{index}"))).collect::<Result<_, _>>()?)
 }
 
 /// Runs a child, kills it with SIGKILL, and measures a second child on the same data.
-fn in_child(binary: &Path, data: &Path, agents: usize, cycles: u64) -> anyhow::Result<Value> {
+fn measure_in_child(binary: &Path, data: &Path, agents: usize, cycles: u64) -> anyhow::Result<Value> {
     let command = |until_killed: bool| {
         let mut command = Command::new(binary);
         command.arg("bench-child").arg(data).args([
@@ -122,14 +122,14 @@ fn in_child(binary: &Path, data: &Path, agents: usize, cycles: u64) -> anyhow::R
         command.stdout(Stdio::piped());
         command
     };
-    let mut victim = command(true).spawn()?;
-    let lines = BufReader::new(victim.stdout.take().context("the child process has no stdout")?).lines();
+    let mut child = command(true).spawn()?;
+    let lines = BufReader::new(child.stdout.take().context("the child process has no stdout")?).lines();
     // After its first line of output, the child is in the middle of further cycles.
     for line in lines.take(1) {
         line?;
     }
-    victim.kill()?;
-    victim.wait()?;
+    child.kill()?;
+    child.wait()?;
     let output = command(false).output()?;
     anyhow::ensure!(output.status.success(), "the second child process failed");
     let last = output.stdout.split(|byte| *byte == b'\n').rfind(|line| !line.is_empty()).unwrap_or_default();
@@ -144,19 +144,19 @@ fn in_child(binary: &Path, data: &Path, agents: usize, cycles: u64) -> anyhow::R
 /// If the directory cannot be opened, or a cycle fails.
 pub async fn growth_child(data: &Path, agents: usize, cycles: u64, until_killed: bool) -> anyhow::Result<()> {
     let start = Instant::now();
-    let rig = Rig::open(data).await?;
+    let hub = EmbeddedHub::open(data).await?;
     let ready_ms = start.elapsed().as_millis() as u64;
-    let ids = names(agents)?;
+    let ids = agent_ids(agents)?;
     let cycle = CycleParams { callers: 256, bytes: 256, cycles: cycles as usize, keyed: false };
     loop {
         let small = CycleParams { cycles: 5_000, ..cycle };
-        let line = cycle::run_timed(&rig, &ids, if until_killed { small } else { cycle }, "W8", "").await?;
-        let mut found = line.to_json();
-        found["readyMs"] = json!(ready_ms);
-        found["done"] = json!(line.completed);
-        found["peakMemoryBytes"] = json!(peak_memory());
+        let line = cycle::run_timed(&hub, &ids, if until_killed { small } else { cycle }, "W8", "").await?;
+        let mut result = line.to_json();
+        result["readyMs"] = json!(ready_ms);
+        result["done"] = json!(line.completed);
+        result["peakMemoryBytes"] = json!(peak_memory());
         let mut out = std::io::stdout().lock();
-        writeln!(out, "{found}")?;
+        writeln!(out, "{result}")?;
         out.flush()?;
         if !until_killed {
             return Ok(());

@@ -8,13 +8,13 @@ mod cas;
 mod cycle;
 mod deadlock_check;
 mod deliberation;
+mod embedded_hub;
 mod fill;
 mod growth;
 mod heartbeats;
 mod measure;
 mod report;
 mod request;
-mod rig;
 mod tasks;
 mod topic;
 mod wire;
@@ -58,7 +58,7 @@ pub struct Scale {
     /// Maximum number of acked messages in the log of W8, in millions.
     pub acked_millions_max: u64,
     /// Path of the `quorate` binary. Workloads over sockets start its `serve`; W8 starts its `bench-child`, which calls
-    /// [`child`].
+    /// [`growth_child`].
     pub binary: PathBuf,
 }
 

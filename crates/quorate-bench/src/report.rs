@@ -26,17 +26,17 @@ impl Measurement {
     pub(crate) fn new(
         workload: &'static str,
         variant: impl Into<String>,
-        done: u64,
-        taken: ResourceUsage,
+        completed: u64,
+        usage: ResourceUsage,
     ) -> Self {
         Self {
             workload,
             variant: variant.into(),
-            per_second: if taken.seconds > 0.0 { done as f64 / taken.seconds } else { 0.0 },
+            per_second: if usage.seconds > 0.0 { completed as f64 / usage.seconds } else { 0.0 },
             quantiles: None,
-            transactions: taken.wal_syncs,
-            completed: done,
-            usage: taken,
+            transactions: usage.wal_syncs,
+            completed,
+            usage,
             settings: Map::new(),
             target: None,
         }
@@ -95,7 +95,7 @@ impl Measurement {
             Some((goal, target)) => format!("target {target}: at {:.0} %", 100.0 * self.per_second / goal),
             None => String::new(),
         };
-        let share = match w0_per_second {
+        let relative = match w0_per_second {
             Some(baseline) if self.workload == "W1" => format!("  {:.2} × W0", self.per_second / baseline),
             _ => String::new(),
         };
@@ -105,7 +105,7 @@ impl Measurement {
                 .filter_map(|name| Some(format!("{name} {}", self.settings.get(*name)?)))
                 .collect();
         format!(
-            "{:<5} {:<34} {:>10} {latency} {:>8.1} {:>8} {:>7.0} MB  {verdict}{share}{}{}",
+            "{:<5} {:<34} {:>10} {latency} {:>8.1} {:>8} {:>7.0} MB  {verdict}{relative}{}{}",
             self.workload,
             self.variant,
             thousands(self.per_second),
@@ -127,8 +127,8 @@ pub fn table_header() -> String {
     )
 }
 
-fn ratio(done: u64, transactions: u64) -> f64 {
-    if transactions == 0 { 0.0 } else { (10.0 * done as f64 / transactions as f64).round() / 10.0 }
+fn ratio(completed: u64, transactions: u64) -> f64 {
+    if transactions == 0 { 0.0 } else { (10.0 * completed as f64 / transactions as f64).round() / 10.0 }
 }
 
 fn us(microseconds: u64) -> String {

@@ -15,9 +15,9 @@ use tokio::task::JoinSet;
 
 use crate::Scale;
 use crate::cycle::register_agents;
+use crate::embedded_hub::EmbeddedHub;
 use crate::measure::{Latencies, Meter};
 use crate::report::Measurement;
-use crate::rig::Rig;
 
 const WORKERS: usize = 100;
 const TASKS: u64 = 10_000;
@@ -34,14 +34,14 @@ enum Shape {
 pub(crate) async fn measure(scale: &Scale) -> anyhow::Result<Vec<Measurement>> {
     let mut lines = Vec::new();
     for shape in [Shape::Wide, Shape::Layers] {
-        lines.push(one(scale, shape).await?);
+        lines.push(measure_shape(scale, shape).await?);
     }
     Ok(lines)
 }
 
-async fn one(scale: &Scale, shape: Shape) -> anyhow::Result<Measurement> {
-    let rig = Rig::new(scale.data.as_deref()).await?;
-    let agents = register_agents(&rig.space, WORKERS + 1).await?;
+async fn measure_shape(scale: &Scale, shape: Shape) -> anyhow::Result<Measurement> {
+    let hub = EmbeddedHub::new(scale.data.as_deref()).await?;
+    let agents = register_agents(&hub.space, WORKERS + 1).await?;
     // A smaller run has fewer graphs; only the smallest run has smaller graphs.
     let graphs = scale.count(GRAPHS).max(1);
     let tasks = if scale.count(TASKS) < 100 { 20 } else { TASKS };
@@ -49,18 +49,18 @@ async fn one(scale: &Scale, shape: Shape) -> anyhow::Result<Measurement> {
     let mut running = JoinSet::new();
     let ready = Arc::new(Barrier::new(workers + 1));
     for agent in agents.iter().take(workers) {
-        running.spawn(work(rig.space.clone(), agent.clone(), Arc::clone(&ready)));
+        running.spawn(work(hub.space.clone(), agent.clone(), Arc::clone(&ready)));
     }
     ready.wait().await;
-    let meter = Meter::start(&rig.store);
+    let meter = Meter::start(&hub.store);
     for _ in 0..graphs {
-        run_graph(&rig.space, &agents[WORKERS], graph(shape, tasks as u32)).await?;
+        run_graph(&hub.space, &agents[WORKERS], graph(shape, tasks as u32)).await?;
     }
-    let taken = meter.stop(&rig.store);
-    let done = rig.space.task_counts().get(TaskStatus::Done);
+    let usage = meter.stop(&hub.store);
+    let done = hub.space.task_counts().get(TaskStatus::Done);
     anyhow::ensure!(done == graphs * tasks, "{done} of {} tasks are done", graphs * tasks);
     // Closing the engine ends the streams of the workers.
-    rig.space.engine().close().await;
+    hub.space.engine().close().await;
     let mut waits = Latencies::new();
     while let Some(finished) = running.join_next().await {
         waits.merge(&finished??);
@@ -69,7 +69,7 @@ async fn one(scale: &Scale, shape: Shape) -> anyhow::Result<Measurement> {
         Shape::Wide => "wide: 1, then all, then 1",
         Shape::Layers => "layers: 100, then 1, repeated",
     };
-    let line = Measurement::new("W6", variant, done, taken).latencies(&waits);
+    let line = Measurement::new("W6", variant, done, usage).latencies(&waits);
     let line = line.set("workers", workers).set("tasks", tasks).set("graphs", graphs);
     let line = line.set("readyToLeasedP95Us", waits.quantile(0.95));
     Ok(match shape {
@@ -126,8 +126,8 @@ async fn work(space: Space, agent: AgentId, ready: Arc<Barrier>) -> Result<Laten
         if let Some(lease) = task.task.lease() {
             waits.record(since(start, lease.ready_since.0));
         }
-        let done = CompleteTask::done(task.lease.clone(), Some(space.seal(&b"{\"ok\":true}"[..])));
-        let ops = vec![Op::CompleteTask(done), consumer.grant_credit_op(1)];
+        let completion = CompleteTask::done(task.lease.clone(), Some(space.seal(&b"{\"ok\":true}"[..])));
+        let ops = vec![Op::CompleteTask(completion), consumer.grant_credit_op(1)];
         space.commit(Commit::new(principal.clone(), ops)).await?;
     }
     Ok(waits)
@@ -145,11 +145,11 @@ mod tests {
     use super::*;
 
     fn dependencies(task: &NewTask) -> Vec<u32> {
-        let nth = |one: &Dependency| match one {
+        let index_of = |dependency: &Dependency| match dependency {
             Dependency::Index(n) => *n,
             Dependency::Task(id) => panic!("{id} is not an index"),
         };
-        task.depends_on.iter().map(nth).collect()
+        task.depends_on.iter().map(index_of).collect()
     }
 
     #[test]

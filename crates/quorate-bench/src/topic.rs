@@ -13,9 +13,9 @@ use tokio::task::JoinSet;
 
 use crate::Scale;
 use crate::cycle::register_agents;
+use crate::embedded_hub::EmbeddedHub;
 use crate::measure::{Latencies, Meter};
 use crate::report::Measurement;
-use crate::rig::Rig;
 
 const SUBSCRIBERS: usize = 30;
 const PUBLISHERS: usize = 64;
@@ -25,8 +25,8 @@ const CREDIT: u32 = CLAIM_MAX;
 const AHEAD: usize = 2 * PUBLISHERS;
 
 pub(crate) async fn measure(scale: &Scale) -> anyhow::Result<Vec<Measurement>> {
-    let rig = Rig::new(scale.data.as_deref()).await?;
-    let agents = register_agents(&rig.space, SUBSCRIBERS + PUBLISHERS).await?;
+    let hub = EmbeddedHub::new(scale.data.as_deref()).await?;
+    let agents = register_agents(&hub.space, SUBSCRIBERS + PUBLISHERS).await?;
     let (subscribers, publishers) = agents.split_at(SUBSCRIBERS);
     let share = (scale.count(100_000) / PUBLISHERS as u64).max(1);
     let messages = share * PUBLISHERS as u64;
@@ -35,23 +35,23 @@ pub(crate) async fn measure(scale: &Scale) -> anyhow::Result<Vec<Measurement>> {
     let mut running = JoinSet::new();
     for agent in subscribers {
         let principal = Principal::Agent(agent.clone());
-        rig.space.subscribe(&principal, None, agent, &Pattern::new("bench.>")?, None).await?;
-        let consumer = rig.space.consume(&principal, None, agent, CREDIT, 30_000).await?;
-        running.spawn(consume(rig.space.clone(), principal, consumer, messages, Arc::clone(&progress)));
+        hub.space.subscribe(&principal, None, agent, &Pattern::new("bench.>")?, None).await?;
+        let consumer = hub.space.consume(&principal, None, agent, CREDIT, 30_000).await?;
+        running.spawn(consume(hub.space.clone(), principal, consumer, messages, Arc::clone(&progress)));
     }
-    let meter = Meter::start(&rig.store);
+    let meter = Meter::start(&hub.store);
     for agent in publishers {
-        running.spawn(publish(rig.space.clone(), agent.clone(), share, Arc::clone(&progress)));
+        running.spawn(publish(hub.space.clone(), agent.clone(), share, Arc::clone(&progress)));
     }
     let mut latencies = Latencies::new();
     while let Some(finished) = running.join_next().await {
         latencies.merge(&finished??);
     }
-    let taken = meter.stop(&rig.store);
+    let usage = meter.stop(&hub.store);
     let line =
-        Measurement::new("W4", "topic, 30 subscribers, in-process", messages * SUBSCRIBERS as u64, taken);
+        Measurement::new("W4", "topic, 30 subscribers, in-process", messages * SUBSCRIBERS as u64, usage);
     let line = line.latencies(&latencies).set("subscribers", SUBSCRIBERS).set("publishers", PUBLISHERS);
-    rig.close().await;
+    hub.close().await;
     Ok(vec![line.set("bytes", 256).set("acksAtOnce", CREDIT).target(600_000.0, "600k/s")])
 }
 
@@ -64,9 +64,9 @@ struct Progress {
 impl Progress {
     /// Records acks. Each fully acked message permits another one.
     fn record(&self, acks: u64) {
-        let all = SUBSCRIBERS as u64;
-        let before = self.acked.fetch_add(acks, Ordering::Relaxed);
-        self.ahead.add_permits(((before + acks) / all - before / all) as usize);
+        let per_message = SUBSCRIBERS as u64;
+        let previous = self.acked.fetch_add(acks, Ordering::Relaxed);
+        self.ahead.add_permits(((previous + acks) / per_message - previous / per_message) as usize);
     }
 }
 

@@ -16,9 +16,9 @@ use quorate_sqlite::{Options, SqliteStore};
 use quorate_store::{Entropy, Store as _, StoreContext, SystemClock};
 
 use crate::Scale;
+use crate::embedded_hub::new_directory;
 use crate::measure::{Latencies, Meter};
 use crate::report::Measurement;
-use crate::rig::new_directory;
 
 /// Entries that are written and deleted before the rollbacks.
 const ENTRIES: u64 = 100_000;
@@ -57,12 +57,12 @@ impl Load {
 pub(crate) async fn measure(scale: &Scale) -> anyhow::Result<Vec<Measurement>> {
     let mut lines = Vec::new();
     for load in Load::ALL {
-        lines.push(one(scale, load).await?);
+        lines.push(measure_load(scale, load).await?);
     }
     Ok(lines)
 }
 
-async fn one(scale: &Scale, load: Load) -> anyhow::Result<Measurement> {
+async fn measure_load(scale: &Scale, load: Load) -> anyhow::Result<Measurement> {
     let directory = new_directory(scale.data.as_deref())?;
     let context =
         StoreContext { clock: SystemClock::new(), entropy: Entropy::system(), sink: Arc::new(|_| {}) };
@@ -71,7 +71,7 @@ async fn one(scale: &Scale, load: Load) -> anyhow::Result<Measurement> {
     let quiet = store.space("quiet".parse()?).await?;
     let leases = hub.fill(scale, load).await?;
     let stop = Arc::new(AtomicBool::new(false));
-    let work = {
+    let load_task = {
         let (hub, stop) = (Arc::clone(&hub), Arc::clone(&stop));
         tokio::spawn(async move {
             let mut round = 0;
@@ -83,22 +83,22 @@ async fn one(scale: &Scale, load: Load) -> anyhow::Result<Measurement> {
     };
     let mut latencies = Latencies::new();
     let meter = Meter::start(&store);
-    let began = Instant::now();
-    let until = DURATION / u32::try_from(scale.divisor.min(10)).unwrap_or(1);
+    let run_start = Instant::now();
+    let duration = DURATION / u32::try_from(scale.divisor.min(10)).unwrap_or(1);
     let mut n = 0;
-    while began.elapsed() < until {
+    while run_start.elapsed() < duration {
         let start = Instant::now();
         commit(&store, quiet, vec![put(&format!("k/{}", n % 100), 8)?]).await?;
         latencies.record(start.elapsed());
         n += 1;
     }
-    let taken = meter.stop(&store);
+    let usage = meter.stop(&store);
     stop.store(true, Ordering::Relaxed);
-    let rounds = work.await??;
+    let rounds = load_task.await??;
     let stats = store.stats();
     store.close().await;
     let p99_ms = stats.hold_ns_p99 as f64 / 1e6;
-    let mut line = Measurement::new("HOLD", load.name(), latencies.count(), taken)
+    let mut line = Measurement::new("HOLD", load.name(), latencies.count(), usage)
         .latencies(&latencies)
         .set("commitsBeside", rounds)
         .set("holdP99Us", stats.hold_ns_p99 / 1000)
@@ -185,10 +185,10 @@ impl Hub {
             let results =
                 self.commit(vec![Op::Claim { agent: agent(number)?, max, lease_ms, waiting }]).await?;
             for result in results {
-                if let OpResult::Claimed(handed) = result {
-                    leases.extend(handed.into_iter().map(|one| LeaseRef {
-                        delivery: DeliveryId { generation: Generation(0), number: one.delivery },
-                        token: one.token,
+                if let OpResult::Claimed(leased) = result {
+                    leases.extend(leased.into_iter().map(|lease| LeaseRef {
+                        delivery: DeliveryId { generation: Generation(0), number: lease.delivery },
+                        token: lease.token,
                     }));
                 }
             }
@@ -208,11 +208,8 @@ impl Hub {
         let ops = match load {
             Load::Nothing => return Ok(false),
             Load::Rollbacks => {
-                let what = RollbackScope::Prefix("p/".into());
-                vec![
-                    Op::Rollback(Rollback { scope: what, target: RollbackTarget::Seq(Seq(5)), fence: None });
-                    8
-                ]
+                let scope = RollbackScope::Prefix("p/".into());
+                vec![Op::Rollback(Rollback { scope, target: RollbackTarget::Seq(Seq(5)), fence: None }); 8]
             }
             Load::Acks => vec![Op::AckMany(leases.to_vec()); 4],
             Load::Graph => vec![graph(round)?],

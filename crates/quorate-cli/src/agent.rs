@@ -22,7 +22,7 @@ pub(crate) struct AgentArgs {
     #[command(flatten)]
     hub: HubArgs,
     #[command(flatten)]
-    shape: OutputArgs,
+    output: OutputArgs,
     #[command(subcommand)]
     verb: AgentVerb,
 }
@@ -121,11 +121,11 @@ const COLUMNS: &[Column] = &[
 ];
 
 pub(crate) async fn run(args: AgentArgs) -> anyhow::Result<()> {
-    let AgentArgs { hub, shape, verb } = args;
+    let AgentArgs { hub, output, verb } = args;
     if let AgentVerb::Test { name, playbook: Some(file), dry_run } = &verb {
-        return probe::test_playbook_agent(file, name, *dry_run, &shape).await;
+        return probe::test_playbook_agent(file, name, *dry_run, &output).await;
     }
-    let hub = hub.open_with_output(&shape)?;
+    let hub = hub.open_with_output(&output)?;
     match verb {
         AgentVerb::List { capability, role, status, page } => {
             let query = [
@@ -135,12 +135,12 @@ pub(crate) async fn run(args: AgentArgs) -> anyhow::Result<()> {
                 ("limit", page.limit()),
                 ("cursor", page.cursor()),
             ];
-            shape.list(&hub.get("/v1/agents", &query).await?, "agents", COLUMNS)
+            output.list(&hub.get("/v1/agents", &query).await?, "agents", COLUMNS)
         }
         AgentVerb::Show { id } => {
             let id = hub.resolve_id(Resource::Agent, &id).await?;
-            let answer = hub.get(&format!("/v1/agents/{}", percent_encode(&id)), &[]).await?;
-            shape.item(&answer, || Ok(facts(&parse_response(&answer)?)))
+            let response = hub.get(&format!("/v1/agents/{}", percent_encode(&id)), &[]).await?;
+            output.item(&response, || Ok(details(&parse_response(&response)?)))
         }
         AgentVerb::Add { id, name, role, capability, action, dry_run } => {
             let body = JsonFields::default()
@@ -148,17 +148,17 @@ pub(crate) async fn run(args: AgentArgs) -> anyhow::Result<()> {
                 .set_if_some("role", role)?
                 .list("capabilities", &capability)?
                 .list("supportedActions", &action)?;
-            add(&hub, &id, body, dry_run, &shape).await
+            add(&hub, &id, body, dry_run, &output).await
         }
-        AgentVerb::Set(args) => set::run(&hub, args, &shape).await,
-        AgentVerb::Test { name, dry_run, .. } => probe::test_hub_agent(&hub, &name, dry_run, &shape).await,
+        AgentVerb::Set(args) => set::run(&hub, args, &output).await,
+        AgentVerb::Test { name, dry_run, .. } => probe::test_hub_agent(&hub, &name, dry_run, &output).await,
         AgentVerb::Purge { id, dry_run } => {
             let body = json!({"ops": [{"op": "purge", "agent": id}]}).to_string();
-            let answer = hub.write(dry_run, (Method::Post, "/v1/commit"), Some(body)).await?;
-            let Some(answer) = answer else { return Ok(()) };
-            let count = &parse_response(&answer)?["results"][0]["count"];
+            let response = hub.write(dry_run, (Method::Post, "/v1/commit"), Some(body)).await?;
+            let Some(response) = response else { return Ok(()) };
+            let count = &parse_response(&response)?["results"][0]["count"];
             let noun = if *count == 1 { "delivery" } else { "deliveries" };
-            shape.done(&answer, &format!("purged {count} {noun} of {id}"));
+            output.done(&response, &format!("purged {count} {noun} of {id}"));
             if count.as_u64() == Some(PURGE_MAX as u64) {
                 terminal::note(format!("there may be more; run it again: quorate agent purge {id}"));
             }
@@ -166,8 +166,8 @@ pub(crate) async fn run(args: AgentArgs) -> anyhow::Result<()> {
         }
         AgentVerb::Remove { id, dry_run } => {
             let path = format!("/v1/agents/{}", percent_encode(&id));
-            let answer = hub.write(dry_run, (Method::Delete, &path), None).await?;
-            answer.iter().for_each(|answer| shape.done(answer, &format!("removed agent {id}")));
+            let response = hub.write(dry_run, (Method::Delete, &path), None).await?;
+            response.iter().for_each(|response| output.done(response, &format!("removed agent {id}")));
             Ok(())
         }
     }
@@ -181,22 +181,22 @@ async fn add(
     id: &str,
     body: JsonFields,
     dry_run: DryRunArgs,
-    shape: &OutputArgs,
+    output: &OutputArgs,
 ) -> anyhow::Result<()> {
     let path = format!("/v1/agents/{}", percent_encode(id));
     // If reading is not permitted, the call below returns the error.
     if hub.get(&path, &[]).await.is_ok() {
         return Err(already_exists(id).into());
     }
-    let answer = hub.write(dry_run, (Method::Put, &path), Some(body.to_json())).await?;
-    let Some(answer) = answer else { return Ok(()) };
+    let response = hub.write(dry_run, (Method::Put, &path), Some(body.to_json())).await?;
+    let Some(response) = response else { return Ok(()) };
     // No token: another client registered the agent first.
-    let made = parse_response(&answer)?;
-    let token = made["token"].as_str().ok_or_else(|| already_exists(id))?;
-    let done = format!("registered agent {id}; its token is on stdout and is not shown again");
-    let again =
+    let registered = parse_response(&response)?;
+    let token = registered["token"].as_str().ok_or_else(|| already_exists(id))?;
+    let message = format!("registered agent {id}; its token is on stdout and is not shown again");
+    let token_lost =
         format!("agent {id} is registered, but its token was lost; create another: {}", token_for(id));
-    shape.created_secret(&answer, token, &done, &again)?;
+    output.created_secret(&response, token, &message, &token_lost)?;
     terminal::note("store it in a file that only you can read; the agent sends it with every request");
     Ok(())
 }
@@ -210,7 +210,7 @@ fn token_for(id: &str) -> String {
     format!("quorate token create --role agent --agent {id} --name {id}")
 }
 
-fn facts(agent: &Value) -> Details {
+fn details(agent: &Value) -> Details {
     let load = &agent["load"];
     let text = |name| field(agent, name);
     Details::default()

@@ -25,7 +25,7 @@ pub(crate) struct ApprovalArgs {
     #[command(flatten)]
     hub: HubArgs,
     #[command(flatten)]
-    shape: OutputArgs,
+    output: OutputArgs,
     #[command(subcommand)]
     verb: ApprovalVerb,
 }
@@ -148,20 +148,20 @@ struct Document<'a> {
 }
 
 impl FetchedApproval {
-    fn read(answer: &str) -> anyhow::Result<Self> {
-        let approval = parse_response(answer)?;
-        let document = serde_json::from_str::<Document<'_>>(answer)?.document.map_or("", RawValue::get);
+    fn read(response: &str) -> anyhow::Result<Self> {
+        let approval = parse_response(response)?;
+        let document = serde_json::from_str::<Document<'_>>(response)?.document.map_or("", RawValue::get);
         Ok(Self { id: field(&approval, "id"), document: document.to_owned(), approval })
     }
 }
 
 pub(crate) async fn run(args: ApprovalArgs) -> anyhow::Result<()> {
-    let ApprovalArgs { hub: hub_args, shape, verb } = args;
-    let hub = hub_args.open_with_output(&shape)?;
+    let ApprovalArgs { hub: hub_args, output, verb } = args;
+    let hub = hub_args.open_with_output(&output)?;
     match verb {
         ApprovalVerb::List { status, page } => {
             let state = Some(status).filter(|state| state != "all");
-            shape.list(
+            output.list(
                 &hub.get("/v1/approvals", &page.query(&[("state", state)])).await?,
                 "approvals",
                 COLUMNS,
@@ -169,20 +169,20 @@ pub(crate) async fn run(args: ApprovalArgs) -> anyhow::Result<()> {
         }
         ApprovalVerb::Show { id, at } => {
             let query = [("at", at.map(|at| at.to_string()))];
-            let answer = hub.get(&path_of(&hub, &id).await?, &query).await?;
-            shape.item(&answer, || Ok(facts(&FetchedApproval::read(&answer)?)))
+            let response = hub.get(&path_of(&hub, &id).await?, &query).await?;
+            output.item(&response, || Ok(details(&FetchedApproval::read(&response)?)))
         }
         ApprovalVerb::Why { id } => {
-            why::show(&hub.get(&format!("{}/why", path_of(&hub, &id).await?), &[]).await?, &shape)
+            why::show(&hub.get(&format!("{}/why", path_of(&hub, &id).await?), &[]).await?, &output)
         }
-        ApprovalVerb::Approve(args) => decide(&hub, &shape, "approve", args, None).await,
-        ApprovalVerb::Reject(args) => decide(&hub, &shape, "reject", args.decide, None).await,
+        ApprovalVerb::Approve(args) => decide(&hub, &output, "approve", args, None).await,
+        ApprovalVerb::Reject(args) => decide(&hub, &output, "reject", args.decide, None).await,
         ApprovalVerb::Modify(args) => {
-            let change = modification::Modification::from_options(&args.set, args.patch)?;
-            decide(&hub, &shape, "modify", args.decide, Some(change)).await
+            let modification = modification::Modification::from_options(&args.set, args.patch)?;
+            decide(&hub, &output, "modify", args.decide, Some(modification)).await
         }
         ApprovalVerb::Watch { from, limit } => {
-            tail::run(tail::TailArgs::for_kinds(KINDS, hub_args, shape, (from, limit))).await
+            tail::run(tail::TailArgs::for_kinds(KINDS, hub_args, output, (from, limit))).await
         }
     }
 }
@@ -193,19 +193,19 @@ async fn path_of(hub: &Hub, id: &str) -> anyhow::Result<String> {
 
 async fn decide(
     hub: &Hub,
-    shape: &OutputArgs,
+    output: &OutputArgs,
     decision: &str,
     args: DecideArgs,
-    change: Option<modification::Modification>,
+    modification: Option<modification::Modification>,
 ) -> anyhow::Result<()> {
     let path = path_of(hub, &args.id).await?;
     let fetched = FetchedApproval::read(&hub.get(&path, &[]).await?)?;
     // The action is always printed before it is decided; without --digest, the decision binds to the printed digest.
     let digest = args.digest.unwrap_or_else(|| field(&fetched.approval, "digest"));
-    let pending = field(&fetched.approval, "digest");
-    terminal::note(terminal::sanitize_line(&format!("{decision} {} (sha256 {pending})", fetched.id)));
+    let current_digest = field(&fetched.approval, "digest");
+    terminal::note(terminal::sanitize_line(&format!("{decision} {} (sha256 {current_digest})", fetched.id)));
     terminal::note(terminal::sanitize_line(&fetched.document));
-    let patch = change.map(|change| change.prepare(&fetched.document)).transpose()?;
+    let patch = modification.map(|modification| modification.prepare(&fetched.document)).transpose()?;
     if let Some(modification::PreparedPatch { lines, .. }) = &patch {
         lines.iter().for_each(|line| terminal::note(terminal::sanitize_line(line)));
     }
@@ -215,26 +215,29 @@ async fn decide(
         .set("reason", args.reason)?
         .set_if_some("modification", patch.map(|patch| patch.json))?;
     let path = format!("{path}/decision");
-    let answer = hub.write(args.dry_run, (Method::Post, &path), Some(body.to_json())).await?;
-    let Some(answer) = answer else { return Ok(()) };
-    let decided = parse_response(&answer)?;
+    let response = hub.write(args.dry_run, (Method::Post, &path), Some(body.to_json())).await?;
+    let Some(response) = response else { return Ok(()) };
+    let decided = parse_response(&response)?;
     let notified = match requester(&decided) {
         principal if decided["agent"].is_null() => format!("requested by {principal}"),
         agent => format!("{agent} is notified"),
     };
-    let now = field(&decided, "approvedDigest");
-    let digest = if now.is_empty() { String::new() } else { format!(" (sha256 {now})") };
+    let approved_digest = field(&decided, "approvedDigest");
+    let digest =
+        if approved_digest.is_empty() { String::new() } else { format!(" (sha256 {approved_digest})") };
     let (id, state, seq) = (field(&decided, "id"), field(&decided, "state"), field(&decided, "seq"));
-    shape.done(&answer, &format!("{id} is {state}{digest} in record {seq}; {notified}"));
+    output.done(&response, &format!("{id} is {state}{digest} in record {seq}; {notified}"));
     Ok(())
 }
 
-fn facts(fetched: &FetchedApproval) -> Details {
+fn details(fetched: &FetchedApproval) -> Details {
     let approval = &fetched.approval;
     let text = |name| field(approval, name);
-    let then = approval["then"].as_array().map_or(&[][..], Vec::as_slice);
-    let then = then.iter().map(|one| format!("{} to {}", field(one, "action"), field(one, "to")));
-    let changed = if approval["approvedDocument"].is_null() { "" } else { "approved as" };
+    let follow_ups = approval["then"].as_array().map_or(&[][..], Vec::as_slice);
+    let follow_ups = follow_ups
+        .iter()
+        .map(|follow_up| format!("{} to {}", field(follow_up, "action"), field(follow_up, "to")));
+    let label = if approval["approvedDocument"].is_null() { "" } else { "approved as" };
     Details::default()
         .add("id", text("id"))
         .add("status", text("state"))
@@ -247,12 +250,12 @@ fn facts(fetched: &FetchedApproval) -> Details {
         .add("expires", format_time(&approval["expiresAt"]))
         .add("default", text("default"))
         .add("session", text("sessionId"))
-        .add("follow-ups", then.collect::<Vec<_>>().join(", "))
+        .add("follow-ups", follow_ups.collect::<Vec<_>>().join(", "))
         .add("decided by", text("decidedBy"))
         .add("decided", format_time(&approval["decidedAt"]))
         .add("reason", text("reason"))
-        .add(changed, if changed.is_empty() { String::new() } else { text("approvedDocument") })
-        .add("approved sha256", if changed.is_empty() { String::new() } else { text("approvedDigest") })
+        .add(label, if label.is_empty() { String::new() } else { text("approvedDocument") })
+        .add("approved sha256", if label.is_empty() { String::new() } else { text("approvedDigest") })
         .add("sha256", text("digest"))
         .add("exact bytes", fetched.document.clone())
 }

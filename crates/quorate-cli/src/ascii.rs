@@ -5,15 +5,15 @@
 use std::borrow::Cow;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-static ON: AtomicBool = AtomicBool::new(false);
+static ENABLED: AtomicBool = AtomicBool::new(false);
 
 /// Enables ASCII output for the rest of the process.
 pub(crate) fn enable() {
-    ON.store(true, Ordering::Relaxed);
+    ENABLED.store(true, Ordering::Relaxed);
 }
 
 pub(crate) fn is_enabled() -> bool {
-    ON.load(Ordering::Relaxed)
+    ENABLED.load(Ordering::Relaxed)
 }
 
 /// Returns a line as it is to be printed.
@@ -31,18 +31,18 @@ fn plain(line: &str) -> Cow<'_, str> {
         return Cow::Borrowed(line);
     }
     let mut plain = String::with_capacity(line.len());
-    for letter in line.chars() {
-        match replacement(letter) {
+    for ch in line.chars() {
+        match replacement(ch) {
             Some(ascii) => plain.push_str(ascii),
-            None => plain.push(letter),
+            None => plain.push(ch),
         }
     }
     Cow::Owned(plain)
 }
 
 /// Returns the replacement of a symbol. Symbols that occur in tables keep their width, so that columns stay aligned.
-fn replacement(letter: char) -> Option<&'static str> {
-    Some(match letter {
+fn replacement(ch: char) -> Option<&'static str> {
+    Some(match ch {
         '✓' => "+",
         '✗' => "x",
         '◆' => "?",
@@ -83,11 +83,13 @@ mod tests {
         for entry in fs::read_dir(directory).expect("a directory").map(|entry| entry.expect("one").path()) {
             if entry.is_dir() {
                 symbols(&entry, found);
-            } else if entry.extension().is_some_and(|end| end == "rs") && !entry.ends_with("tests.rs") {
+            } else if entry.extension().is_some_and(|extension| extension == "rs")
+                && !entry.ends_with("tests.rs")
+            {
                 let source = fs::read_to_string(&entry).expect("readable");
-                let ours = source.split("#[cfg(test)]").next().unwrap_or_default();
-                let code = ours.lines().filter(|line| !line.trim_start().starts_with("//"));
-                found.extend(code.flat_map(str::chars).filter(|letter| !letter.is_ascii()));
+                let product_code = source.split("#[cfg(test)]").next().unwrap_or_default();
+                let code = product_code.lines().filter(|line| !line.trim_start().starts_with("//"));
+                found.extend(code.flat_map(str::chars).filter(|ch| !ch.is_ascii()));
             }
         }
     }
@@ -98,7 +100,7 @@ mod tests {
         let mut found = String::new();
         symbols(&Path::new(env!("CARGO_MANIFEST_DIR")).join("src"), &mut found);
         assert!(found.contains('✓'), "the sources were read");
-        let left: String = found.chars().filter(|letter| replacement(*letter).is_none()).collect();
+        let left: String = found.chars().filter(|ch| replacement(*ch).is_none()).collect();
         assert_eq!(left, "", "these have no replacement");
     }
 }

@@ -136,7 +136,7 @@ pub(crate) async fn run(args: AuditArgs) -> anyhow::Result<()> {
     };
     let space = hub.space.as_deref().map(str::parse::<SpaceName>).transpose()?;
     match verb {
-        AuditVerb::Verify(args) => verified(&data, &args.output),
+        AuditVerb::Verify(args) => verify_directory(&data, &args.output),
         AuditVerb::Log(args) => {
             if args.format.rendered_by_hub().is_some() {
                 let message = "this format needs a running hub";
@@ -167,23 +167,28 @@ pub(crate) async fn run(args: AuditArgs) -> anyhow::Result<()> {
 
 /// Prints a range of the log of a data directory.
 fn log(data: &Path, space: Option<&SpaceName>, args: &LogArgs) -> anyhow::Result<()> {
-    let (mut left, mut lead) = (args.limit, "{\"records\":[");
+    let (mut remaining, mut separator) = (args.limit, "{\"records\":[");
     write_records(data, space, args.from, |out, line| {
-        if left == 0 {
+        if remaining == 0 {
             return Err(ErrorKind::BrokenPipe.into());
         }
-        left -= 1;
+        remaining -= 1;
         if args.is_document() {
-            write!(out, "{}{}", std::mem::replace(&mut lead, ","), terminal::sanitize_json(&to_json(line)))
+            write!(
+                out,
+                "{}{}",
+                std::mem::replace(&mut separator, ","),
+                terminal::sanitize_json(&to_json(line))
+            )
         } else if args.jsonl || args.format == LogFormat::Jsonl {
             writeln!(out, "{}", terminal::sanitize_json(&to_json(line)))
         } else {
             writeln!(out, "{}", online::record_line(&serde_json::to_value(audit_record(line))?))
         }
     })?;
-    match (args.is_document(), lead) {
+    match (args.is_document(), separator) {
         (true, ",") => terminal::print("]}"),
-        (true, none) => terminal::print(format!("{none}]}}")),
+        (true, opening) => terminal::print(format!("{opening}]}}")),
         (false, _) => {}
     }
     Ok(())
@@ -197,14 +202,14 @@ fn write_records(
     mut write: impl FnMut(&mut dyn std::io::Write, &ExportLine<'_>) -> std::io::Result<()>,
 ) -> anyhow::Result<()> {
     let mut out = BufWriter::new(std::io::stdout().lock());
-    let exported = quorate_sqlite::export(data, space, Seq(from), |line| write(&mut out, &line));
-    match exported.and_then(|()| Ok(out.flush()?)) {
+    let result = quorate_sqlite::export(data, space, Seq(from), |line| write(&mut out, &line));
+    match result.and_then(|()| Ok(out.flush()?)) {
         // The reader closed the pipe, or the limit is reached: the output so far is still flushed.
         Err(ExportError::Write(error)) if error.kind() == ErrorKind::BrokenPipe => match out.flush() {
-            Err(error) if error.kind() != ErrorKind::BrokenPipe => Err(cut_short(&error).into()),
+            Err(error) if error.kind() != ErrorKind::BrokenPipe => Err(incomplete_output(&error).into()),
             _ => Ok(()),
         },
-        Err(ExportError::Write(error)) => Err(cut_short(&error).into()),
+        Err(ExportError::Write(error)) => Err(incomplete_output(&error).into()),
         Err(ExportError::Open(error)) => Err(error.into()),
         other => Ok(other?),
     }
@@ -219,12 +224,12 @@ fn require_intact(ok: bool, data: &Path) -> anyhow::Result<()> {
     Err(CommandError::new(VERIFICATION_FAILED, "the data is damaged", hint).into())
 }
 
-fn cut_short(error: &std::io::Error) -> quorate_engine::Error {
+fn incomplete_output(error: &std::io::Error) -> quorate_engine::Error {
     terminal::output_error(error, "the output is incomplete; free disk space and run the command again")
 }
 
 /// Does the same as `quorate verify`, but with the exit codes of ordinary commands.
-fn verified(data: &Path, output: &OutputArgs) -> anyhow::Result<()> {
+fn verify_directory(data: &Path, output: &OutputArgs) -> anyhow::Result<()> {
     let report = quorate_sqlite::verify(data, None)?;
     if output.is_json() {
         terminal::print(verify::to_json(&report).to_string());
@@ -233,8 +238,8 @@ fn verified(data: &Path, output: &OutputArgs) -> anyhow::Result<()> {
     }
     match report.first_defect {
         None => Ok(()),
-        Some(bad) => {
-            let message = format!("the log is damaged: {} at record {}", bad.damage, bad.seq);
+        Some(defect) => {
+            let message = format!("the log is damaged: {} at record {}", defect.damage, defect.seq);
             let hint = "nothing was changed; keep the directory, and restore a backup into a new one";
             Err(CommandError::new(VERIFICATION_FAILED, message, hint).into())
         }
@@ -243,8 +248,8 @@ fn verified(data: &Path, output: &OutputArgs) -> anyhow::Result<()> {
 
 /// Formats a time as RFC 3339 with milliseconds.
 pub(crate) fn format_time(ms: u64) -> String {
-    let valid = i64::try_from(ms).ok().and_then(|ms| Timestamp::from_millisecond(ms).ok());
-    valid.map_or_else(|| ms.to_string(), |time| format!("{time:.3}"))
+    let timestamp = i64::try_from(ms).ok().and_then(|ms| Timestamp::from_millisecond(ms).ok());
+    timestamp.map_or_else(|| ms.to_string(), |time| format!("{time:.3}"))
 }
 
 /// Resolves the agent numbers of a data directory; `#NUMBER` if no record registers the agent.

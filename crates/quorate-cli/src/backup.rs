@@ -98,18 +98,19 @@ pub(crate) fn run(command: BackupCommand) -> anyhow::Result<()> {
     Ok(())
 }
 
-fn print_positions(positions: &[BackupPosition], as_json: bool, done: &str) {
+fn print_positions(positions: &[BackupPosition], as_json: bool, message: &str) {
     if as_json {
         let spaces: Vec<_> = positions
             .iter()
-            .map(
-                |one| json!({ "space": one.space.as_str(), "seq": one.seq.0, "hash": hex::encode(&one.hash) }),
-            )
+            .map(|position| {
+                let hash = hex::encode(&position.hash);
+                json!({ "space": position.space.as_str(), "seq": position.seq.0, "hash": hash })
+            })
             .collect();
         terminal::print(json!({ "spaces": spaces }).to_string());
         return;
     }
-    terminal::note(done);
+    terminal::note(message);
     for BackupPosition { space, seq, hash } in positions {
         terminal::print(format!("{space}\tup to record {seq}\thead {}", &hex::encode(hash)[..16]));
     }

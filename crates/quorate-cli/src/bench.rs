@@ -64,7 +64,7 @@ pub(crate) struct BenchArgs {
 pub(crate) async fn run(args: BenchArgs) -> anyhow::Result<()> {
     let names: Vec<String> = match args.workloads.as_slice() {
         [] => WORKLOADS.map(String::from).to_vec(),
-        some => some.iter().map(|name| name.to_uppercase()).collect(),
+        given => given.iter().map(|name| name.to_uppercase()).collect(),
     };
     if let Some(unknown) = names.iter().find(|name| !WORKLOADS.contains(&name.as_str())) {
         let message = format!("there is no workload {}", terminal::sanitize_line(unknown));
@@ -75,13 +75,13 @@ pub(crate) async fn run(args: BenchArgs) -> anyhow::Result<()> {
         )
         .into());
     }
-    let part = match (args.tiny, args.quick) {
+    let divisor = match (args.tiny, args.quick) {
         (true, _) => 500,
         (false, true) => 20,
         (false, false) => 1,
     };
     let scale = Scale {
-        divisor: part,
+        divisor,
         data: args.data,
         acked_millions_max: args.millions,
         binary: std::env::current_exe()?,

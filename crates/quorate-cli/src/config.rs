@@ -126,33 +126,36 @@ impl Settings {
     ///
     /// # Errors
     /// If a file has an unknown key or an invalid value, or if the selected profile is not defined.
-    pub(crate) fn load(flags: SettingMap, around: &ProcessContext) -> anyhow::Result<Self> {
+    pub(crate) fn load(flags: SettingMap, context: &ProcessContext) -> anyhow::Result<Self> {
         let environment: SettingMap = Key::ALL
             .into_iter()
             .filter_map(|key| {
-                let value = around.variable(key.variable())?.to_owned();
+                let value = context.variable(key.variable())?.to_owned();
                 Some((key, Setting { value, origin: Origin::Environment(key.variable()) }))
             })
             .collect();
-        let project = around.project_file().map(|path| ConfigFile::read(&path, true, around)).transpose()?;
-        let user = around.user_file().filter(|path| path.is_file());
-        let user = user.map(|path| ConfigFile::read(&path, false, around)).transpose()?;
-        let users =
+        let project =
+            context.project_file().map(|path| ConfigFile::read(&path, true, context)).transpose()?;
+        let user = context.user_file().filter(|path| path.is_file());
+        let user = user.map(|path| ConfigFile::read(&path, false, context)).transpose()?;
+        let user_levels =
             user.iter().flat_map(|file| std::iter::once(&file.defaults).chain(file.profiles.values()));
-        let users_urls = users.filter_map(|level| Some(level.get(&Key::Url)?.value.clone())).collect();
+        let user_urls = user_levels.filter_map(|level| Some(level.get(&Key::Url)?.value.clone())).collect();
         let files: Vec<&ConfigFile> = project.iter().chain(&user).collect();
         let mut levels = vec![flags, environment];
         levels.extend(files.iter().map(|file| file.defaults.clone()));
         // A profile has the precedence of the level that selects it. It is placed below the flags or variables that select
         // it, which can override it for one call, and above the file that selects it, whose plain keys apply to all profiles.
-        let chosen =
-            levels.iter().enumerate().find_map(|(at, level)| Some((at, level.get(&Key::Profile)?.clone())));
-        if let Some((at, selected)) = chosen {
-            let position = if at < 2 { at + 1 } else { at };
+        let selection = levels
+            .iter()
+            .enumerate()
+            .find_map(|(index, level)| Some((index, level.get(&Key::Profile)?.clone())));
+        if let Some((index, selected)) = selection {
+            let position = if index < 2 { index + 1 } else { index };
             levels.insert(position, profile(&selected, &files)?);
         }
         let paths = files.iter().map(|file| file.path.clone()).collect();
-        Ok(Self { levels, files: paths, user_urls: users_urls })
+        Ok(Self { levels, files: paths, user_urls })
     }
 
     /// Returns the effective value.
@@ -167,8 +170,8 @@ impl Settings {
 
     /// Whether the user names this URL, by a flag, a variable, or anywhere in the user's file.
     pub(crate) fn is_set_by_user(&self, url: &str) -> bool {
-        let is_set = self.all(Key::Url).any(|one| one.value == url && !one.origin.is_project());
-        is_set || self.user_urls.iter().any(|one| one == url)
+        let is_set = self.all(Key::Url).any(|setting| setting.value == url && !setting.origin.is_project());
+        is_set || self.user_urls.iter().any(|user_url| user_url == url)
     }
 
     /// Returns the one of two keys that is set on the higher level; on the same level, the first.
@@ -198,23 +201,24 @@ pub(crate) fn data_directory(flag: Option<&Path>) -> anyhow::Result<PathBuf> {
 }
 
 /// Returns the values of a profile; the project's file takes precedence.
-fn profile(chosen: &Setting, files: &[&ConfigFile]) -> anyhow::Result<SettingMap> {
-    let found: Vec<&SettingMap> = files.iter().filter_map(|file| file.profiles.get(&chosen.value)).collect();
-    if found.is_empty() {
+fn profile(selected: &Setting, files: &[&ConfigFile]) -> anyhow::Result<SettingMap> {
+    let matching: Vec<&SettingMap> =
+        files.iter().filter_map(|file| file.profiles.get(&selected.value)).collect();
+    if matching.is_empty() {
         let mut known: Vec<&str> =
             files.iter().flat_map(|file| file.profiles.keys()).map(String::as_str).collect();
         known.sort_unstable();
         known.dedup();
-        let hint = match (keys::closest_match(&chosen.value, known.iter().copied()), known.as_slice()) {
-            (Some(near), _) => format!("did you mean {near}? The profiles are {}", known.join(", ")),
+        let hint = match (keys::closest_match(&selected.value, known.iter().copied()), known.as_slice()) {
+            (Some(closest), _) => format!("did you mean {closest}? The profiles are {}", known.join(", ")),
             (None, []) => format!("no profiles are defined; add them to {PROJECT_FILE} under `profiles`"),
             (None, known) => format!("the profiles are {}", known.join(", ")),
         };
-        let message = format!("unknown profile {:?}, selected by {}", chosen.value, chosen.origin);
+        let message = format!("unknown profile {:?}, selected by {}", selected.value, selected.origin);
         return Err(CommandError::new(USAGE, message, hint).into());
     }
     let mut level = SettingMap::new();
-    for values in found {
+    for values in matching {
         for (key, value) in values {
             level.entry(*key).or_insert_with(|| value.clone());
         }

@@ -63,9 +63,9 @@ pub(crate) async fn run(args: DeliberateArgs) -> anyhow::Result<()> {
         return report::print_estimate(&estimate(&playbook.spec, tokens::count_o200k), format);
     }
     let hub = args.hub.open_library().await?;
-    let ran = deliberate(&hub, playbook, &registered).await;
+    let result = deliberate(&hub, playbook, &registered).await;
     hub.close().await;
-    let (id, outcome) = ran?;
+    let (id, outcome) = result?;
     report::print(&outcome, &id, format, None)?;
     crate::run::require_decision(&outcome)
 }
@@ -92,17 +92,17 @@ fn playbook(args: &DeliberateArgs) -> anyhow::Result<(Playbook, Vec<String>)> {
     let input = args.input.as_deref().map(read_input).transpose()?;
     let input = input.map_or(Value::Null, |text| json!({ "text": text }));
     let (mut agents, mut registered, mut members) = (Vec::new(), Vec::new(), Vec::<Member>::new());
-    let surroundings = AgentContext::new(Path::new("."));
+    let context = AgentContext::new(Path::new("."));
     for flag in &args.agent {
         let (name, line) =
             flag.split_once('=').map_or((flag.as_str(), None), |(name, line)| (name, Some(line)));
-        let wrong =
+        let agent_error =
             |detail: &str, hint: &str| CommandError::new(USAGE, format!("--agent {flag}: {detail}"), hint);
-        AgentId::new(name).map_err(|refused| wrong(&refused.detail, &refused.hint))?;
+        AgentId::new(name).map_err(|refused| agent_error(&refused.detail, &refused.hint))?;
         match line {
             Some(line) => {
-                let declared = DeclaredAgent::declare(name, line, &AgentSettings::default(), &surroundings);
-                let agent = declared.map_err(|refused| wrong(&refused.detail, &refused.hint))?;
+                let declared = DeclaredAgent::declare(name, line, &AgentSettings::default(), &context);
+                let agent = declared.map_err(|refused| agent_error(&refused.detail, &refused.hint))?;
                 members.push(Member { id: name.to_owned(), provider: provider_name(&agent.declared) });
                 agents.push(agent);
             }
@@ -112,7 +112,7 @@ fn playbook(args: &DeliberateArgs) -> anyhow::Result<(Playbook, Vec<String>)> {
             }
         }
     }
-    let names: BTreeSet<&str> = members.iter().map(|one| one.id.as_str()).collect();
+    let names: BTreeSet<&str> = members.iter().map(|member| member.id.as_str()).collect();
     if names.len() < members.len() {
         let hint = "give each agent a different name: --agent NAME=USE";
         return Err(CommandError::new(USAGE, "--agent: two agents have the same name", hint).into());
@@ -123,6 +123,6 @@ fn playbook(args: &DeliberateArgs) -> anyhow::Result<(Playbook, Vec<String>)> {
     spec.vocabulary.recommendations = args.options.iter().map(|option| option.trim().to_owned()).collect();
     spec.limits.rounds = args.rounds.unwrap_or(spec.limits.rounds);
     spec.check()
-        .map_err(|wrong| CommandError::new(USAGE, wrong.to_string(), "see `quorate deliberate --help`"))?;
+        .map_err(|error| CommandError::new(USAGE, error.to_string(), "see `quorate deliberate --help`"))?;
     Ok((Playbook { path: PathBuf::from("deliberate"), spec, agents, approval: None }, registered))
 }

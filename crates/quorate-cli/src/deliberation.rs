@@ -39,7 +39,7 @@ enum DeliberationVerb {
         #[arg(long, value_name = "N", default_value_t = 20, value_parser = clap::value_parser!(u16).range(1..=200))]
         limit: u16,
         #[command(flatten)]
-        shape: OutputArgs,
+        output: OutputArgs,
     },
     /// Show the outcome with its dissent, the progress, or the reason of a failure. [ro]
     #[command(after_help = "Example: quorate deliberation show @last --format html > report.html")]
@@ -58,7 +58,7 @@ enum DeliberationVerb {
         #[arg(long, value_name = "ID")]
         conflict: Option<String>,
         #[command(flatten)]
-        shape: OutputArgs,
+        output: OutputArgs,
     },
     /// Tally the same ballots under every rule, before and after the discussion. [ro]
     #[command(after_help = "Example: quorate deliberation compare @last
@@ -69,22 +69,22 @@ so they are omitted; borda needs rankings.")]
         /// Deliberation id, a unique prefix of it, or @last.
         id: String,
         #[command(flatten)]
-        shape: OutputArgs,
+        output: OutputArgs,
     },
 }
 
 pub(crate) async fn run(args: DeliberationArgs) -> anyhow::Result<()> {
     let hub = args.hub.open_for_reading().await?;
-    let done = dispatch(&hub, args.verb).await;
+    let result = dispatch(&hub, args.verb).await;
     hub.close().await;
-    done
+    result
 }
 
 async fn dispatch(hub: &quorate::Hub, verb: DeliberationVerb) -> anyhow::Result<()> {
     match verb {
-        DeliberationVerb::List { limit, shape } => {
+        DeliberationVerb::List { limit, output } => {
             let rows = lookup::newest_rows(hub, usize::from(limit)).await?;
-            shape.list(&json!({ "deliberations": rows }).to_string(), "deliberations", LISTED)
+            output.list(&json!({ "deliberations": rows }).to_string(), "deliberations", DELIBERATIONS)
         }
         DeliberationVerb::Show { id, format } => {
             let format = format.selected();
@@ -98,66 +98,68 @@ async fn dispatch(hub: &quorate::Hub, verb: DeliberationVerb) -> anyhow::Result<
                 }
             }
         }
-        DeliberationVerb::Votes { id, conflict, shape } => {
+        DeliberationVerb::Votes { id, conflict, output } => {
             let (_, outcome) = decided(hub, &id).await?;
             let rows = ballots(&outcome, conflict.as_deref())?;
             let document = json!({ "agreement": outcome.synthesis.agreement, "votes": rows });
-            shape.list(&document.to_string(), "votes", BALLOTS)
+            output.list(&document.to_string(), "votes", BALLOTS)
         }
-        DeliberationVerb::Compare { id, shape } => {
+        DeliberationVerb::Compare { id, output } => {
             let (_, outcome) = decided(hub, &id).await?;
             let document = json!({ "agreement": outcome.synthesis.agreement, "counts": counts(&outcome) });
-            shape.list(&document.to_string(), "counts", COUNTS)
+            output.list(&document.to_string(), "counts", COUNTS)
         }
     }
 }
 
 /// Returns a deliberation that has an outcome.
-async fn decided(hub: &quorate::Hub, typed: &str) -> anyhow::Result<(String, Box<Outcome>)> {
-    let (id, why) = match lookup::load(hub, typed).await? {
+async fn decided(hub: &quorate::Hub, reference: &str) -> anyhow::Result<(String, Box<Outcome>)> {
+    let (id, state) = match lookup::load(hub, reference).await? {
         LoadedDeliberation::Done { id, outcome } => return Ok((id, outcome)),
         LoadedDeliberation::Failed { info, .. } => (info.procedure().id.to_string(), "failed"),
         LoadedDeliberation::Running { info, .. } => (info.procedure().id.to_string(), "is still running"),
     };
     let hint = format!("for details: quorate deliberation show {id}");
-    Err(CommandError::new(NOT_FOUND, format!("deliberation {id} {why}: there are no votes"), hint).into())
+    Err(CommandError::new(NOT_FOUND, format!("deliberation {id} {state}: there are no votes"), hint).into())
 }
 
-const LISTED: &[Column] = &[
-    ("ID", |one| field(one, "id")),
-    ("STATE", |one| field(one, "state")),
-    ("STARTED", |one| format_time(&one["startedAt"])),
-    ("ANSWER", |one| field(one, "answer")),
-    ("QUESTION", |one| field(one, "subject")),
+const DELIBERATIONS: &[Column] = &[
+    ("ID", |deliberation| field(deliberation, "id")),
+    ("STATE", |deliberation| field(deliberation, "state")),
+    ("STARTED", |deliberation| format_time(&deliberation["startedAt"])),
+    ("ANSWER", |deliberation| field(deliberation, "answer")),
+    ("QUESTION", |deliberation| field(deliberation, "subject")),
 ];
 
 const BALLOTS: &[Column] = &[
-    ("CONFLICT", |one| field(one, "conflict")),
-    ("AGENT", |one| field(one, "agent")),
-    ("BEFORE", |one| held(&one["before"])),
-    ("AFTER", |one| held(&one["after"])),
-    ("", |one| if one["dissents"] == true { "dissents".to_owned() } else { String::new() }),
-    ("REASON", |one| field(&one["after"], "reason")),
+    ("CONFLICT", |ballot| field(ballot, "conflict")),
+    ("AGENT", |ballot| field(ballot, "agent")),
+    ("BEFORE", |ballot| position_text(&ballot["before"])),
+    ("AFTER", |ballot| position_text(&ballot["after"])),
+    ("", |ballot| if ballot["dissents"] == true { "dissents".to_owned() } else { String::new() }),
+    ("REASON", |ballot| field(&ballot["after"], "reason")),
 ];
 
 const COUNTS: &[Column] = &[
-    ("CONFLICT", |one| field(one, "conflict")),
+    ("CONFLICT", |tally| field(tally, "conflict")),
+    ("RULE", |tally| {
+        if tally["used"] == true { format!("{} *", field(tally, "rule")) } else { field(tally, "rule") }
+    }),
+    ("BEFORE", |tally| choice_text(&tally["before"])),
+    ("AFTER", |tally| choice_text(&tally["after"])),
+    ("", |tally| if tally["differs"] == true { "≠".to_owned() } else { String::new() }),
     (
-        "RULE",
-        |one| if one["used"] == true { format!("{} *", field(one, "rule")) } else { field(one, "rule") },
+        "DECISION",
+        |tally| if tally["stands"].is_null() { "no decision".to_owned() } else { field(tally, "stands") },
     ),
-    ("BEFORE", |one| counted(&one["before"])),
-    ("AFTER", |one| counted(&one["after"])),
-    ("", |one| if one["differs"] == true { "≠".to_owned() } else { String::new() }),
-    ("DECISION", |one| if one["stands"].is_null() { "no decision".to_owned() } else { field(one, "stands") }),
 ];
 
-fn held(position: &Value) -> String {
+fn position_text(position: &Value) -> String {
     let confidence = position["confidence"].as_f64().map_or(String::new(), |value| format!(" {value:.2}"));
     format!("{}{confidence}", field(position, "position"))
 }
 
-fn counted(choice: &Value) -> String {
+fn choice_text(choice: &Value) -> String {
     let share = choice["share"].as_f64().unwrap_or_default();
     match choice["tied"].as_array() {
         Some(tied) => {
@@ -171,10 +173,10 @@ fn counted(choice: &Value) -> String {
 /// Returns all ballots, in the order of the conflicts.
 fn ballots(outcome: &Outcome, only: Option<&str>) -> anyhow::Result<Vec<Value>> {
     let all: Vec<&ConflictResolution> = outcome.all_decisions().collect();
-    let chosen: Vec<&&ConflictResolution> =
-        all.iter().filter(|one| only.is_none_or(|id| one.id.eq_ignore_ascii_case(id))).collect();
-    if let (Some(id), true) = (only, chosen.is_empty()) {
-        let ids: Vec<&str> = all.iter().map(|one| one.id.as_str()).collect();
+    let selected: Vec<&&ConflictResolution> =
+        all.iter().filter(|decision| only.is_none_or(|id| decision.id.eq_ignore_ascii_case(id))).collect();
+    if let (Some(id), true) = (only, selected.is_empty()) {
+        let ids: Vec<&str> = all.iter().map(|decision| decision.id.as_str()).collect();
         let hint = if ids.is_empty() {
             "there were no conflicts".to_owned()
         } else {
@@ -183,7 +185,7 @@ fn ballots(outcome: &Outcome, only: Option<&str>) -> anyhow::Result<Vec<Value>> 
         return Err(CommandError::new(NOT_FOUND, format!("there is no conflict {id}"), hint).into());
     }
     let row = |decision: &ConflictResolution, after: &Position| {
-        let before = decision.conflict.positions.iter().find(|one| one.agent == after.agent);
+        let before = decision.conflict.positions.iter().find(|position| position.agent == after.agent);
         json!({
             "conflict": decision.id,
             "topic": decision.conflict.topic,
@@ -191,31 +193,31 @@ fn ballots(outcome: &Outcome, only: Option<&str>) -> anyhow::Result<Vec<Value>> 
             "before": before,
             "after": after,
             "ranking": decision.rankings.get(&after.agent),
-            "dissents": decision.minority.iter().any(|one| one.agent == after.agent),
+            "dissents": decision.minority.iter().any(|position| position.agent == after.agent),
         })
     };
-    let of = |decision: &&&ConflictResolution| -> Vec<Value> {
+    let rows_of = |decision: &&&ConflictResolution| -> Vec<Value> {
         decision.positions.iter().map(|after| row(decision, after)).collect()
     };
-    Ok(chosen.iter().flat_map(of).collect())
+    Ok(selected.iter().flat_map(rows_of).collect())
 }
 
 /// Tallies every conflict under every rule.
 fn counts(outcome: &Outcome) -> Vec<Value> {
     let mut rows = Vec::new();
-    for one in compare_rules(outcome) {
-        for counted in &one.rules {
-            let stands = one.position.as_ref().map(ToString::to_string);
-            let is_other = |choice: &TallySummary| choice.choice != stands;
+    for comparison in compare_rules(outcome) {
+        for tally in &comparison.rules {
+            let decision = comparison.position.as_ref().map(ToString::to_string);
+            let differs = |choice: &TallySummary| choice.choice != decision;
             rows.push(json!({
-                "conflict": one.id,
-                "topic": one.topic,
-                "stands": one.position,
-                "rule": counted.rule,
-                "used": counted.rule == outcome.rule,
-                "before": counted.before,
-                "after": counted.after,
-                "differs": is_other(&counted.after),
+                "conflict": comparison.id,
+                "topic": comparison.topic,
+                "stands": comparison.position,
+                "rule": tally.rule,
+                "used": tally.rule == outcome.rule,
+                "before": tally.before,
+                "after": tally.after,
+                "differs": differs(&tally.after),
             }));
         }
     }

@@ -31,7 +31,7 @@ pub(crate) struct DoctorArgs {
     #[command(flatten)]
     hub: HubArgs,
     #[command(flatten)]
-    shape: OutputArgs,
+    output: OutputArgs,
 }
 
 /// Result of a check.
@@ -75,29 +75,29 @@ pub(crate) struct Check {
 }
 
 impl Check {
-    pub(crate) fn passed(about: &'static str, found: impl Into<String>) -> Self {
-        Self::new(about, CheckResult::Passed, found, "")
+    pub(crate) fn passed(name: &'static str, found: impl Into<String>) -> Self {
+        Self::new(name, CheckResult::Passed, found, "")
     }
 
-    pub(crate) fn skipped(about: &'static str, why: impl Into<String>) -> Self {
-        Self::new(about, CheckResult::Skipped, why, "")
+    pub(crate) fn skipped(name: &'static str, reason: impl Into<String>) -> Self {
+        Self::new(name, CheckResult::Skipped, reason, "")
     }
 
-    pub(crate) fn warning(about: &'static str, found: impl Into<String>, fix: impl Into<String>) -> Self {
-        Self::new(about, CheckResult::Warning, found, fix)
+    pub(crate) fn warning(name: &'static str, found: impl Into<String>, fix: impl Into<String>) -> Self {
+        Self::new(name, CheckResult::Warning, found, fix)
     }
 
-    pub(crate) fn failed(about: &'static str, found: impl Into<String>, fix: impl Into<String>) -> Self {
-        Self::new(about, CheckResult::Failed, found, fix)
+    pub(crate) fn failed(name: &'static str, found: impl Into<String>, fix: impl Into<String>) -> Self {
+        Self::new(name, CheckResult::Failed, found, fix)
     }
 
     fn new(
-        about: &'static str,
-        grade: CheckResult,
+        name: &'static str,
+        result: CheckResult,
         found: impl Into<String>,
         fix: impl Into<String>,
     ) -> Self {
-        Self { name: about, result: grade, found: found.into(), fix: fix.into(), ms: None }
+        Self { name, result, found: found.into(), fix: fix.into(), ms: None }
     }
 
     fn document(&self) -> Value {
@@ -111,12 +111,11 @@ impl Check {
 }
 
 pub(crate) async fn run(args: DoctorArgs) -> anyhow::Result<()> {
-    let machine =
-        format!("{}, {}-{}", env!("CARGO_PKG_VERSION"), std::env::consts::OS, std::env::consts::ARCH);
-    let mut checks = vec![Check::passed("binary", machine)];
-    let around = ProcessContext::read()?;
-    checks.extend(variables(&around));
-    match Settings::load(args.hub.flags(), &around) {
+    let build = format!("{}, {}-{}", env!("CARGO_PKG_VERSION"), std::env::consts::OS, std::env::consts::ARCH);
+    let mut checks = vec![Check::passed("binary", build)];
+    let context = ProcessContext::read()?;
+    checks.extend(variables(&context));
+    match Settings::load(args.hub.flags(), &context) {
         Err(error) => checks.push(failed_check("config", &error)),
         Ok(settings) => {
             let files: Vec<String> = settings.files.iter().map(|file| file.display().to_string()).collect();
@@ -127,7 +126,7 @@ pub(crate) async fn run(args: DoctorArgs) -> anyhow::Result<()> {
         }
     }
     checks.push(host::check_open_files());
-    print_checks(&checks, &args.shape, Map::new())
+    print_checks(&checks, &args.output, Map::new())
 }
 
 fn no_file() -> String {
@@ -135,12 +134,12 @@ fn no_file() -> String {
 }
 
 /// Warns about unknown `QUORATE_*` variables.
-fn variables(around: &ProcessContext) -> Vec<Check> {
+fn variables(context: &ProcessContext) -> Vec<Check> {
     let is_unknown = |name: &&String| {
         Key::ALL.iter().all(|key| key.variable() != name.as_str())
             && !SERVE_VARIABLES.contains(&name.as_str())
     };
-    let unknown = around.variables.keys().filter(|name| name.starts_with("QUORATE_")).filter(is_unknown);
+    let unknown = context.variables.keys().filter(|name| name.starts_with("QUORATE_")).filter(is_unknown);
     unknown
         .map(|name| {
             let names: Vec<&str> = Key::ALL.iter().map(|key| key.variable()).collect();
@@ -152,23 +151,23 @@ fn variables(around: &ProcessContext) -> Vec<Check> {
 
 /// Checks that token files are readable only by their owner.
 fn tokens(settings: &Settings) -> Vec<Check> {
-    let named = settings.get(Key::TokenFile).map(|setting| setting.value.clone());
+    let configured = settings.get(Key::TokenFile).map(|setting| setting.value.clone());
     let own = settings.data().join(crate::hub::ADMIN_TOKEN_FILE);
     let own = Some(own).filter(|path| path.exists()).map(|path| path.display().to_string());
-    named
+    configured
         .into_iter()
         .chain(own)
         .map(|path| host::check_private("token file", Path::new(&path), "600"))
         .collect()
 }
 
-fn failed_check(about: &'static str, error: &anyhow::Error) -> Check {
+fn failed_check(name: &'static str, error: &anyhow::Error) -> Check {
     let fix = match (error.downcast_ref::<CommandError>(), error.downcast_ref::<quorate_client::Error>()) {
-        (Some(ended), _) => ended.hint.clone(),
+        (Some(command_error), _) => command_error.hint.clone(),
         (_, Some(error)) => error.hint().to_owned(),
         _ => String::new(),
     };
-    Check::failed(about, error.to_string(), fix)
+    Check::failed(name, error.to_string(), fix)
 }
 
 async fn hub(args: &HubArgs) -> Vec<Check> {
@@ -183,23 +182,23 @@ async fn hub(args: &HubArgs) -> Vec<Check> {
 }
 
 async fn query(hub: &Hub) -> anyhow::Result<Vec<Check>> {
-    let info = hub.get_response("/v1/info").await?;
-    let about: Value = info.json()?;
-    let principal = field(&about["you"], "principal");
-    let version = field(&about, "version");
+    let response = hub.get_response("/v1/info").await?;
+    let info: Value = response.json()?;
+    let principal = field(&info["you"], "principal");
+    let version = field(&info, "version");
     let mut checks =
         vec![Check::passed("hub", format!("{} {version}, authenticated as {principal}", hub.url()))];
     if version != env!("CARGO_PKG_VERSION") {
         let found = format!("the hub is version {version}, this program {}", env!("CARGO_PKG_VERSION"));
         checks.push(Check::warning("release", found, "install the same release on both sides"));
     }
-    checks.extend(info.header("date").and_then(skew));
+    checks.extend(response.header("date").and_then(skew));
     let state = hub.get_json("/v1/state", &[]).await?;
     checks.push(Check::passed(
         "log",
         format!("{} records, newest {}", state["seq"], crate::output::format_time(&state["at"])),
     ));
-    checks.push(match crate::status::audit_summary(&about["audit"]) {
+    checks.push(match crate::status::audit_summary(&info["audit"]) {
         Some(found) => Check::passed("audit", found),
         None => Check::skipped("audit", "not verified yet; run `quorate audit verify` to verify it now"),
     });
@@ -228,20 +227,20 @@ fn skew(date: &str) -> Option<Check> {
     })
 }
 
-/// Prints the checks; `about` has additional fields for the JSON document. Fails if a check failed.
+/// Prints the checks; `fields` are added to the JSON document. Fails if a check failed.
 pub(crate) fn print_checks(
     checks: &[Check],
-    shape: &OutputArgs,
-    about: Map<String, Value>,
+    output: &OutputArgs,
+    fields: Map<String, Value>,
 ) -> anyhow::Result<()> {
-    let count = |grade| checks.iter().filter(|check| check.result == grade).count();
-    let (wrong, warnings) = (count(CheckResult::Failed), count(CheckResult::Warning));
-    match shape.format() {
+    let count = |result| checks.iter().filter(|check| check.result == result).count();
+    let (errors, warnings) = (count(CheckResult::Failed), count(CheckResult::Warning));
+    match output.format() {
         OutputFormat::Json => {
             let all: Vec<Value> = checks.iter().map(Check::document).collect();
-            let counted = json!({"ok": wrong == 0, "errors": wrong, "warnings": warnings, "checks": all});
-            let mut document = Value::Object(about);
-            for (name, value) in counted.as_object().into_iter().flatten() {
+            let summary = json!({"ok": errors == 0, "errors": errors, "warnings": warnings, "checks": all});
+            let mut document = Value::Object(fields);
+            for (name, value) in summary.as_object().into_iter().flatten() {
                 document[name] = value.clone();
             }
             terminal::print(terminal::sanitize_json(&document.to_string()));
@@ -253,9 +252,9 @@ pub(crate) fn print_checks(
         }
         OutputFormat::Table => {
             for check in checks {
-                let lead = format!("{} {:<13}", check.result.glyph(), check.name);
-                let took = check.ms.map_or(String::new(), |ms| format!("  ({ms} ms)"));
-                terminal::print(terminal::sanitize_line(&format!("{lead} {}{took}", check.found)));
+                let prefix = format!("{} {:<13}", check.result.glyph(), check.name);
+                let duration = check.ms.map_or(String::new(), |ms| format!("  ({ms} ms)"));
+                terminal::print(terminal::sanitize_line(&format!("{prefix} {}{duration}", check.found)));
                 if !check.fix.is_empty() {
                     let fix = terminal::sanitize(&check.fix).replace('\n', "\n                     ");
                     terminal::print(format!("                fix: {fix}"));
@@ -271,11 +270,11 @@ pub(crate) fn print_checks(
             table.print(format);
         }
     }
-    if wrong == 0 {
+    if errors == 0 {
         terminal::note(format!("no problems, {}", plural(warnings, "warning")));
         return Ok(());
     }
-    let made = checks.len() - count(CheckResult::Skipped);
-    let message = format!("{wrong} of {} failed", plural(made, "check"));
+    let performed = checks.len() - count(CheckResult::Skipped);
+    let message = format!("{errors} of {} failed", plural(performed, "check"));
     Err(CommandError::new(FAILED, message, "see the fix below each line with ✗").into())
 }

@@ -128,9 +128,9 @@ fn classify(error: &anyhow::Error) -> Classified {
 
 /// Classifies an error that no hub returned.
 fn classify_local(error: &anyhow::Error) -> (u8, String, String) {
-    if let Some(ended) = error.downcast_ref::<CommandError>() {
-        let name = error_code(ended.code).map(|code| code.to_string());
-        return (ended.code, name.unwrap_or_default(), ended.hint.clone());
+    if let Some(command_error) = error.downcast_ref::<CommandError>() {
+        let name = error_code(command_error.code).map(|code| code.to_string());
+        return (command_error.code, name.unwrap_or_default(), command_error.hint.clone());
     }
     if error.is::<verify::UnreadableData>() {
         return (DAMAGED, Code::StorageFailed.to_string(), verify::UnreadableData::HINT.to_owned());

@@ -19,7 +19,7 @@ pub(crate) struct FlagArgs {
     #[command(flatten)]
     hub: HubArgs,
     #[command(flatten)]
-    shape: OutputArgs,
+    output: OutputArgs,
     #[command(subcommand)]
     verb: FlagVerb,
 }
@@ -94,7 +94,7 @@ enum Status {
 }
 
 /// Returns the name of a value, which is the same on the command line and in the API.
-fn word(value: impl ValueEnum) -> Option<String> {
+fn value_name(value: impl ValueEnum) -> Option<String> {
     value.to_possible_value().map(|value| value.get_name().to_owned())
 }
 
@@ -105,35 +105,35 @@ const COLUMNS: &[Column] = &[
     ("RAISED BY", |flag| field(flag, "raisedBy")),
     ("AT", |flag| format_time(&flag["raisedAt"])),
     ("LOCATION", |flag| field(&flag["flag"], "location")),
-    ("WHAT", what),
+    ("WHAT", description),
 ];
 
 /// Returns the description, or the whole object if it is a custom one.
-fn what(flag: &Value) -> String {
-    let words = field(&flag["flag"], "what");
-    if words.is_empty() { to_text(&flag["flag"]) } else { words }
+fn description(flag: &Value) -> String {
+    let text = field(&flag["flag"], "what");
+    if text.is_empty() { to_text(&flag["flag"]) } else { text }
 }
 
 pub(crate) async fn run(args: FlagArgs) -> anyhow::Result<()> {
-    let FlagArgs { hub, shape, verb } = args;
-    let hub = hub.open_with_output(&shape)?;
+    let FlagArgs { hub, output, verb } = args;
+    let hub = hub.open_with_output(&output)?;
     match verb {
-        FlagVerb::Raise(args) => raise(&hub, &shape, args).await,
+        FlagVerb::Raise(args) => raise(&hub, &output, args).await,
         FlagVerb::List { status, page } => {
             let query =
-                [("state", status.and_then(word)), ("limit", page.limit()), ("cursor", page.cursor())];
-            shape.list(&hub.get("/v1/flags", &query).await?, "flags", COLUMNS)
+                [("state", status.and_then(value_name)), ("limit", page.limit()), ("cursor", page.cursor())];
+            output.list(&hub.get("/v1/flags", &query).await?, "flags", COLUMNS)
         }
         FlagVerb::Show { id } => {
-            let answer = hub.get(&path_of(&hub, &id).await?, &[]).await?;
-            shape.item(&answer, || Ok(facts(&parse_response(&answer)?)))
+            let response = hub.get(&path_of(&hub, &id).await?, &[]).await?;
+            output.item(&response, || Ok(details(&parse_response(&response)?)))
         }
         FlagVerb::Resolve { id, note, dry_run } => {
             let path = format!("{}/resolve", path_of(&hub, &id).await?);
             let body = JsonFields::default().set("note", note)?;
-            let answer = hub.write(dry_run, (Method::Post, &path), Some(body.to_json())).await?;
-            let Some(answer) = answer else { return Ok(()) };
-            shape.done(&answer, &format!("resolved flag {}", field(&parse_response(&answer)?, "id")));
+            let response = hub.write(dry_run, (Method::Post, &path), Some(body.to_json())).await?;
+            let Some(response) = response else { return Ok(()) };
+            output.done(&response, &format!("resolved flag {}", field(&parse_response(&response)?, "id")));
             Ok(())
         }
     }
@@ -143,48 +143,50 @@ async fn path_of(hub: &Hub, id: &str) -> anyhow::Result<String> {
     Ok(format!("/v1/flags/{}", percent_encode(&hub.resolve_id(Resource::Flag, id).await?)))
 }
 
-async fn raise(hub: &Hub, shape: &OutputArgs, args: RaiseArgs) -> anyhow::Result<()> {
+async fn raise(hub: &Hub, output: &OutputArgs, args: RaiseArgs) -> anyhow::Result<()> {
     let body = match (&args.file, args.what) {
         (Some(file), _) => object(file)?,
-        (None, what) if what.as_deref().is_none_or(|what| what.trim().is_empty()) => {
+        (None, description)
+            if description.as_deref().is_none_or(|description| description.trim().is_empty()) =>
+        {
             let hint = "describe what happened: quorate flag raise 'TEXT'";
             return Err(CommandError::new(USAGE, "the flag is empty", hint).into());
         }
-        (None, what) => JsonFields::default()
-            .set_if_some("what", what)?
-            .set_if_some("severity", args.severity.and_then(word))?
+        (None, description) => JsonFields::default()
+            .set_if_some("what", description)?
+            .set_if_some("severity", args.severity.and_then(value_name))?
             .set_if_some("location", args.location)?
             .to_json(),
     };
-    let answer = hub.write(args.dry_run, (Method::Post, "/v1/flags"), Some(body)).await?;
-    answer.iter().for_each(|answer| shape.done(answer, "received; only moderators can read it"));
+    let response = hub.write(args.dry_run, (Method::Post, "/v1/flags"), Some(body)).await?;
+    response.iter().for_each(|response| output.done(response, "received; only moderators can read it"));
     Ok(())
 }
 
 /// Reads a custom JSON object, which is sent byte for byte.
 fn object(file: &std::path::Path) -> anyhow::Result<String> {
     let text = read_file(file)?;
-    let wrong = |why: String| {
+    let invalid = |reason: String| {
         let hint = "send an object such as {\"what\":\"…\",\"location\":\"…\"}; any fields are allowed";
-        let from = if file.as_os_str() == "-" { "stdin".into() } else { file.to_string_lossy() };
-        CommandError::new(USAGE, format!("{from} is not a valid flag: {why}"), hint)
+        let source = if file.as_os_str() == "-" { "stdin".into() } else { file.to_string_lossy() };
+        CommandError::new(USAGE, format!("{source} is not a valid flag: {reason}"), hint)
     };
     let fields: std::collections::BTreeMap<String, &serde_json::value::RawValue> =
         serde_json::from_str(&text)
-            .map_err(|error| wrong(quorate_core::describe_json_error(&error.to_string())))?;
+            .map_err(|error| invalid(quorate_core::describe_json_error(&error.to_string())))?;
     if fields.is_empty() {
-        return Err(wrong("the object is empty".to_owned()).into());
+        return Err(invalid("the object is empty".to_owned()).into());
     }
     Ok(text.trim().to_owned())
 }
 
-fn facts(flag: &Value) -> Details {
+fn details(flag: &Value) -> Details {
     let (body, resolution) = (&flag["flag"], &flag["resolution"]);
     // The fields of a custom object are not known, so all of it is printed.
     let known = ["what", "severity", "location"];
     let is_standard =
         body.as_object().is_some_and(|body| body.keys().all(|key| known.contains(&key.as_str())));
-    let whole = if is_standard || body.is_null() { String::new() } else { payload_text(body) };
+    let custom = if is_standard || body.is_null() { String::new() } else { payload_text(body) };
     Details::default()
         .add("id", field(flag, "id"))
         .add("status", field(flag, "state"))
@@ -193,7 +195,7 @@ fn facts(flag: &Value) -> Details {
         .add("severity", field(body, "severity"))
         .add("where", field(body, "location"))
         .add("what", field(body, "what"))
-        .add("flag", if body.is_null() { "erased".to_owned() } else { whole })
+        .add("flag", if body.is_null() { "erased".to_owned() } else { custom })
         .add("resolved by", field(resolution, "by"))
         .add("resolved", format_time(&resolution["at"]))
         .add("note", field(resolution, "note"))

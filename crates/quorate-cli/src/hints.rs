@@ -7,7 +7,7 @@ use quorate_core::Code;
 use crate::Cli;
 
 /// Commands with a `list` subcommand.
-const LISTED: [&str; 9] =
+const LISTABLE: [&str; 9] =
     ["agent", "approval", "deliberation", "flag", "memory", "msg", "session", "task", "token"];
 
 /// Substrings of hints that only an HTTP client can follow.
@@ -34,9 +34,9 @@ impl CommandLine {
     }
 
     /// Returns the word at a position, counting only the words before the first option.
-    fn word(&self, at: usize) -> Option<&str> {
-        let plain = |word: &&String| !word.starts_with('-');
-        self.words.iter().take_while(plain).nth(at).map(String::as_str)
+    fn word(&self, index: usize) -> Option<&str> {
+        let is_operand = |word: &&String| !word.starts_with('-');
+        self.words.iter().take_while(is_operand).nth(index).map(String::as_str)
     }
 
     fn has(&self, option: &str) -> bool {
@@ -56,37 +56,42 @@ impl CommandLine {
 }
 
 /// Returns the hint to print for a refused request.
-pub(crate) fn terminal_hint(code: Code, what: &str, hint: &str, typed: &CommandLine) -> String {
-    if what.contains("would travel unencrypted") {
+pub(crate) fn terminal_hint(code: Code, message: &str, hint: &str, command_line: &CommandLine) -> String {
+    if message.contains("would travel unencrypted") {
         return "use https, or allow plain HTTP with --insecure-http".to_owned();
     }
-    if code == Code::NotFound && typed.word(0) == Some("msg") && typed.word(1) == Some("redrive") {
+    if code == Code::NotFound
+        && command_line.word(0) == Some("msg")
+        && command_line.word(1) == Some("redrive")
+    {
         return "run `quorate msg list --dead` to list dead letters".to_owned();
     }
     if !hint.is_empty() && !HTTP_ONLY.iter().any(|term| hint.contains(term)) {
         return hint.to_owned();
     }
-    let noun = typed.word(0).unwrap_or_default();
+    let noun = command_line.word(0).unwrap_or_default();
     match code {
-        _ if what.contains("space") && typed.has("--space") => {
+        _ if message.contains("space") && command_line.has("--space") => {
             "omit --space, or name an existing space; `quorate verify` lists the spaces of a data directory"
                 .to_owned()
         }
-        Code::Invalid => format!("see `{} --help` for the accepted values", typed.command()),
+        Code::Invalid => format!("see `{} --help` for the accepted values", command_line.command()),
         Code::UnknownRecipient => {
             REGISTER_HINT.to_owned()
         }
-        Code::NotFound if noun == "memory" && what.contains("never existed") => {
+        Code::NotFound if noun == "memory" && message.contains("never existed") => {
             "run `quorate memory list` to list the keys".to_owned()
         }
-        Code::NotFound if noun == "memory" && (typed.has("--version") || typed.has("--to-version")) => {
-            format!("run `quorate memory log {}` to list its versions", typed.word(2).unwrap_or("KEY"))
+        Code::NotFound
+            if noun == "memory" && (command_line.has("--version") || command_line.has("--to-version")) =>
+        {
+            format!("run `quorate memory log {}` to list its versions", command_line.word(2).unwrap_or("KEY"))
         }
         // The acting agent is not registered.
         Code::NotFound | Code::Unauthenticated if hint.contains("register") => {
             REGISTER_HINT.to_owned()
         }
-        Code::NotFound if LISTED.contains(&noun) => format!("run `quorate {noun} list` to list them"),
+        Code::NotFound if LISTABLE.contains(&noun) => format!("run `quorate {noun} list` to list them"),
         Code::Unauthenticated => {
             "create a token on the hub's machine with `quorate token create`, and pass it with --token-file FILE"
                 .to_owned()
@@ -100,8 +105,8 @@ pub(crate) fn terminal_hint(code: Code, what: &str, hint: &str, typed: &CommandL
 mod tests {
     use super::*;
 
-    fn hint_for(line: &str, code: Code, what: &str, hint: &str) -> String {
-        terminal_hint(code, what, hint, &CommandLine::new(line.split(' ').map(str::to_owned)))
+    fn hint_for(line: &str, code: Code, message: &str, hint: &str) -> String {
+        terminal_hint(code, message, hint, &CommandLine::new(line.split(' ').map(str::to_owned)))
     }
 
     // Fails under: an HTTP hint that is passed on, or a general hint that is not.
@@ -114,11 +119,11 @@ mod tests {
             "run `quorate memory log k` to list its versions"
         );
         assert_eq!(memory_hint("memory get k"), "run `quorate memory list` to list them");
-        let shape = "see GET /v1/openapi.json for the shape of every call";
-        let wrong = hint_for("task add sum --priority huge", Code::Invalid, "no priority", shape);
-        assert_eq!(wrong, "see `quorate task add --help` for the accepted values");
+        let openapi = "see GET /v1/openapi.json for the shape of every call";
+        let invalid = hint_for("task add sum --priority huge", Code::Invalid, "no priority", openapi);
+        assert_eq!(invalid, "see `quorate task add --help` for the accepted values");
         assert_eq!(
-            hint_for("status", Code::Invalid, "no", shape),
+            hint_for("status", Code::Invalid, "no", openapi),
             "see `quorate status --help` for the accepted values"
         );
         let space = hint_for(
@@ -128,13 +133,13 @@ mod tests {
             "leave the header Quorate-Space out",
         );
         assert!(space.starts_with("omit --space"), "{space}");
-        let open = hint_for(
+        let unencrypted = hint_for(
             "status",
             Code::Invalid,
             "the token would travel unencrypted to h",
             "use https, or allow it explicitly",
         );
-        assert!(open.contains("--insecure-http"), "{open}");
+        assert!(unencrypted.contains("--insecure-http"), "{unencrypted}");
         assert_eq!(
             hint_for("agent remove bob", Code::NotFound, "no bob", "register it first"),
             REGISTER_HINT

@@ -82,10 +82,10 @@ impl HubArgs {
     /// If the hub or the token cannot be determined.
     pub(crate) fn open(&self) -> anyhow::Result<Hub> {
         let settings = Settings::load(self.flags(), &ProcessContext::read()?)?;
-        let (url, (token, token_from), options) = self.endpoint(&settings)?;
+        let (url, (token, token_source), options) = self.endpoint(&settings)?;
         Ok(Hub {
             http: HttpClient::new(&url, token.reveal(), options)?,
-            token_source: token_from,
+            token_source,
             output: OutputArgs::default(),
         })
     }
@@ -94,8 +94,8 @@ impl HubArgs {
     ///
     /// # Errors
     /// As [`HubArgs::open`].
-    pub(crate) fn open_with_output(&self, shape: &OutputArgs) -> anyhow::Result<Hub> {
-        Ok(Hub { output: shape.clone(), ..self.open()? })
+    pub(crate) fn open_with_output(&self, output: &OutputArgs) -> anyhow::Result<Hub> {
+        Ok(Hub { output: output.clone(), ..self.open()? })
     }
 
     /// Returns the URL of the hub, the token with its source, and the client options.
@@ -142,7 +142,7 @@ impl HubArgs {
         Ok(self.offline_directory(&settings).filter(|data| data.join("quorate.db").exists()))
     }
 
-    /// Same as [`HubArgs::library`], for reading: a missing data directory is an error and is not created.
+    /// Same as [`HubArgs::open_library`], for reading: a missing data directory is an error and is not created.
     pub(crate) async fn open_for_reading(&self) -> anyhow::Result<quorate::Hub> {
         let settings = Settings::load(self.flags(), &ProcessContext::read()?)?;
         if let Some(data) = self.offline_directory(&settings).filter(|data| !data.exists()) {
@@ -161,8 +161,8 @@ impl HubArgs {
             return Ok(quorate::Hub::open(&data).await?);
         }
         let (url, (token, _), http) = self.endpoint(&settings)?;
-        let settings = quorate_client::ConnectOptions { http, ..quorate_client::ConnectOptions::default() };
-        Ok(quorate_client::connect_with(&url, token.reveal(), settings).await?)
+        let options = quorate_client::ConnectOptions { http, ..quorate_client::ConnectOptions::default() };
+        Ok(quorate_client::connect_with(&url, token.reveal(), options).await?)
     }
 }
 
@@ -275,10 +275,10 @@ impl Hub {
     /// Sends a GET request and returns the body.
     pub(crate) async fn get(&self, path: &str, query: Query<'_>) -> anyhow::Result<String> {
         let request = with_query(self.http.get(path), query);
-        let answer =
+        let response =
             until_interrupted(async { request.send().await.map_err(|error| self.with_token_source(error)) })
                 .await?;
-        body_of(&answer)
+        body_of(&response)
     }
 
     /// Sends a GET request and returns the response with its headers.
@@ -299,13 +299,13 @@ impl Hub {
             .await
     }
 
-    /// Sends a request to an agent and waits for its response.
-    pub(crate) async fn request(&self, question: String) -> anyhow::Result<String> {
-        let request = self.http.post("/v1/request").json(question);
-        let answer =
+    /// Sends a request to an agent and waits for its answer.
+    pub(crate) async fn request(&self, body: String) -> anyhow::Result<String> {
+        let request = self.http.post("/v1/request").json(body);
+        let response =
             until_interrupted(async { request.send().await.map_err(|error| self.with_token_source(error)) })
                 .await?;
-        body_of(&answer)
+        body_of(&response)
     }
 
     /// Sends a write with an idempotency key. A dry run only prints the request and returns `None`.
@@ -330,20 +330,20 @@ impl Hub {
             Some(body) => request.json(body),
             None => request,
         };
-        let answer =
+        let response =
             until_interrupted(async { request.send().await.map_err(|error| self.with_token_source(error)) })
                 .await?;
-        body_of(&answer).map(Some)
+        body_of(&response).map(Some)
     }
 }
 
 /// Prints the request that a dry run does not send; as one document in JSON formats.
-pub(crate) fn print_dry_run(shape: &OutputArgs, method: &str, path: &str, body: Option<&str>) {
+pub(crate) fn print_dry_run(output: &OutputArgs, method: &str, path: &str, body: Option<&str>) {
     terminal::note("dry run: no request was sent");
-    if shape.is_json() {
+    if output.is_json() {
         let (path, body) = (Value::from(path), body.unwrap_or("null"));
-        let call = format!("{{\"dryRun\":true,\"method\":\"{method}\",\"path\":{path},\"body\":{body}}}");
-        terminal::print(terminal::sanitize_json(&call));
+        let request = format!("{{\"dryRun\":true,\"method\":\"{method}\",\"path\":{path},\"body\":{body}}}");
+        terminal::print(terminal::sanitize_json(&request));
         return;
     }
     terminal::print(format!("{method} {path}"));
@@ -373,16 +373,18 @@ fn with_query(request: HttpRequest, query: Query<'_>) -> HttpRequest {
     present.fold(request, |request, (name, value)| request.query(name, value))
 }
 
-fn body_of(answer: &HttpResponse) -> anyhow::Result<String> {
-    Ok(String::from_utf8(answer.body.to_vec())?)
+fn body_of(response: &HttpResponse) -> anyhow::Result<String> {
+    Ok(String::from_utf8(response.body.to_vec())?)
 }
 
 /// Runs a future until ^C, which ends the command with its own exit code.
-pub(crate) async fn until_interrupted<T>(work: impl Future<Output = anyhow::Result<T>>) -> anyhow::Result<T> {
+pub(crate) async fn until_interrupted<T>(
+    future: impl Future<Output = anyhow::Result<T>>,
+) -> anyhow::Result<T> {
     tokio::select! {
         // Polled first, so that the signal handler is installed before anything is printed.
         biased;
         _ = tokio::signal::ctrl_c() => Err(CommandError::new(INTERRUPTED, "interrupted", "").into()),
-        done = work => done,
+        result = future => result,
     }
 }

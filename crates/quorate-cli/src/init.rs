@@ -89,13 +89,13 @@ mod tests {
     fn the_template_is_valid_with_and_without_the_commented_keys() {
         let directory = tempfile::tempdir().expect("a directory");
         let home = directory.path().display().to_string();
-        let around = ProcessContext {
+        let context = ProcessContext {
             variables: BTreeMap::from([("HOME".to_owned(), home)]),
             directory: directory.path().to_owned(),
         };
         let file = directory.path().join("quorate.yaml");
         std::fs::write(&file, TEMPLATE).expect("written");
-        assert!(Settings::load(BTreeMap::new(), &around).is_ok());
+        assert!(Settings::load(BTreeMap::new(), &context).is_ok());
         // Comments begin with one space after the `#`, commented keys with none or more.
         let is_prose = |line: &str| line.starts_with("# ") && !line.starts_with("#  ");
         let settings = TEMPLATE.lines().filter(|line| !is_prose(line));
@@ -103,7 +103,7 @@ mod tests {
         let all = all.join("\n");
         assert!(all.contains("\nprofiles:\n  staging:\n"), "{all}");
         std::fs::write(&file, &all).expect("written");
-        let loaded = Settings::load(BTreeMap::new(), &around);
+        let loaded = Settings::load(BTreeMap::new(), &context);
         assert!(loaded.is_ok(), "{all}\n{:?}", loaded.err());
     }
 }

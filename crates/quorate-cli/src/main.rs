@@ -137,7 +137,8 @@ async fn main() -> ExitCode {
                 // `--help` and `--version` are reported by clap as errors, but are normal output.
                 ErrorKind::DisplayHelp | ErrorKind::DisplayVersion => {
                     terminal::print(terminal::styled(&error.render()).trim_end());
-                    terminal::stdout_error().map_or(ExitCode::SUCCESS, |lost| exit::report(&lost.into()))
+                    terminal::stdout_error()
+                        .map_or(ExitCode::SUCCESS, |write_error| exit::report(&write_error.into()))
                 }
                 // The command line may contain text that an agent wrote, so it is sanitized.
                 _ => {
@@ -154,11 +155,11 @@ async fn main() -> ExitCode {
     if cli.ascii {
         ascii::enable();
     }
-    let done = run(cli.command).await;
+    let result = run(cli.command).await;
     // A command that succeeded still fails if its output could not be written. An earlier error takes precedence.
-    match (done, terminal::stdout_error()) {
+    match (result, terminal::stdout_error()) {
         (Ok(()), None) => ExitCode::SUCCESS,
-        (Ok(()), Some(lost)) => exit::report(&lost.into()),
+        (Ok(()), Some(write_error)) => exit::report(&write_error.into()),
         (Err(error), _) => exit::report(&error),
     }
 }

@@ -139,11 +139,11 @@ impl Kind {
         let path = self.path(home);
         fs::create_dir_all(path.parent().expect("it has a parent"))?;
         fs::write(&path, bytes)?;
-        let read = match self {
+        let result = match self {
             Self::Project | Self::User => {
                 let variables = [("HOME".to_owned(), home.display().to_string())].into();
-                let around = ProcessContext { variables, directory: home.to_owned() };
-                Settings::load(Default::default(), &around).map(drop)
+                let context = ProcessContext { variables, directory: home.to_owned() };
+                Settings::load(Default::default(), &context).map(drop)
             }
             Self::Playbook => {
                 let text = "The Provider's liability is unlimited. It renews each year.".to_owned();
@@ -151,7 +151,7 @@ impl Kind {
             }
         };
         fs::remove_file(path)?;
-        read
+        result
     }
 }
 
@@ -168,12 +168,13 @@ enum Mutation {
 impl Mutation {
     fn any() -> BoxedStrategy<Self> {
         let at = any::<Index>;
-        let often = || prop_oneof![8 => Just(1usize), 1 => 2..400usize];
+        let count = || prop_oneof![8 => Just(1usize), 1 => 2..400usize];
         prop_oneof![
-            2 => (at(), any::<u8>()).prop_map(|(at, with)| Self::Flip(at, with)),
+            2 => (at(), any::<u8>()).prop_map(|(at, mask)| Self::Flip(at, mask)),
             2 => (at(), at()).prop_map(|(from, length)| Self::Cut(from, length)),
-            2 => (at(), at(), often()).prop_map(|(from, length, often)| Self::Repeat(from, length, often)),
-            4 => (at(), select(FRAGMENTS), often()).prop_map(|(at, word, often)| Self::Insert(at, word, often)),
+            2 => (at(), at(), count()).prop_map(|(from, length, count)| Self::Repeat(from, length, count)),
+            4 => (at(), select(FRAGMENTS), count())
+                .prop_map(|(at, fragment, count)| Self::Insert(at, fragment, count)),
             1 => at().prop_map(Self::End),
         ]
         .boxed()
@@ -186,20 +187,20 @@ impl Mutation {
             from..from + length.index((bytes.len() - from).min(24) + 1)
         };
         match self {
-            Self::Flip(at, with) if !bytes.is_empty() => {
+            Self::Flip(at, mask) if !bytes.is_empty() => {
                 let at = at.index(bytes.len());
-                bytes[at] ^= *with;
+                bytes[at] ^= *mask;
             }
             Self::Flip(..) => {}
             Self::Cut(from, length) => drop(bytes.drain(range(from, length, bytes))),
-            Self::Repeat(from, length, often) => {
+            Self::Repeat(from, length, count) => {
                 let range = range(from, length, bytes);
-                let part = bytes[range.clone()].repeat(*often);
+                let part = bytes[range.clone()].repeat(*count);
                 bytes.splice(range.end..range.end, part);
             }
-            Self::Insert(at, word, often) => {
+            Self::Insert(at, fragment, count) => {
                 let at = position(at, bytes);
-                bytes.splice(at..at, word.as_bytes().repeat(*often));
+                bytes.splice(at..at, fragment.as_bytes().repeat(*count));
             }
             Self::End(at) => bytes.truncate(position(at, bytes)),
         }
@@ -219,11 +220,12 @@ impl Reader {
         fs::write(home.path().join("prompt.md"), "Look closely.").expect("written");
         let (files, received) = mpsc::channel::<(Kind, Vec<u8>)>();
         let (sender, results) = mpsc::channel();
-        let at = home.path().to_owned();
+        let directory = home.path().to_owned();
         thread::spawn(move || {
             for (kind, bytes) in received {
-                let read = kind.read(&at, &bytes).map_err(|error| refusal(&at, kind, &error));
-                if sender.send(read).is_err() {
+                let result =
+                    kind.read(&directory, &bytes).map_err(|error| rejection(&directory, kind, &error));
+                if sender.send(result).is_err() {
                     return;
                 }
             }
@@ -236,7 +238,7 @@ impl Reader {
         let shown = String::from_utf8_lossy(&bytes[..bytes.len().min(4_096)]).into_owned();
         self.files.send((kind, bytes)).expect("the reader panicked before");
         match self.results.recv_timeout(TIMEOUT) {
-            Ok(read) => read,
+            Ok(result) => result,
             Err(mpsc::RecvTimeoutError::Timeout) => panic!("{kind:?}: parsing does not end: {shown:?}"),
             Err(mpsc::RecvTimeoutError::Disconnected) => panic!("{kind:?}: the reader panicked: {shown:?}"),
         }
@@ -244,12 +246,13 @@ impl Reader {
 }
 
 /// Returns the message of a rejection, after checking that it names the file and the line, the reason, and a hint.
-fn refusal(home: &Path, kind: Kind, error: &anyhow::Error) -> String {
-    let ended = error.downcast_ref::<CommandError>();
-    let ended = ended.unwrap_or_else(|| panic!("{kind:?} fails without an exit code: {error:#}"));
-    let message = &ended.message;
-    assert_eq!(ended.code, USAGE, "{message}");
-    assert!(!ended.hint.is_empty(), "{message}");
+fn rejection(home: &Path, kind: Kind, error: &anyhow::Error) -> String {
+    let command_error = error.downcast_ref::<CommandError>();
+    let command_error =
+        command_error.unwrap_or_else(|| panic!("{kind:?} fails without an exit code: {error:#}"));
+    let message = &command_error.message;
+    assert_eq!(command_error.code, USAGE, "{message}");
+    assert!(!command_error.hint.is_empty(), "{message}");
     let path = kind.path(home).display().to_string();
     let (before, after) =
         message.split_once(&path).unwrap_or_else(|| panic!("{kind:?}: the file is missing: {message}"));
@@ -272,18 +275,18 @@ fn i21_malformed_files_are_rejected_with_file_and_line() {
     let rng = TestRng::deterministic_rng(RngAlgorithm::ChaCha);
     let mut runner = TestRunner::new_with_rng(Config::default(), rng);
     let case = (select(&Kind::ALL[..]), proptest::collection::vec(Mutation::any(), 1..=4));
-    let (mut read, mut refused) = (0, 0);
+    let (mut accepted, mut rejected) = (0, 0);
     for _ in 0..CASES {
         let (kind, mutations) = case.new_tree(&mut runner).expect("a case").current();
         let mut bytes = kind.valid().as_bytes().to_vec();
-        mutations.iter().for_each(|one| one.apply(&mut bytes));
+        mutations.iter().for_each(|mutation| mutation.apply(&mut bytes));
         match reader.read(kind, bytes) {
-            Ok(()) => read += 1,
-            Err(_) => refused += 1,
+            Ok(()) => accepted += 1,
+            Err(_) => rejected += 1,
         }
     }
     // The mutations must be neither too destructive nor harmless.
-    assert!(read > 50 && refused > 50, "{read} read, {refused} refused");
+    assert!(accepted > 50 && rejected > 50, "{accepted} accepted, {rejected} rejected");
 }
 
 // Fails under: a disabled limit of the YAML parser, or settings that are read completely before their size is checked.
@@ -291,12 +294,12 @@ fn i21_malformed_files_are_rejected_with_file_and_line() {
 fn i21_yaml_bombs_are_rejected() {
     let reader = Reader::new();
     let deep =
-        |open: &str, close: &str, often: usize| format!("{}1{}", open.repeat(often), close.repeat(often));
+        |open: &str, close: &str, count: usize| format!("{}1{}", open.repeat(count), close.repeat(count));
     let laughs: String = (1..=9)
-        .map(|at| format!("  a{at}: &a{at} [{}]\n", vec![format!("*a{}", at - 1); 10].join(", ")))
+        .map(|index| format!("  a{index}: &a{index} [{}]\n", vec![format!("*a{}", index - 1); 10].join(", ")))
         .collect();
     let laughs = format!("token:\n  a0: &a0 [{}]\n{laughs}", ["lol"; 10].join(", "));
-    let steps: String = (0..400).map(|at| format!("{}a:\n", " ".repeat(at))).collect();
+    let steps: String = (0..400).map(|index| format!("{}a:\n", " ".repeat(index))).collect();
     let values = [
         deep("[", "]", 100_000),
         deep("{a: ", "}", 100_000),

@@ -61,8 +61,8 @@ pub(crate) fn run(args: &ManArgs) -> anyhow::Result<()> {
             }
             terminal::print(file.display().to_string());
         }
-        let done = if args.dry_run { "would write" } else { "wrote" };
-        terminal::note(format!("{done} {} pages", pages.len()));
+        let verb = if args.dry_run { "would write" } else { "wrote" };
+        terminal::note(format!("{verb} {} pages", pages.len()));
         return Ok(());
     }
     let mut command = &root;
@@ -79,8 +79,10 @@ pub(crate) fn run(args: &ManArgs) -> anyhow::Result<()> {
 
 fn collect<'a>(command: &'a Command, pages: &mut Vec<&'a Command>) {
     pages.push(command);
-    let subs = command.get_subcommands().filter(|sub| !sub.is_hide_set() && sub.get_name() != "help");
-    subs.for_each(|sub| collect(sub, pages));
+    let subcommands = command
+        .get_subcommands()
+        .filter(|subcommand| !subcommand.is_hide_set() && subcommand.get_name() != "help");
+    subcommands.for_each(|subcommand| collect(subcommand, pages));
 }
 
 fn page(command: &Command) -> anyhow::Result<Vec<u8>> {

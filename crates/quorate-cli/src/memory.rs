@@ -21,7 +21,7 @@ pub(crate) struct MemoryArgs {
     #[command(flatten)]
     hub: HubArgs,
     #[command(flatten)]
-    shape: OutputArgs,
+    output: OutputArgs,
     #[command(subcommand)]
     verb: MemoryVerb,
 }
@@ -140,7 +140,7 @@ struct RollbackArgs {
 
 /// The content of an entry as raw JSON; `None` if it was deleted.
 #[derive(Deserialize)]
-struct Stored<'a> {
+struct RawContent<'a> {
     #[serde(borrow)]
     content: Option<&'a RawValue>,
 }
@@ -176,16 +176,16 @@ fn path_of(key: &str) -> String {
 }
 
 pub(crate) async fn run(args: MemoryArgs) -> anyhow::Result<()> {
-    let MemoryArgs { hub, shape, verb } = args;
-    let hub = hub.open_with_output(&shape)?;
+    let MemoryArgs { hub, output, verb } = args;
+    let hub = hub.open_with_output(&output)?;
     match verb {
         MemoryVerb::Get { key, version, at, metadata } => {
             let query = [("version", version.map(|version| version.to_string())), ("at", at)];
-            let answer = hub.get(&path_of(&key), &query).await?;
-            if metadata || shape.is_explicit() {
-                return shape.item(&answer, || Ok(facts_of(&parse_response(&answer)?)));
+            let response = hub.get(&path_of(&key), &query).await?;
+            if metadata || output.is_explicit() {
+                return output.item(&response, || Ok(details(&parse_response(&response)?)));
             }
-            match serde_json::from_str::<Stored<'_>>(&answer)?.content {
+            match serde_json::from_str::<RawContent<'_>>(&response)?.content {
                 Some(content) => print_raw(content),
                 None => terminal::note(format!("{key} was deleted in this version")),
             }
@@ -199,7 +199,7 @@ pub(crate) async fn run(args: MemoryArgs) -> anyhow::Result<()> {
                 ("limit", page.limit()),
                 ("cursor", page.cursor()),
             ];
-            shape.list(&hub.get("/v1/context", &query).await?, "entries", COLUMNS)
+            output.list(&hub.get("/v1/context", &query).await?, "entries", COLUMNS)
         }
         MemoryVerb::Set { key, content, entry_type, expect, depends_on, dry_run } => {
             let body = JsonFields::default()
@@ -207,28 +207,28 @@ pub(crate) async fn run(args: MemoryArgs) -> anyhow::Result<()> {
                 .set("content", content.required("content")?)?
                 .set_if_some("expect", expect)?
                 .list("dependsOn", &depends_on)?;
-            let answer = hub.write(dry_run, (Method::Put, &path_of(&key)), Some(body.to_json())).await?;
-            let Some(answer) = answer else { return Ok(()) };
-            let made = parse_response(&answer)?;
-            let (version, seq) = (&made["version"], &made["seq"]);
-            shape.done(&answer, &format!("{key} is at version {version}, record {seq}"));
+            let response = hub.write(dry_run, (Method::Put, &path_of(&key)), Some(body.to_json())).await?;
+            let Some(response) = response else { return Ok(()) };
+            let written = parse_response(&response)?;
+            let (version, seq) = (&written["version"], &written["seq"]);
+            output.done(&response, &format!("{key} is at version {version}, record {seq}"));
             Ok(())
         }
         MemoryVerb::Delete { key, expect, dry_run } => {
             let expect = expect.map(|version| format!("?expect={version}")).unwrap_or_default();
             let path = format!("{}{expect}", path_of(&key));
-            let answer = hub.write(dry_run, (Method::Delete, &path), None).await?;
-            answer
+            let response = hub.write(dry_run, (Method::Delete, &path), None).await?;
+            response
                 .iter()
-                .for_each(|answer| shape.done(answer, &format!("deleted {key}; its history is kept")));
+                .for_each(|response| output.done(response, &format!("deleted {key}; its history is kept")));
             Ok(())
         }
         MemoryVerb::Log { key, page } => {
             let query = [("limit", page.limit()), ("cursor", page.cursor())];
-            shape.list(&hub.get(&history_of(&key), &query).await?, "versions", VERSIONS)
+            output.list(&hub.get(&history_of(&key), &query).await?, "versions", VERSIONS)
         }
-        MemoryVerb::Diff { key, from, to } => diff::run(&hub, &shape, &key, from, to).await,
-        MemoryVerb::Rollback(args) => rollback(&hub, &shape, args).await,
+        MemoryVerb::Diff { key, from, to } => diff::run(&hub, &output, &key, from, to).await,
+        MemoryVerb::Rollback(args) => rollback(&hub, &output, args).await,
     }
 }
 
@@ -236,7 +236,7 @@ fn history_of(key: &str) -> String {
     format!("{}/history", path_of(key))
 }
 
-async fn rollback(hub: &Hub, shape: &OutputArgs, args: RollbackArgs) -> anyhow::Result<()> {
+async fn rollback(hub: &Hub, output: &OutputArgs, args: RollbackArgs) -> anyhow::Result<()> {
     let RollbackArgs { key, prefix, to_version, to_time, to_snapshot, expect, dry_run } = args;
     if to_version.is_none() && to_time.is_none() && to_snapshot.is_none() {
         let hint = "use --to-version N, --to-time TIME or --to-snapshot NAME; `quorate memory log` lists the versions";
@@ -248,25 +248,27 @@ async fn rollback(hub: &Hub, shape: &OutputArgs, args: RollbackArgs) -> anyhow::
         .set_if_some("toTime", to_time)?
         .set_if_some("toSnapshot", to_snapshot)?
         .set_if_some("expect", expect)?;
-    let answer = hub.write(dry_run, (Method::Post, "/v1/context:rollback"), Some(body.to_json())).await?;
-    let Some(answer) = answer else { return Ok(()) };
-    let done = parse_response(&answer)?;
-    let changed = done["changed"].as_array().map_or(&[][..], Vec::as_slice);
+    let response = hub.write(dry_run, (Method::Post, "/v1/context:rollback"), Some(body.to_json())).await?;
+    let Some(response) = response else { return Ok(()) };
+    let result = parse_response(&response)?;
+    let changed = result["changed"].as_array().map_or(&[][..], Vec::as_slice);
     let summary = match changed {
         [] => format!("{key} already has this content: nothing changed"),
-        [one] => format!("rolled back {} as version {}", to_text(&one["key"]), one["version"]),
+        [entry] => format!("rolled back {} as version {}", to_text(&entry["key"]), entry["version"]),
         several => format!("rolled back {} entries", several.len()),
     };
-    shape.done(&answer, &summary);
-    if let Some(count) = done["builtOnCount"].as_u64().filter(|count| *count > 0) {
+    output.done(&response, &summary);
+    if let Some(count) = result["builtOnCount"].as_u64().filter(|count| *count > 0) {
         terminal::note(format!("{count} other entries depend on the replaced versions; --json lists them"));
     }
     Ok(())
 }
 
-fn facts_of(entry: &Value) -> Details {
-    let built = entry["dependsOn"].as_array().map_or(&[][..], Vec::as_slice);
-    let built = built.iter().map(|on| format!("{} version {}", to_text(&on["key"]), on["version"]));
+fn details(entry: &Value) -> Details {
+    let dependencies = entry["dependsOn"].as_array().map_or(&[][..], Vec::as_slice);
+    let dependencies = dependencies
+        .iter()
+        .map(|dependency| format!("{} version {}", to_text(&dependency["key"]), dependency["version"]));
     Details::default()
         .add("key", field(entry, "key"))
         .add("version", field(entry, "version"))
@@ -274,7 +276,7 @@ fn facts_of(entry: &Value) -> Details {
         .add("author", field(entry, "author"))
         .add("at", format_time(&entry["at"]))
         .add("record", field(entry, "seq"))
-        .add("depends on", built.collect::<Vec<_>>().join(", "))
+        .add("depends on", dependencies.collect::<Vec<_>>().join(", "))
         .add("restores", field(entry, "restores"))
         .add(
             "content",

@@ -20,24 +20,24 @@ pub(crate) struct MetricsArgs {
     #[command(flatten)]
     hub: HubArgs,
     #[command(flatten)]
-    shape: OutputArgs,
+    output: OutputArgs,
 }
 
 pub(crate) async fn run(args: MetricsArgs) -> anyhow::Result<()> {
-    let answer = args.hub.open()?.get("/metrics", &[]).await?;
+    let response = args.hub.open()?.get("/metrics", &[]).await?;
     let matches = |name: &str| args.prefix.as_ref().is_none_or(|prefix| name.starts_with(prefix.as_str()));
-    if !args.shape.is_explicit() {
-        let lines = answer.lines().filter(|line| matches(name_of(line)));
+    if !args.output.is_explicit() {
+        let lines = response.lines().filter(|line| matches(name_of(line)));
         lines.for_each(|line| terminal::print(terminal::sanitize(line)));
         return Ok(());
     }
     let samples: Vec<(String, String, String)> =
-        answer.lines().filter_map(parse_sample).filter(|(name, _, _)| matches(name)).collect();
+        response.lines().filter_map(parse_sample).filter(|(name, _, _)| matches(name)).collect();
     let to_json = |(name, labels, value): &(String, String, String)| -> Value {
         let number = value.parse::<f64>().map_or_else(|_| value.as_str().into(), Value::from);
         json!({"name": name, "labels": labels_of(labels), "value": number})
     };
-    match args.shape.format() {
+    match args.output.format() {
         OutputFormat::Json => {
             let document = json!({"figures": samples.iter().map(to_json).collect::<Vec<_>>()});
             terminal::print(terminal::sanitize_json(&document.to_string()));
@@ -58,7 +58,7 @@ pub(crate) async fn run(args: MetricsArgs) -> anyhow::Result<()> {
 
 /// Returns the metric name of a sample line or of a `# HELP`, `# TYPE` or `# UNIT` line.
 fn name_of(line: &str) -> &str {
-    let rest = ["# HELP ", "# TYPE ", "# UNIT "].iter().find_map(|lead| line.strip_prefix(lead));
+    let rest = ["# HELP ", "# TYPE ", "# UNIT "].iter().find_map(|prefix| line.strip_prefix(prefix));
     rest.unwrap_or(line).split(['{', ' ']).next().unwrap_or_default()
 }
 
@@ -80,16 +80,16 @@ fn labels_of(text: &str) -> Value {
     let mut labels = Map::new();
     let mut rest = text;
     while let Some((name, after)) = rest.split_once("=\"") {
-        let (mut value, mut letters) = (String::new(), after.char_indices());
+        let (mut value, mut chars) = (String::new(), after.char_indices());
         let end = loop {
-            match letters.next() {
-                Some((at, '"')) => break at + 1,
-                Some((_, '\\')) => match letters.next() {
+            match chars.next() {
+                Some((index, '"')) => break index + 1,
+                Some((_, '\\')) => match chars.next() {
                     Some((_, 'n')) => value.push('\n'),
-                    Some((_, letter)) => value.push(letter),
+                    Some((_, ch)) => value.push(ch),
                     None => break after.len(),
                 },
-                Some((_, letter)) => value.push(letter),
+                Some((_, ch)) => value.push(ch),
                 None => break after.len(),
             }
         };
@@ -118,11 +118,11 @@ mod tests {
 
     #[test]
     fn samples_are_parsed_with_their_labels() {
-        let of = |line| parse_sample(line).map(|(name, labels, value)| [name, labels, value]);
-        assert_eq!(of("a_total 3"), Some(["a_total", "", "3"].map(String::from)));
+        let parse = |line| parse_sample(line).map(|(name, labels, value)| [name, labels, value]);
+        assert_eq!(parse("a_total 3"), Some(["a_total", "", "3"].map(String::from)));
         let labelled = r#"a{to="x y",k="}"} 4.5"#;
-        assert_eq!(of(labelled), Some(["a", r#"to="x y",k="}""#, "4.5"].map(String::from)));
-        assert_eq!(of("# HELP a b"), None);
+        assert_eq!(parse(labelled), Some(["a", r#"to="x y",k="}""#, "4.5"].map(String::from)));
+        assert_eq!(parse("# HELP a b"), None);
         assert_eq!(name_of("# HELP a_total Things."), "a_total");
         assert_eq!(name_of("a_total{b=\"c\"} 1"), "a_total");
     }

@@ -22,7 +22,7 @@ pub(crate) struct MsgArgs {
     #[command(flatten)]
     hub: HubArgs,
     #[command(flatten)]
-    shape: OutputArgs,
+    output: OutputArgs,
     #[command(subcommand)]
     verb: MsgVerb,
 }
@@ -112,14 +112,14 @@ struct SendArgs {
 }
 
 pub(crate) async fn run(args: MsgArgs) -> anyhow::Result<()> {
-    let MsgArgs { hub, shape, verb } = args;
-    let hub = hub.open_with_output(&shape)?;
+    let MsgArgs { hub, output, verb } = args;
+    let hub = hub.open_with_output(&output)?;
     match verb {
-        MsgVerb::Send(args) => send(&hub, &shape, *args).await,
-        MsgVerb::List(args) => list::run(&hub, &shape, args).await,
+        MsgVerb::Send(args) => send(&hub, &output, *args).await,
+        MsgVerb::List(args) => list::run(&hub, &output, args).await,
         MsgVerb::Show { id, payload } => {
-            let answer = hub.get(&path_of(&hub, &id).await?, &[]).await?;
-            if payload && shape.is_explicit() {
+            let response = hub.get(&path_of(&hub, &id).await?, &[]).await?;
+            if payload && output.is_explicit() {
                 let hint = "omit --payload to print the whole message, or omit the format";
                 return Err(CommandError::new(
                     USAGE,
@@ -129,22 +129,22 @@ pub(crate) async fn run(args: MsgArgs) -> anyhow::Result<()> {
                 .into());
             }
             if payload {
-                print_raw(serde_json::from_str::<Sent<'_>>(&answer)?.payload);
+                print_raw(serde_json::from_str::<RawPayload<'_>>(&response)?.payload);
                 return Ok(());
             }
-            shape.item(&answer, || Ok(facts(&parse_response(&answer)?)))
+            output.item(&response, || Ok(details(&parse_response(&response)?)))
         }
         MsgVerb::Why { id } => {
             let path = path_of(&hub, &id).await?;
-            why::show(&hub.get(&format!("{path}/why"), &[]).await?, &shape)
+            why::show(&hub.get(&format!("{path}/why"), &[]).await?, &output)
         }
-        MsgVerb::Redrive { id, dry_run } => redrive(&hub, &shape, &id, dry_run).await,
+        MsgVerb::Redrive { id, dry_run } => redrive(&hub, &output, &id, dry_run).await,
     }
 }
 
 /// The payload of a message as raw JSON.
 #[derive(Deserialize)]
-struct Sent<'a> {
+struct RawPayload<'a> {
     #[serde(borrow)]
     payload: &'a RawValue,
 }
@@ -153,13 +153,13 @@ async fn path_of(hub: &Hub, id: &str) -> anyhow::Result<String> {
     Ok(format!("/v1/messages/{}", percent_encode(&hub.resolve_id(Resource::Message, id).await?)))
 }
 
-async fn send(hub: &Hub, shape: &OutputArgs, args: SendArgs) -> anyhow::Result<()> {
+async fn send(hub: &Hub, output: &OutputArgs, args: SendArgs) -> anyhow::Result<()> {
     // Neither action nor content is probably a mistake: `echo hello | quorate msg send --to bob` lacks the `-`.
     let content =
         if args.action.is_empty() { Some(args.content.required("payload")?) } else { args.content.read()? };
     let body = JsonFields::default();
     let body = match args.to.as_slice() {
-        [one] => body.set("to", one)?,
+        [recipient] => body.set("to", recipient)?,
         several => body.set("to", several)?,
     };
     let body = body
@@ -173,18 +173,18 @@ async fn send(hub: &Hub, shape: &OutputArgs, args: SendArgs) -> anyhow::Result<(
         .set_if_some("inReplyTo", args.in_reply_to)?
         .set_if_some("deliverAt", args.deliver_at.as_deref().map(parse_time).transpose()?)?
         .set_if_some("expiresAt", args.expires_at.as_deref().map(parse_time).transpose()?)?;
-    let answer = hub.write(args.dry_run, (Method::Post, "/v1/messages"), Some(body.to_json())).await?;
-    let Some(answer) = answer else { return Ok(()) };
-    let sent = parse_response(&answer)?;
+    let response = hub.write(args.dry_run, (Method::Post, "/v1/messages"), Some(body.to_json())).await?;
+    let Some(response) = response else { return Ok(()) };
+    let sent = parse_response(&response)?;
     let receipt = &sent["receipts"][0];
     if receipt["received"] == true {
-        shape.done(&answer, "stored as a conduct flag; only moderators can read it");
+        output.done(&response, "stored as a conduct flag; only moderators can read it");
         return Ok(());
     }
     let count = receipt["deliveries"].as_array().map_or(0, Vec::len);
     let deliveries = if count == 1 { "1 delivery".to_owned() } else { format!("{count} deliveries") };
-    let done = format!("stored as record {}, {deliveries} for {}", receipt["seq"], args.to.join(", "));
-    shape.created(&answer, &field(receipt, "id"), &done);
+    let message = format!("stored as record {}, {deliveries} for {}", receipt["seq"], args.to.join(", "));
+    output.created(&response, &field(receipt, "id"), &message);
     if count == 0 {
         terminal::note(
             "no agent receives it: there is no subscriber to the topic, or no agent with the role",
@@ -193,22 +193,23 @@ async fn send(hub: &Hub, shape: &OutputArgs, args: SendArgs) -> anyhow::Result<(
     Ok(())
 }
 
-async fn redrive(hub: &Hub, shape: &OutputArgs, id: &str, dry_run: DryRunArgs) -> anyhow::Result<()> {
+async fn redrive(hub: &Hub, output: &OutputArgs, id: &str, dry_run: DryRunArgs) -> anyhow::Result<()> {
     if id.starts_with("dlv_") {
         let path = format!("/v1/dead-letters/{}/redrive", percent_encode(id));
-        let answer = hub.write(dry_run, (Method::Post, &path), None).await?;
-        answer.iter().for_each(|answer| shape.done(answer, &format!("redriven: {id}")));
+        let response = hub.write(dry_run, (Method::Post, &path), None).await?;
+        response.iter().for_each(|response| output.done(response, &format!("redriven: {id}")));
         return Ok(());
     }
     // One commit, so that all or none are redriven.
     let dead = dead_deliveries(hub, id).await?;
     let redriven = &dead[..dead.len().min(OPS_MAX)];
-    let ops: Vec<Value> = redriven.iter().map(|one| json!({"op": "redrive", "deliveryId": one})).collect();
+    let ops: Vec<Value> =
+        redriven.iter().map(|delivery_id| json!({"op": "redrive", "deliveryId": delivery_id})).collect();
     let body = json!({ "ops": ops }).to_string();
-    let Some(answer) = hub.write(dry_run, (Method::Post, "/v1/commit"), Some(body)).await? else {
+    let Some(response) = hub.write(dry_run, (Method::Post, "/v1/commit"), Some(body)).await? else {
         return Ok(());
     };
-    shape.done(&answer, &format!("redriven: {}", redriven.join(", ")));
+    output.done(&response, &format!("redriven: {}", redriven.join(", ")));
     if redriven.len() < dead.len() {
         terminal::note(format!(
             "{} more dead deliveries: run the command again",
@@ -222,8 +223,11 @@ async fn redrive(hub: &Hub, shape: &OutputArgs, id: &str, dry_run: DryRunArgs) -
 async fn dead_deliveries(hub: &Hub, id: &str) -> anyhow::Result<Vec<String>> {
     let message = hub.get_json(&path_of(hub, id).await?, &[]).await?;
     let all = message["deliveries"].as_array().map_or(&[][..], Vec::as_slice);
-    let dead: Vec<String> =
-        all.iter().filter(|one| one["state"] == "dead").map(|one| field(one, "deliveryId")).collect();
+    let dead: Vec<String> = all
+        .iter()
+        .filter(|delivery| delivery["state"] == "dead")
+        .map(|delivery| field(delivery, "deliveryId"))
+        .collect();
     if dead.is_empty() {
         let message = format!("{} has no dead delivery", terminal::sanitize_line(id));
         return Err(CommandError::new(
@@ -236,18 +240,22 @@ async fn dead_deliveries(hub: &Hub, id: &str) -> anyhow::Result<Vec<String>> {
     Ok(dead)
 }
 
-fn facts(message: &Value) -> Details {
+fn details(message: &Value) -> Details {
     let text = |name| field(message, name);
-    let states = message["deliveries"].as_array().map_or(&[][..], Vec::as_slice).iter().map(|one| {
-        let attempt = one["attempt"].as_u64().filter(|attempt| *attempt > 0);
+    let states = message["deliveries"].as_array().map_or(&[][..], Vec::as_slice).iter().map(|delivery| {
+        let attempt = delivery["attempt"].as_u64().filter(|attempt| *attempt > 0);
         let attempt = attempt.map(|attempt| format!(", attempt {attempt}")).unwrap_or_default();
-        let due = Some(format_time(&one["due"])).filter(|due| !due.is_empty());
+        let due = Some(format_time(&delivery["due"])).filter(|due| !due.is_empty());
         let due = due.map(|due| format!(", due {due}")).unwrap_or_default();
-        let reason = Some(field(one, "reason")).filter(|reason| !reason.is_empty());
+        let reason = Some(field(delivery, "reason")).filter(|reason| !reason.is_empty());
         let reason = reason.map(|reason| format!(" ({reason})")).unwrap_or_default();
-        let who = Some(field(one, "agent")).filter(|agent| !agent.is_empty());
-        let who = who.unwrap_or_else(|| "unassigned".to_owned());
-        format!("{} {who}: {}{reason}{attempt}{due}", field(one, "deliveryId"), field(one, "state"))
+        let agent = Some(field(delivery, "agent")).filter(|agent| !agent.is_empty());
+        let agent = agent.unwrap_or_else(|| "unassigned".to_owned());
+        format!(
+            "{} {agent}: {}{reason}{attempt}{due}",
+            field(delivery, "deliveryId"),
+            field(delivery, "state")
+        )
     });
     Details::default()
         .add("id", text("id"))
@@ -272,7 +280,7 @@ fn facts(message: &Value) -> Details {
 
 /// Returns the name of a priority.
 pub(crate) fn priority_name(level: &Value) -> String {
-    let words = ["low", "normal", "high", "urgent"];
-    let word = level.as_u64().and_then(|level| words.get(usize::try_from(level).ok()?));
-    word.map_or_else(|| level.to_string(), |word| (*word).to_owned())
+    let names = ["low", "normal", "high", "urgent"];
+    let name = level.as_u64().and_then(|level| names.get(usize::try_from(level).ok()?));
+    name.map_or_else(|| level.to_string(), |name| (*name).to_owned())
 }

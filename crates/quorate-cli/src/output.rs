@@ -73,8 +73,8 @@ impl OutputArgs {
     ///
     /// # Errors
     /// If the response has another form.
-    pub(crate) fn list(&self, answer: &str, name: &str, columns: &[Column]) -> anyhow::Result<()> {
-        let listed = self.rows(answer, name, columns)?;
+    pub(crate) fn list(&self, response: &str, name: &str, columns: &[Column]) -> anyhow::Result<()> {
+        let listed = self.rows(response, name, columns)?;
         if let (Some(cursor), false) = (&listed.cursor, self.format() == OutputFormat::Json) {
             terminal::note(format!("more results: --cursor {}", terminal::sanitize_line(cursor)));
         }
@@ -85,10 +85,15 @@ impl OutputArgs {
     ///
     /// # Errors
     /// As [`OutputArgs::list`].
-    pub(crate) fn rows(&self, answer: &str, name: &str, columns: &[Column]) -> anyhow::Result<ListResponse> {
-        let listed = ListResponse::parse(answer, name)?;
+    pub(crate) fn rows(
+        &self,
+        response: &str,
+        name: &str,
+        columns: &[Column],
+    ) -> anyhow::Result<ListResponse> {
+        let listed = ListResponse::parse(response, name)?;
         if self.format() == OutputFormat::Json {
-            terminal::print(terminal::sanitize_json(answer));
+            terminal::print(terminal::sanitize_json(response));
             return Ok(listed);
         }
         if self.format() == OutputFormat::Jsonl {
@@ -105,64 +110,62 @@ impl OutputArgs {
         Ok(listed)
     }
 
-    /// Prints a single item: the response as JSON, or `facts` as text.
+    /// Prints a single item: the response as JSON, or `details` as text.
     pub(crate) fn item(
         &self,
-        answer: &str,
-        facts: impl FnOnce() -> anyhow::Result<Details>,
+        response: &str,
+        details: impl FnOnce() -> anyhow::Result<Details>,
     ) -> anyhow::Result<()> {
         if self.is_json() {
-            terminal::print(terminal::sanitize_json(answer));
+            terminal::print(terminal::sanitize_json(response));
         } else {
-            facts()?.print(self.format());
+            details()?.print(self.format());
         }
         Ok(())
     }
 
     /// Prints a created item: the response as JSON, or its id; and a summary to stderr.
-    pub(crate) fn created(&self, answer: &str, id: &str, done: &str) {
+    pub(crate) fn created(&self, response: &str, id: &str, message: &str) {
         terminal::print(if self.is_json() {
-            terminal::sanitize_json(answer)
+            terminal::sanitize_json(response)
         } else {
             terminal::sanitize_line(id)
         });
-        terminal::note(terminal::sanitize_line(done));
+        terminal::note(terminal::sanitize_line(message));
     }
 
-    /// Same as [`OutputArgs::created`], for a secret that is printed only once; `again` is the hint if writing it fails.
+    /// Same as [`OutputArgs::created`], for a secret that is printed only once; `lost_hint` is the hint if writing it fails.
     ///
     /// # Errors
     /// If stdout cannot be written.
     pub(crate) fn created_secret(
         &self,
-        answer: &str,
+        response: &str,
         secret: &str,
-        done: &str,
-        again: &str,
+        message: &str,
+        lost_hint: &str,
     ) -> anyhow::Result<()> {
         terminal::print_secret(
-            if self.is_json() { terminal::sanitize_json(answer) } else { terminal::sanitize_line(secret) },
-            again,
+            if self.is_json() { terminal::sanitize_json(response) } else { terminal::sanitize_line(secret) },
+            lost_hint,
         )?;
-        terminal::note(terminal::sanitize_line(done));
+        terminal::note(terminal::sanitize_line(message));
         Ok(())
     }
 
     /// Prints the result of a write that created nothing.
-    pub(crate) fn done(&self, answer: &str, done: &str) {
+    pub(crate) fn done(&self, response: &str, message: &str) {
         if self.is_json() {
-            terminal::print(terminal::sanitize_json(answer));
+            terminal::print(terminal::sanitize_json(response));
         }
-        terminal::note(terminal::sanitize_line(done));
+        terminal::note(terminal::sanitize_line(message));
     }
 }
 
 /// Converts camel case to words: `deadLetters` to `dead letters`.
 fn spaced(name: &str) -> String {
-    let letter = |letter: char| {
-        if letter.is_uppercase() { format!(" {}", letter.to_lowercase()) } else { letter.into() }
-    };
-    name.chars().map(letter).collect()
+    let separate = |ch: char| if ch.is_uppercase() { format!(" {}", ch.to_lowercase()) } else { ch.into() };
+    name.chars().map(separate).collect()
 }
 
 /// A column: its header, and the function that renders its cells.
@@ -182,10 +185,10 @@ pub(crate) struct ListResponse {
 impl ListResponse {
     /// # Errors
     /// If the response has another form.
-    pub(crate) fn parse(answer: &str, name: &str) -> anyhow::Result<Self> {
+    pub(crate) fn parse(response: &str, name: &str) -> anyhow::Result<Self> {
         #[derive(Deserialize)]
         struct Fields(std::collections::BTreeMap<String, Box<RawValue>>);
-        let Fields(mut fields) = serde_json::from_str(answer)?;
+        let Fields(mut fields) = serde_json::from_str(response)?;
         let items =
             fields.remove(name).ok_or_else(|| anyhow::anyhow!("the hub's response has no field {name}"))?;
         let cursor =
@@ -195,7 +198,7 @@ impl ListResponse {
 
     /// Parses the items.
     pub(crate) fn values(&self) -> Vec<Value> {
-        self.items.iter().map(|item| lenient(item)).collect()
+        self.items.iter().map(|item| parse_lenient(item)).collect()
     }
 }
 
@@ -204,39 +207,39 @@ impl ListResponse {
 ///
 /// # Errors
 /// If it is not valid JSON.
-pub(crate) fn parse_response(answer: &str) -> anyhow::Result<Value> {
-    Ok(lenient(serde_json::from_str(answer)?))
+pub(crate) fn parse_response(response: &str) -> anyhow::Result<Value> {
+    Ok(parse_lenient(serde_json::from_str(response)?))
 }
 
-fn lenient(raw: &RawValue) -> Value {
+fn parse_lenient(raw: &RawValue) -> Value {
     let text = raw.get();
     if let Ok(value) = serde_json::from_str(text) {
         return value;
     }
     match serde_json::from_str::<std::collections::BTreeMap<String, &RawValue>>(text) {
-        Ok(fields) => Value::Object(fields.into_iter().map(|(name, raw)| (name, of_field(raw))).collect()),
-        Err(_) => of_field(raw),
+        Ok(fields) => Value::Object(fields.into_iter().map(|(name, raw)| (name, parse_field(raw))).collect()),
+        Err(_) => parse_field(raw),
     }
 }
 
 /// Parses a field; a list is parsed item by item, anything else that cannot be represented becomes a string.
-fn of_field(raw: &RawValue) -> Value {
+fn parse_field(raw: &RawValue) -> Value {
     let text = raw.get();
-    let of_list = |items: Vec<&RawValue>| Value::Array(items.into_iter().map(lenient).collect());
+    let parse_items = |items: Vec<&RawValue>| Value::Array(items.into_iter().map(parse_lenient).collect());
     serde_json::from_str(text)
-        .or_else(|_| serde_json::from_str(text).map(of_list))
+        .or_else(|_| serde_json::from_str(text).map(parse_items))
         .unwrap_or_else(|_| Value::String(text.to_owned()))
 }
 
 /// A table with headers.
 pub(crate) struct Table {
-    head: Vec<String>,
+    header: Vec<String>,
     rows: Vec<Vec<String>>,
 }
 
 impl Table {
-    pub(crate) fn new<'a>(head: impl IntoIterator<Item = &'a str>) -> Self {
-        Self { head: head.into_iter().map(str::to_owned).collect(), rows: Vec::new() }
+    pub(crate) fn new<'a>(header: impl IntoIterator<Item = &'a str>) -> Self {
+        Self { header: header.into_iter().map(str::to_owned).collect(), rows: Vec::new() }
     }
 
     /// Adds a row. Cells are sanitized, since they may contain text from agents.
@@ -255,14 +258,14 @@ impl Table {
                     let escaped = cells.iter().map(|cell| cell.replace('|', "\\|").replace('<', "&lt;"));
                     format!("| {} |", escaped.collect::<Vec<_>>().join(" | "))
                 };
-                let rule = format!("|{}", " --- |".repeat(self.head.len()));
-                [bar(&self.head), rule].into_iter().chain(self.rows.iter().map(|row| bar(row))).collect()
+                let rule = format!("|{}", " --- |".repeat(self.header.len()));
+                [bar(&self.header), rule].into_iter().chain(self.rows.iter().map(|row| bar(row))).collect()
             }
             OutputFormat::Compact => self.rows.iter().map(|row| row.join("\t")).collect(),
             _ if self.rows.is_empty() => Vec::new(),
             _ => {
-                let all = || std::iter::once(&self.head).chain(&self.rows);
-                let widths: Vec<usize> = (0..self.head.len())
+                let all = || std::iter::once(&self.header).chain(&self.rows);
+                let widths: Vec<usize> = (0..self.header.len())
                     .map(|index| all().map(|row| row[index].chars().count()).max().unwrap_or(0))
                     .collect();
                 let widths = fitted(widths, width);
@@ -290,8 +293,8 @@ fn aligned(row: &[String], widths: &[usize], terminal: Option<usize>) -> String 
     let mut line = String::new();
     for (index, cell) in row.iter().enumerate() {
         if index + 1 == row.len() {
-            let left = terminal.map(|width| width.saturating_sub(line.chars().count()).max(LAST_MIN));
-            line.push_str(&left.map_or_else(|| cell.clone(), |left| truncated(cell, left)));
+            let remaining = terminal.map(|width| width.saturating_sub(line.chars().count()).max(LAST_MIN));
+            line.push_str(&remaining.map_or_else(|| cell.clone(), |remaining| truncated(cell, remaining)));
         } else {
             let width = widths[index];
             line.push_str(&format!("{:<width$}  ", truncated(cell, width)));
@@ -383,7 +386,7 @@ pub(crate) fn payload_text(value: &Value) -> String {
 /// terminal.
 pub(crate) fn print_raw(raw: &RawValue) {
     if terminal::stdout_is_terminal() {
-        terminal::print(terminal::sanitize(&payload_text(&of_field(raw))));
+        terminal::print(terminal::sanitize(&payload_text(&parse_field(raw))));
     } else {
         terminal::write_raw(
             &serde_json::from_str::<String>(raw.get()).unwrap_or_else(|_| raw.get().to_owned()),
@@ -413,8 +416,8 @@ mod tests {
 
     #[test]
     fn columns_are_aligned_and_the_last_is_truncated() {
-        let whole = ["ID   TITLE", "a    one|two", "bbb  a long title\\nwith \\u{1b}[2J"];
-        assert_eq!(table().lines(OutputFormat::Table, None), whole);
+        let expected = ["ID   TITLE", "a    one|two", "bbb  a long title\\nwith \\u{1b}[2J"];
+        assert_eq!(table().lines(OutputFormat::Table, None), expected);
         assert_eq!(table().lines(OutputFormat::Table, Some(17))[2], "bbb  a long titl…");
     }
 
@@ -427,8 +430,8 @@ mod tests {
         );
         let lines = table.lines(OutputFormat::Table, Some(60));
         assert_eq!(lines[1], "a-long-key-of-its-own  /some/where/de…  the environme…");
-        let whole = "a-long-key-of-its-own  /some/where/deep/in/the/tree  the environment";
-        assert_eq!(table.lines(OutputFormat::Table, Some(90))[1], whole);
+        let expected = "a-long-key-of-its-own  /some/where/deep/in/the/tree  the environment";
+        assert_eq!(table.lines(OutputFormat::Table, Some(90))[1], expected);
     }
 
     #[test]
@@ -441,9 +444,12 @@ mod tests {
     #[test]
     fn json_that_cannot_be_represented_is_kept_as_text() {
         let entry = r#"{"key":"k","version":3,"content":{"f": 1e400, "s": "\ud800"}}"#;
-        let of = |answer: &str| parse_response(answer).expect("JSON");
-        assert_eq!(to_text(&of(entry)["content"]), r#"{"f": 1e400, "s": "\ud800"}"#);
-        assert_eq!((field(&of(entry), "key"), &of(entry)["version"]), ("k".to_owned(), &Value::from(3)));
+        let parse = |response: &str| parse_response(response).expect("JSON");
+        assert_eq!(to_text(&parse(entry)["content"]), r#"{"f": 1e400, "s": "\ud800"}"#);
+        assert_eq!(
+            (field(&parse(entry), "key"), &parse(entry)["version"]),
+            ("k".to_owned(), &Value::from(3))
+        );
         let listed = ListResponse::parse(
             &format!(r#"{{"entries":[{entry},{{"key":"good","content":[1e400, 1]}}]}}"#),
             "entries",
@@ -454,7 +460,7 @@ mod tests {
             (field(&items[1], "key"), to_text(&items[1]["content"])),
             ("good".to_owned(), "1e400, 1".to_owned())
         );
-        assert_eq!(of("1e400"), Value::from("1e400"));
+        assert_eq!(parse("1e400"), Value::from("1e400"));
         assert!(parse_response("{").is_err());
     }
 

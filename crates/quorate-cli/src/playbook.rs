@@ -74,7 +74,7 @@ struct PlaybookIn {
 struct OrderedMap<T>(Vec<(String, T)>);
 
 impl<'de, T: Deserialize<'de>> Deserialize<'de> for OrderedMap<T> {
-    fn deserialize<D: serde::Deserializer<'de>>(from: D) -> Result<Self, D::Error> {
+    fn deserialize<D: serde::Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         struct Pairs<T>(std::marker::PhantomData<T>);
         impl<'de, T: Deserialize<'de>> Visitor<'de> for Pairs<T> {
             type Value = OrderedMap<T>;
@@ -91,7 +91,7 @@ impl<'de, T: Deserialize<'de>> Deserialize<'de> for OrderedMap<T> {
                 Ok(OrderedMap(pairs))
             }
         }
-        from.deserialize_map(Pairs(std::marker::PhantomData))
+        deserializer.deserialize_map(Pairs(std::marker::PhantomData))
     }
 }
 
@@ -106,17 +106,17 @@ impl Playbook {
     pub(crate) fn parse(path: &Path, playbook: &str, input: InputSource<'_>) -> anyhow::Result<Self> {
         let file = PlaybookPath(path);
         let options = serde_saphyr::options! { with_snippet: false, strict_booleans: true };
-        let found: PlaybookIn =
-            serde_saphyr::from_str_with_options(playbook, options).map_err(|error| file.wrong(&error))?;
-        if found.procedure.value != "deliberation" {
-            let what = format!("procedure: unknown procedure {:?}", found.procedure.value);
+        let parsed: PlaybookIn = serde_saphyr::from_str_with_options(playbook, options)
+            .map_err(|error| file.yaml_error(&error))?;
+        if parsed.procedure.value != "deliberation" {
+            let message = format!("procedure: unknown procedure {:?}", parsed.procedure.value);
             return Err(file.error_at(
-                found.procedure.referenced.line(),
-                &what,
+                parsed.procedure.referenced.line(),
+                &message,
                 "use `procedure: deliberation`",
             ));
         }
-        let text = match (input, &found.input) {
+        let text = match (input, &parsed.input) {
             (InputSource::Text(text), _) => Some(text),
             (InputSource::File(given), _) => Some(read_input(given)?),
             (InputSource::FromPlaybook, Some(named)) => {
@@ -124,51 +124,51 @@ impl Playbook {
             }
             (InputSource::FromPlaybook, None) => None,
         };
-        let providers = file.providers(found.providers.map(|providers| providers.0).unwrap_or_default())?;
-        let (agents, participants) = file.agents(found.agents.value.0, &providers, text.as_deref())?;
+        let providers = file.providers(parsed.providers.map(|providers| providers.0).unwrap_or_default())?;
+        let (agents, participants) = file.agents(parsed.agents.value.0, &providers, text.as_deref())?;
         let (declared, members) = (agents.len(), participants.members);
         if members.is_empty() && declared > 0 {
-            let what = "agents: nothing in the text concerns any of them";
+            let message = "agents: nothing in the text concerns any of them";
             let hint = "use another input, or add `when: always` to an agent";
-            return Err(file.error_at(found.agents.referenced.line(), what, hint));
+            return Err(file.error_at(parsed.agents.referenced.line(), message, hint));
         }
         let input = text.map_or(Value::Null, |text| serde_json::json!({ "text": text }));
-        let mut spec = match &found.preset {
-            None => Spec::new(found.subject, input, members),
-            Some(preset) if preset.value == "contract" => Spec::contract(found.subject, input, members),
+        let mut spec = match &parsed.preset {
+            None => Spec::new(parsed.subject, input, members),
+            Some(preset) if preset.value == "contract" => Spec::contract(parsed.subject, input, members),
             Some(preset) => {
-                let what = format!("preset: unknown preset {:?}", preset.value);
+                let message = format!("preset: unknown preset {:?}", preset.value);
                 return Err(file.error_at(
                     preset.referenced.line(),
-                    &what,
+                    &message,
                     "use `preset: contract`, or omit it",
                 ));
             }
         };
-        spec.conflicts = found.conflicts.unwrap_or(spec.conflicts);
-        spec.rule = found.rule.unwrap_or(spec.rule);
-        spec.tie_break = found.tie_break;
-        spec.vocabulary = found.vocabulary.unwrap_or(spec.vocabulary);
-        spec.score = found.score.or(spec.score);
-        spec.limits = found.limits.unwrap_or(spec.limits);
+        spec.conflicts = parsed.conflicts.unwrap_or(spec.conflicts);
+        spec.rule = parsed.rule.unwrap_or(spec.rule);
+        spec.tie_break = parsed.tie_break;
+        spec.vocabulary = parsed.vocabulary.unwrap_or(spec.vocabulary);
+        spec.score = parsed.score.or(spec.score);
+        spec.limits = parsed.limits.unwrap_or(spec.limits);
         spec.providers = providers;
         spec.not_asked = participants.not_asked;
         // The quorum is limited to the agents that are asked.
-        let asked = u32::try_from(spec.agents.len()).unwrap_or(u32::MAX);
+        let member_count = u32::try_from(spec.agents.len()).unwrap_or(u32::MAX);
         spec.limits.quorum = spec
             .limits
             .quorum
-            .map(|quorum| if quorum as usize <= declared { quorum.min(asked) } else { quorum });
-        spec.check().map_err(|wrong| {
-            let line = line_of(playbook, &wrong.path);
-            file.error_at(line, &wrong.to_string(), "see docs/guides/deliberation.md for the settings")
+            .map(|quorum| if quorum as usize <= declared { quorum.min(member_count) } else { quorum });
+        spec.check().map_err(|error| {
+            let line = line_of(playbook, &error.path);
+            file.error_at(line, &error.to_string(), "see docs/guides/deliberation.md for the settings")
         })?;
-        if let Some(approval) = &found.approval
-            && let Err((what, hint)) = approval.value.check(&spec)
+        if let Some(approval) = &parsed.approval
+            && let Err((message, hint)) = approval.value.check(&spec)
         {
-            return Err(file.error_at(approval.referenced.line(), &format!("approval.{what}"), &hint));
+            return Err(file.error_at(approval.referenced.line(), &format!("approval.{message}"), &hint));
         }
-        let approval = found.approval.map(|approval| approval.value);
+        let approval = parsed.approval.map(|approval| approval.value);
         Ok(Self { path: path.to_owned(), spec, agents, approval })
     }
 }
@@ -177,8 +177,8 @@ impl Playbook {
 pub(crate) fn read_input(path: &Path) -> anyhow::Result<String> {
     let text = read_text(path, INPUT_BYTES_MAX, "an input")?;
     if text.trim().is_empty() {
-        let what = format!("{} is empty", path.display());
-        return Err(CommandError::new(USAGE, what, "pass a file with text: --input FILE").into());
+        let message = format!("{} is empty", path.display());
+        return Err(CommandError::new(USAGE, message, "pass a file with text: --input FILE").into());
     }
     Ok(text)
 }
@@ -187,25 +187,26 @@ pub(crate) fn read_input(path: &Path) -> anyhow::Result<String> {
 fn line_of(playbook: &str, path: &str) -> u64 {
     let key = path.split(['.', '[']).next().unwrap_or_default();
     let has_key = |line: &str| line.strip_prefix(key).is_some_and(|rest| rest.trim_start().starts_with(':'));
-    playbook.lines().position(has_key).map_or(1, |at| at as u64 + 1)
+    playbook.lines().position(has_key).map_or(1, |index| index as u64 + 1)
 }
 
-/// Reads a text file up to a size limit. `what` names the kind of file in the error.
-pub(crate) fn read_text(path: &Path, most: u64, what: &str) -> anyhow::Result<String> {
+/// Reads a text file up to a size limit. The error calls the file `kind`.
+pub(crate) fn read_text(path: &Path, bytes_max: u64, kind: &str) -> anyhow::Result<String> {
     use std::io::Read as _;
     let mut bytes = Vec::new();
-    let reading = || format!("failed to read {}", path.display());
-    let file = std::fs::File::open(path).with_context(reading)?;
-    file.take(most + 1).read_to_end(&mut bytes).with_context(reading)?;
-    if bytes.len() as u64 > most {
-        let what = format!("{} is longer than {most} bytes, the limit for {what}", path.display());
-        return Err(CommandError::new(USAGE, what, "shorten the file, or use a part of it").into());
+    let context = || format!("failed to read {}", path.display());
+    let file = std::fs::File::open(path).with_context(context)?;
+    file.take(bytes_max + 1).read_to_end(&mut bytes).with_context(context)?;
+    if bytes.len() as u64 > bytes_max {
+        let message = format!("{} is longer than {bytes_max} bytes, the limit for {kind}", path.display());
+        return Err(CommandError::new(USAGE, message, "shorten the file, or use a part of it").into());
     }
     String::from_utf8(bytes).map_err(|error| {
-        let at = error.utf8_error().valid_up_to();
-        let line = 1 + error.as_bytes()[..at].iter().filter(|byte| **byte == b'\n').count();
-        let what = format!("{}:{line}: not a text file: byte {at} is not valid UTF-8", path.display());
-        CommandError::new(USAGE, what, "use plain text; convert a PDF or other document to text first").into()
+        let offset = error.utf8_error().valid_up_to();
+        let line = 1 + error.as_bytes()[..offset].iter().filter(|byte| **byte == b'\n').count();
+        let message = format!("{}:{line}: not a text file: byte {offset} is not valid UTF-8", path.display());
+        CommandError::new(USAGE, message, "use plain text; convert a PDF or other document to text first")
+            .into()
     })
 }
 
@@ -213,8 +214,8 @@ pub(crate) fn read_text(path: &Path, most: u64, what: &str) -> anyhow::Result<St
 struct PlaybookPath<'a>(&'a Path);
 
 impl PlaybookPath<'_> {
-    fn error_at(&self, line: u64, what: &str, hint: &str) -> anyhow::Error {
-        CommandError::new(USAGE, format!("{}:{line}: {what}", self.0.display()), hint).into()
+    fn error_at(&self, line: u64, message: &str, hint: &str) -> anyhow::Error {
+        CommandError::new(USAGE, format!("{}:{line}: {message}", self.0.display()), hint).into()
     }
 
     /// Returns the directory of the playbook, which relative paths start from.
@@ -223,20 +224,21 @@ impl PlaybookPath<'_> {
     }
 
     /// Converts an error of the YAML parser.
-    fn wrong(&self, error: &serde_saphyr::Error) -> anyhow::Error {
+    fn yaml_error(&self, error: &serde_saphyr::Error) -> anyhow::Error {
         let error = error.without_snippet();
-        let at =
-            error.location().map_or_else(|| "1".to_owned(), |at| format!("{}:{}", at.line(), at.column()));
-        let (what, hint) = match error {
+        let location = error
+            .location()
+            .map_or_else(|| "1".to_owned(), |location| format!("{}:{}", location.line(), location.column()));
+        let (message, hint) = match error {
             serde_saphyr::Error::SerdeUnknownField { field, expected, .. } => {
                 let hint = match closest_match(field, expected.iter().copied()) {
-                    Some(near) => format!("did you mean {near:?}?"),
+                    Some(closest) => format!("did you mean {closest:?}?"),
                     None => format!("the keys are {}", expected.join(", ")),
                 };
                 (format!("unknown key {field:?}"), hint)
             }
             other => (other.to_string(), "see docs/guides/your-first-playbook.md".to_owned()),
         };
-        CommandError::new(USAGE, format!("{}:{at}: {what}", self.0.display()), hint).into()
+        CommandError::new(USAGE, format!("{}:{location}: {message}", self.0.display()), hint).into()
     }
 }

@@ -63,24 +63,24 @@ pub(crate) async fn run(args: RunArgs) -> anyhow::Result<()> {
     if args.dry_run {
         return report::print_estimate(&estimate(&playbook.spec, tokens::count_o200k), format);
     }
-    let approve = args.approve.unwrap_or_else(|| ApprovalMode::default_for(format));
+    let mode = args.approve.unwrap_or_else(|| ApprovalMode::default_for(format));
     let hub = args.hub.open_library().await?;
-    let ran = run_playbook(&hub, playbook, format, approve, &args.out).await;
+    let result = run_playbook(&hub, playbook, format, mode, &args.out).await;
     hub.close().await;
-    ran
+    result
 }
 
 async fn run_playbook(
     hub: &Hub,
     mut playbook: Playbook,
     format: ReportFormat,
-    approve: ApprovalMode,
+    mode: ApprovalMode,
     out: &Path,
 ) -> anyhow::Result<()> {
-    let asked = playbook.approval.take();
+    let approval_spec = playbook.approval.take();
     let (id, outcome) = deliberate(hub, playbook).await?;
-    let pending = match &asked {
-        Some(asked) => PendingApproval::request(hub, asked, &id, &outcome, out).await?,
+    let pending = match &approval_spec {
+        Some(approval_spec) => PendingApproval::request(hub, approval_spec, &id, &outcome, out).await?,
         None => None,
     };
     let Some(pending) = pending else {
@@ -88,16 +88,16 @@ async fn run_playbook(
         return require_decision(&outcome);
     };
     // An embedded hub cannot be reached by other commands.
-    let elsewhere = hub.space().is_none().then_some("");
+    let hub_options = hub.space().is_none().then_some("");
     if format == ReportFormat::Json {
-        let settled = pending.resolve(hub, approve, elsewhere).await?;
-        report::print(&outcome, &id, format, Some(&settled))?;
+        let result = pending.resolve(hub, mode, hub_options).await?;
+        report::print(&outcome, &id, format, Some(&result))?;
         return require_decision(&outcome);
     }
     // The report is printed before the decision, so that it can be read first.
     report::print(&outcome, &id, format, None)?;
-    let settled = pending.resolve(hub, approve, elsewhere).await?;
-    settled.print(&format!("quorate approval approve {}", settled.id));
+    let result = pending.resolve(hub, mode, hub_options).await?;
+    result.print(&format!("quorate approval approve {}", result.id));
     require_decision(&outcome)
 }
 
@@ -110,7 +110,7 @@ pub(crate) fn require_decision(outcome: &Outcome) -> anyhow::Result<()> {
         return Ok(());
     }
     let agreement = &outcome.synthesis.agreement;
-    let (what, hint) = match agreement {
+    let (message, hint) = match agreement {
         Agreement::Tied { between, .. } => (
             format!("no decision: tied between {}", between.join(" and ")),
             "set `tie_break:` or --tie-break, or ask one more agent",
@@ -120,7 +120,7 @@ pub(crate) fn require_decision(outcome: &Outcome) -> anyhow::Result<()> {
             "agents must answer with a `recommendation`: see docs/guides/deliberation.md",
         ),
     };
-    Err(CommandError::new(NO_DECISION, what, hint).into())
+    Err(CommandError::new(NO_DECISION, message, hint).into())
 }
 
 /// Runs the deliberation of a playbook in a hub. Returns its id and the outcome.
@@ -144,12 +144,12 @@ pub(crate) async fn run_procedure(
     // A remote hub drives deliberations itself.
     let driver = if hub.space().is_some() { Some(hub.drive_deliberations().await?) } else { None };
     let id = hub.start_procedure(draft).await?;
-    let ended = watch::wait_until_done(hub, id.as_str(), &spec).await?;
+    let info = watch::wait_until_done(hub, id.as_str(), &spec).await?;
     if let Some(driver) = driver {
         driver.stop().await;
     }
-    let result: Value = ended.result()?.unwrap_or(Value::Null);
-    match ended.procedure().status {
+    let result: Value = info.result()?.unwrap_or(Value::Null);
+    match info.procedure().status {
         ProcedureStatus::Done => {
             let outcome: Outcome = serde_json::from_value(result)?;
             watch::print_outcome(&outcome);
@@ -161,19 +161,19 @@ pub(crate) async fn run_procedure(
 
 fn failed(id: &str, result: &Value) -> CommandError {
     let reason = result["reason"].as_str().unwrap_or("there is no result");
-    let mut what = format!("deliberation {id} failed: {reason}");
+    let mut message = format!("deliberation {id} failed: {reason}");
     for missing in result["missing"].as_array().into_iter().flatten() {
-        let why: Vec<&str> =
+        let reasons: Vec<&str> =
             missing["why"].as_array().into_iter().flatten().filter_map(Value::as_str).collect();
-        what.push_str(&format!(
+        message.push_str(&format!(
             "\n  {}: {}",
             missing["agent"].as_str().unwrap_or_default(),
-            why.join("; then: ")
+            reasons.join("; then: ")
         ));
     }
     CommandError::new(
         FAILED,
-        terminal::sanitize(&what),
+        terminal::sanitize(&message),
         "the findings are stored; to test one agent: quorate agent test NAME --playbook FILE",
     )
 }

@@ -59,7 +59,7 @@ pub(crate) struct ServeArgs {
     #[command(flatten)]
     network: network::NetworkArgs,
     #[command(flatten)]
-    times: timeouts::TimeoutArgs,
+    timeouts: timeouts::TimeoutArgs,
     #[command(flatten)]
     check: integrity::IntegrityArgs,
     #[command(flatten)]
@@ -70,43 +70,43 @@ pub(crate) async fn run(args: ServeArgs) -> anyhow::Result<()> {
     restrict_umask();
     let data = config::data_directory(args.data.as_deref())?;
     let clock = SystemClock::new();
-    let (log_style, otlp) = (args.observe.install_journal(clock.clone())?, args.observe.otlp()?);
+    let (log_format, otlp) = (args.observe.install_journal(clock.clone())?, args.observe.otlp()?);
     let (tls, webhooks) = (args.network.tls()?, args.webhooks.read()?);
     // Validated before anything is created, so that a failed start leaves no directory and no token behind.
     let listen = args.port.map_or(args.listen, |port| (Ipv4Addr::LOCALHOST, port).into());
     let listener = Listener::new(listen, tls, args.insecure_listen)?;
     let checks = args.check.checks();
-    let engines = recover(&data, args.times.engine_options(), checks, &clock)?;
+    let engines = recover(&data, args.timeouts.engine_options(), checks, &clock)?;
     checks.verify_newest(&engines).await?;
     let settings = Settings {
         hosts: args.host,
-        timeouts: args.times.timeouts(),
+        timeouts: args.timeouts.timeouts(),
         limits: args.network.limits(),
-        durations: args.times.times(),
+        durations: args.timeouts.durations(),
         otlp,
         webhooks,
     };
     // Installed before the ready line is printed, because the reader may send a signal immediately.
-    let (mut end, mut interrupt) = (signal(SignalKind::terminate())?, signal(SignalKind::interrupt())?);
-    let served = RunningHub::start(&data, engines, settings, listener, Some(log_style)).await?;
-    terminal::print(served.ready.to_string());
-    tracing::info!(http = served.ready["http"].as_str(), url = served.url(), "ready");
+    let (mut terminate, mut interrupt) = (signal(SignalKind::terminate())?, signal(SignalKind::interrupt())?);
+    let hub = RunningHub::start(&data, engines, settings, listener, Some(log_format)).await?;
+    terminal::print(hub.ready.to_string());
+    tracing::info!(http = hub.ready["http"].as_str(), url = hub.url(), "ready");
     let failed = tokio::select! {
-        _ = end.recv() => None,
+        _ = terminate.recv() => None,
         _ = interrupt.recv() => None,
-        failure = served.engines.public.failure() => Some(failure),
-        failure = served.engines.private.failure() => Some(failure),
+        failure = hub.engines.public.failure() => Some(failure),
+        failure = hub.engines.private.failure() => Some(failure),
         // Writes on top of damaged data would be lost with it.
-        damaged = checks.run_in_background(&served.engines) => return Err(damaged.into()),
+        damaged = checks.run_in_background(&hub.engines) => return Err(damaged.into()),
     };
     if let Some(failure) = failed {
-        tracing::error!(why = %failure, "storage failed");
+        tracing::error!(error = %failure, "storage failed");
         // The outcome of commits in progress is unknown, so this is not a clean shutdown.
         let hint = "check the disk, then restart the hub; everything acknowledged is durable".to_owned();
         return Err(CommandError { code: STORAGE_FAILED, message: failure.to_string(), hint }.into());
     }
-    tracing::info!(why = "signal received; completing requests in progress", "stopping");
-    served.stop().await;
+    tracing::info!(reason = "signal received; completing requests in progress", "stopping");
+    hub.stop().await;
     tracing::info!("stopped");
     Ok(())
 }
@@ -132,7 +132,7 @@ impl Listener {
 pub(crate) struct RunningHub {
     engines: Engines,
     app: App,
-    listening: Server,
+    server: Server,
     ready_file: ReadyFile,
     /// The ready line.
     ready: Value,
@@ -144,15 +144,15 @@ impl RunningHub {
         engines: Engines,
         settings: Settings,
         listener: Listener,
-        log_style: Option<JournalFormat>,
+        log_format: Option<JournalFormat>,
     ) -> anyhow::Result<Self> {
         let Engines { public, private, .. } = &engines;
         let app = App::new(Arc::clone(public), Arc::clone(private), settings).await?;
         let space = public.space("default".parse()?).await?;
-        let token_file = admin_token::token_file(data, &space, log_style).await?;
+        let token_file = admin_token::token_file(data, &space, log_format).await?;
         let Listener { reserved, scheme } = listener;
-        let listening = reserved.listen(app.clone()).map_err(listen_error)?;
-        let address = listening.address().to_string();
+        let server = reserved.listen(app.clone()).map_err(listen_error)?;
+        let address = server.address().to_string();
         let mut ready = json!({
             "event": "ready",
             "http": address,
@@ -167,7 +167,7 @@ impl RunningHub {
         }
         // Commands on this machine discover the hub by this file.
         let ready_file = ReadyFile::write(data, &ready.to_string());
-        Ok(Self { engines, app, listening, ready_file, ready })
+        Ok(Self { engines, app, server, ready_file, ready })
     }
 
     /// Starts a hub for the duration of a command, on loopback only: on the default port, or else on a free one.
@@ -189,7 +189,7 @@ impl RunningHub {
     /// Completes requests in progress, and closes the data directory.
     pub(crate) async fn stop(self) {
         drop(self.ready_file);
-        self.listening.drain().await;
+        self.server.drain().await;
         self.app.flush_telemetry().await;
         self.engines.close().await;
     }
@@ -221,8 +221,8 @@ const PREFIXES: [&str; 2] = ["", "quorate.private/"];
 
 impl Engines {
     fn stores(&self) -> [StoreEngine<'_>; 2] {
-        let part = |engine, n: usize| StoreEngine { engine, prefix: PREFIXES[n], checked: self.checked[n] };
-        [part(&self.public, 0), part(&self.private, 1)]
+        let store = |engine, n: usize| StoreEngine { engine, prefix: PREFIXES[n], checked: self.checked[n] };
+        [store(&self.public, 0), store(&self.private, 1)]
     }
 
     pub(crate) async fn close(&self) {
@@ -238,14 +238,14 @@ pub(crate) fn recover(
     checks: IntegrityChecks,
     clock: &Arc<SystemClock>,
 ) -> anyhow::Result<Engines> {
-    let begun = clock.now();
+    let start_time = clock.now();
     let version = env!("CARGO_PKG_VERSION");
     tracing::info!(data = %data.display(), version, "starting");
     let private_data = quorate_sqlite::private_directory(data);
     let checked = [checks.verify_all(data, PREFIXES[0])?, checks.verify_all(&private_data, PREFIXES[1])?];
     let start = |options, data: &Path| {
-        Engine::start_with(options, clock.clone(), Entropy::system(), |wiring| {
-            Ok::<_, OpenError>(SqliteStore::open(data, Options::default(), wiring)? as _)
+        Engine::start_with(options, clock.clone(), Entropy::system(), |context| {
+            Ok::<_, OpenError>(SqliteStore::open(data, Options::default(), context)? as _)
         })
     };
     let public = start(options, data)?;
@@ -258,11 +258,11 @@ pub(crate) fn recover(
         fs::set_permissions(directory, Permissions::from_mode(0o700))
             .with_context(|| format!("cannot restrict the permissions of {}", directory.display()))?;
     }
-    let ms = clock.now().mono.0.saturating_sub(begun.mono.0);
+    let ms = clock.now().mono.0.saturating_sub(start_time.mono.0);
     let spaces = public.store().spaces().len();
     tracing::info!(ms, spaces, "recovered");
     let engines = Engines { public, private, checked };
-    engines.stores().iter().filter(|part| part.checked).for_each(|part| part.engine.mark_all_audited());
+    engines.stores().iter().filter(|store| store.checked).for_each(|store| store.engine.mark_all_audited());
     Ok(engines)
 }
 
@@ -277,7 +277,7 @@ impl ReadyFile {
         let written = fs::write(&partial, format!("{line}\n")).and_then(|()| fs::rename(&partial, &path));
         if let Err(error) = written {
             let file = path.display();
-            tracing::warn!(%file, why = %error, "commands cannot discover this hub by its data directory");
+            tracing::warn!(%file, error = %error, "commands cannot discover this hub by its data directory");
         }
         Self(path)
     }
@@ -316,7 +316,7 @@ mod tests {
         let ready = ReadyFile::write(data.path(), "after");
         let mut read = String::new();
         opened.read_to_string(&mut read).expect("read");
-        assert_eq!(read, "before\n", "who opened the file before has the whole old one");
+        assert_eq!(read, "before\n", "a reader that opened the file before still reads the old content");
         assert_eq!(fs::read_to_string(&ready.0).expect("read"), "after\n");
         drop(ready);
         assert_eq!(fs::read_dir(data.path()).expect("read").count(), 0, "nothing is left behind");

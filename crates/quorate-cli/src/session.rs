@@ -25,7 +25,7 @@ pub(crate) struct SessionArgs {
     #[command(flatten)]
     hub: HubArgs,
     #[command(flatten)]
-    shape: OutputArgs,
+    output: OutputArgs,
     #[command(subcommand)]
     verb: SessionVerb,
 }
@@ -132,7 +132,10 @@ const TIMELINE: &[Column] = &[
 
 fn participants(session: &Value) -> Vec<String> {
     let all = session["participants"].as_array().map_or(&[][..], Vec::as_slice);
-    all.iter().filter(|one| one["leftAt"].is_null()).map(|one| field(one, "agent")).collect()
+    all.iter()
+        .filter(|participant| participant["leftAt"].is_null())
+        .map(|participant| field(participant, "agent"))
+        .collect()
 }
 
 fn event(line: &Value) -> String {
@@ -150,25 +153,25 @@ fn event(line: &Value) -> String {
 }
 
 pub(crate) async fn run(args: SessionArgs) -> anyhow::Result<()> {
-    let SessionArgs { hub, shape, verb } = args;
-    let hub = hub.open_with_output(&shape)?;
+    let SessionArgs { hub, output, verb } = args;
+    let hub = hub.open_with_output(&output)?;
     match verb {
         SessionVerb::List { page } => {
-            shape.list(&hub.get("/v1/sessions", &page.query(&[])).await?, "sessions", COLUMNS)
+            output.list(&hub.get("/v1/sessions", &page.query(&[])).await?, "sessions", COLUMNS)
         }
         SessionVerb::Show { id } => {
-            let answer = hub.get(&path_of(&hub, &id).await?, &[]).await?;
-            shape.item(&answer, || Ok(facts(&parse_response(&answer)?)))
+            let response = hub.get(&path_of(&hub, &id).await?, &[]).await?;
+            output.item(&response, || Ok(details(&parse_response(&response)?)))
         }
-        SessionVerb::Open(args) => open(&hub, &shape, args).await,
-        SessionVerb::Pause(args) => change(&hub, &shape, "pause", args).await,
-        SessionVerb::Resume(args) => change(&hub, &shape, "resume", args).await,
-        SessionVerb::Complete(args) => change(&hub, &shape, "complete", args).await,
-        SessionVerb::Fail(args) => change(&hub, &shape, "fail", args).await,
+        SessionVerb::Open(args) => open(&hub, &output, args).await,
+        SessionVerb::Pause(args) => change(&hub, &output, "pause", args).await,
+        SessionVerb::Resume(args) => change(&hub, &output, "resume", args).await,
+        SessionVerb::Complete(args) => change(&hub, &output, "complete", args).await,
+        SessionVerb::Fail(args) => change(&hub, &output, "fail", args).await,
         SessionVerb::Timeline { id, page } => {
             let path = format!("{}/timeline", path_of(&hub, &id).await?);
             let query = [("limit", page.limit()), ("cursor", page.cursor())];
-            let listed = shape.rows(&hub.get(&path, &query).await?, "timeline", TIMELINE)?;
+            let listed = output.rows(&hub.get(&path, &query).await?, "timeline", TIMELINE)?;
             // Every page has a cursor, because new events may follow.
             if page.is_full(listed.items.len()) {
                 terminal::note(format!(
@@ -186,7 +189,7 @@ async fn path_of(hub: &Hub, id: &str) -> anyhow::Result<String> {
     Ok(format!("/v1/sessions/{}", percent_encode(&hub.resolve_id(Resource::Session, id).await?)))
 }
 
-async fn open(hub: &Hub, shape: &OutputArgs, args: OpenArgs) -> anyhow::Result<()> {
+async fn open(hub: &Hub, output: &OutputArgs, args: OpenArgs) -> anyhow::Result<()> {
     let task = ContentArgs::json(args.task.task).read()?;
     let body = JsonFields::default()
         .set_if_some("id", args.id)?
@@ -194,21 +197,21 @@ async fn open(hub: &Hub, shape: &OutputArgs, args: OpenArgs) -> anyhow::Result<(
         .set_if_some("coordinator", args.coordinator)?
         .list("participants", &args.participant)?
         .set_if_some("task", task)?;
-    let answer = hub.write(args.dry_run, (Method::Post, "/v1/sessions"), Some(body.to_json())).await?;
-    let Some(answer) = answer else { return Ok(()) };
-    let made = parse_response(&answer)?;
-    shape.created(&answer, &field(&made, "id"), &format!("opened session {}", field(&made, "id")));
+    let response = hub.write(args.dry_run, (Method::Post, "/v1/sessions"), Some(body.to_json())).await?;
+    let Some(response) = response else { return Ok(()) };
+    let opened = parse_response(&response)?;
+    output.created(&response, &field(&opened, "id"), &format!("opened session {}", field(&opened, "id")));
     Ok(())
 }
 
-async fn change(hub: &Hub, shape: &OutputArgs, verb: &str, args: ChangeArgs) -> anyhow::Result<()> {
+async fn change(hub: &Hub, output: &OutputArgs, verb: &str, args: ChangeArgs) -> anyhow::Result<()> {
     let path = path_of(hub, &args.id).await?;
     let body = JsonFields::default().set("reason", args.reason)?;
     let path = format!("{path}/{verb}");
-    let answer = hub.write(args.dry_run, (Method::Post, &path), Some(body.to_json())).await?;
-    let Some(answer) = answer else { return Ok(()) };
-    let session = parse_response(&answer)?;
-    shape.done(&answer, &format!("session {} is {}", field(&session, "id"), field(&session, "status")));
+    let response = hub.write(args.dry_run, (Method::Post, &path), Some(body.to_json())).await?;
+    let Some(response) = response else { return Ok(()) };
+    let session = parse_response(&response)?;
+    output.done(&response, &format!("session {} is {}", field(&session, "id"), field(&session, "status")));
     Ok(())
 }
 
@@ -216,31 +219,31 @@ async fn change(hub: &Hub, shape: &OutputArgs, verb: &str, args: ChangeArgs) -> 
 async fn export(hub: &Hub, id: &str) -> anyhow::Result<()> {
     let path = path_of(hub, id).await?;
     let session: Box<RawValue> = RawValue::from_string(hub.get(&path, &[]).await?)?;
-    let (mut lines, mut cursor, mut whole) = (Vec::new(), None, false);
+    let (mut lines, mut cursor, mut is_complete) = (Vec::new(), None, false);
     for _ in 0..PAGES_MAX {
         let query = [("limit", Some("1000".to_owned())), ("cursor", cursor.take())];
         let page = ListResponse::parse(&hub.get(&format!("{path}/timeline"), &query).await?, "timeline")?;
         // Every page has a cursor, because new lines may follow.
-        whole = page.items.is_empty() || page.cursor.is_none();
+        is_complete = page.items.is_empty() || page.cursor.is_none();
         lines.extend(page.items);
         cursor = page.cursor;
-        if whole {
+        if is_complete {
             break;
         }
     }
     let document = BTreeMap::from([
         ("session", session),
         ("timeline", to_raw_value(&lines)?),
-        ("whole", to_raw_value(&whole)?),
+        ("whole", to_raw_value(&is_complete)?),
     ]);
     terminal::print(terminal::sanitize_json(&serde_json::to_string(&document)?));
-    if !whole {
+    if !is_complete {
         terminal::note(format!("the timeline is truncated to its first {} lines", lines.len()));
     }
     Ok(())
 }
 
-fn facts(session: &Value) -> Details {
+fn details(session: &Value) -> Details {
     let text = |name| field(session, name);
     let added = session["added"].as_object().into_iter().flatten();
     let added = added.filter(|(_, count)| **count != 0).map(|(kind, count)| format!("{count} {kind}"));

@@ -24,12 +24,12 @@ pub(crate) struct StatusArgs {
     #[command(flatten)]
     hub: HubArgs,
     #[command(flatten)]
-    shape: OutputArgs,
+    output: OutputArgs,
 }
 
 /// A line of the overview, with a suggested command.
 struct Line {
-    what: String,
+    text: String,
     next: String,
 }
 
@@ -61,7 +61,7 @@ impl Agents {
         let online = |agent: &&Value| {
             !offline(agent) && number(&agent["load"], "listening") + number(agent, "heartbeatMs") > 0
         };
-        let count = |which: &dyn Fn(&&Value) -> bool| agents.iter().filter(which).count();
+        let count = |predicate: &dyn Fn(&&Value) -> bool| agents.iter().filter(predicate).count();
         Self { known: agents.len(), online: count(&online), offline: count(&offline) }
     }
 
@@ -72,20 +72,20 @@ impl Agents {
 
 pub(crate) async fn run(args: StatusArgs) -> anyhow::Result<()> {
     let hub = args.hub.open()?;
-    let status = look(&hub).await?;
-    match args.shape.format() {
+    let status = load_status(&hub).await?;
+    match args.output.format() {
         OutputFormat::Json | OutputFormat::Jsonl => {
             terminal::print(terminal::sanitize_json(&to_json(&status).to_string()))
         }
         OutputFormat::Table => print(&status),
         format => {
             let mut table = Table::new(["KIND", "WHAT", "NEXT"]);
-            let all =
+            let groups =
                 [("attention", &status.attention), ("blocked", &status.blocked), ("active", &status.active)];
-            for (kind, lines) in all {
+            for (kind, lines) in groups {
                 lines
                     .iter()
-                    .for_each(|line| table.row([kind.to_owned(), line.what.clone(), line.next.clone()]));
+                    .for_each(|line| table.row([kind.to_owned(), line.text.clone(), line.next.clone()]));
             }
             table.print(format);
         }
@@ -93,12 +93,12 @@ pub(crate) async fn run(args: StatusArgs) -> anyhow::Result<()> {
     Ok(())
 }
 
-async fn look(hub: &Hub) -> anyhow::Result<Status> {
+async fn load_status(hub: &Hub) -> anyhow::Result<Status> {
     let state = hub.get_json("/v1/state", &[]).await?;
-    let thousand = || ("limit", Some("1000".to_owned()));
-    let agents = hub.get_json("/v1/agents", &[thousand()]).await?;
+    let page_limit = || ("limit", Some("1000".to_owned()));
+    let agents = hub.get_json("/v1/agents", &[page_limit()]).await?;
     let agents = agents["agents"].as_array().cloned().unwrap_or_default();
-    let down = |agent: &Value| agent["status"] == "offline";
+    let is_offline = |agent: &Value| agent["status"] == "offline";
     let mut status = Status {
         url: hub.url(),
         seq: state["seq"].as_u64().unwrap_or(0),
@@ -114,18 +114,18 @@ async fn look(hub: &Hub) -> anyhow::Result<Status> {
     status.attention.extend(pending(hub).await?);
     status.attention.extend(waiting_tasks(hub, &status.tasks).await?);
     status.blocked.extend(dead_letters(hub, &status.queue).await?);
-    status.blocked.extend(agents.iter().filter(|agent| down(agent)).filter_map(absent));
+    status.blocked.extend(agents.iter().filter(|agent| is_offline(agent)).filter_map(offline_line));
     status.blocked.extend(failed_tasks(hub, &status.tasks).await?);
     for session in state["sessions"].as_array().map_or(&[][..], Vec::as_slice) {
         let Session { id, title, reason, status: state, .. } = Session::deserialize(session)?;
         match state {
             SessionStatus::Paused => status.blocked.push(Line {
-                what: format!("{id} {title}: paused {reason}").trim().to_owned(),
+                text: format!("{id} {title}: paused {reason}").trim().to_owned(),
                 next: format!("quorate session resume {id}"),
             }),
             SessionStatus::Active => status
                 .active
-                .push(Line { what: format!("{id} {title}"), next: format!("quorate session timeline {id}") }),
+                .push(Line { text: format!("{id} {title}"), next: format!("quorate session timeline {id}") }),
             SessionStatus::Completed | SessionStatus::Failed => {}
         }
     }
@@ -137,15 +137,18 @@ async fn dead_letters(hub: &Hub, queue: &Value) -> anyhow::Result<Vec<Line>> {
     if queue["dead"].as_u64() == Some(0) {
         return Ok(Vec::new());
     }
-    let answer = hub.get_json("/v1/dead-letters", &[("limit", Some(NAMED_MAX.to_string()))]).await?;
-    let letters = answer["deadLetters"].as_array().cloned().unwrap_or_default();
-    Ok(letters
+    let response = hub.get_json("/v1/dead-letters", &[("limit", Some(NAMED_MAX.to_string()))]).await?;
+    let dead_letters = response["deadLetters"].as_array().cloned().unwrap_or_default();
+    Ok(dead_letters
         .iter()
-        .map(|letter| {
-            let id = field(letter, "deliveryId");
-            let (agent, reason) = (field(letter, "agent"), field(letter, "reason"));
+        .map(|dead_letter| {
+            let id = field(dead_letter, "deliveryId");
+            let (agent, reason) = (field(dead_letter, "agent"), field(dead_letter, "reason"));
             Line {
-                what: format!("{id} for {agent} is dead after {}: {reason}", attempts(&letter["attempts"])),
+                text: format!(
+                    "{id} for {agent} is dead after {}: {reason}",
+                    attempts(&dead_letter["attempts"])
+                ),
                 next: format!("quorate msg redrive {id}"),
             }
         })
@@ -157,12 +160,12 @@ fn attempts(count: &Value) -> String {
 }
 
 /// Returns a line for an offline agent with open deliveries.
-fn absent(agent: &Value) -> Option<Line> {
+fn offline_line(agent: &Value) -> Option<Line> {
     let open = agent["load"]["open"].as_u64().filter(|open| *open > 0)?;
     let id = field(agent, "id");
     let since = format_age(&agent["heardAt"]).map(|age| format!(", last seen {age} ago")).unwrap_or_default();
     Some(Line {
-        what: format!(
+        text: format!(
             "{open} {} for {id}, which is offline{since}",
             if open == 1 { "message" } else { "messages" }
         ),
@@ -175,15 +178,15 @@ async fn pending(hub: &Hub) -> anyhow::Result<Vec<Line>> {
     // A full page, so that the count is right; only the oldest are printed.
     let query = [("state", "pending"), ("order", "oldest"), ("limit", "1000")];
     let query = query.map(|(name, value)| (name, Some(value.to_owned())));
-    let answer = hub.get_json("/v1/approvals", &query).await?;
-    let approvals = answer["approvals"].as_array().map_or(&[][..], Vec::as_slice);
+    let response = hub.get_json("/v1/approvals", &query).await?;
+    let approvals = response["approvals"].as_array().map_or(&[][..], Vec::as_slice);
     let line = |approval: &Value| {
         let (id, action, agent) =
             (field(approval, "id"), field(approval, "action"), field(approval, "agent"));
-        let who = if agent.is_empty() { field(approval, "askedBy") } else { agent };
+        let requester = if agent.is_empty() { field(approval, "askedBy") } else { agent };
         let until = format_time(&approval["expiresAt"]);
         Line {
-            what: format!("{id} {action}, requested by {who}, expires {until}"),
+            text: format!("{id} {action}, requested by {requester}, expires {until}"),
             next: format!("quorate approval show {id}"),
         }
     };
@@ -198,16 +201,16 @@ async fn failed_tasks(hub: &Hub, counts: &Value) -> anyhow::Result<Vec<Line>> {
     tasks(hub, counts, &["escalated", "failed"], "").await
 }
 
-async fn tasks(hub: &Hub, counts: &Value, states: &[&str], words: &str) -> anyhow::Result<Vec<Line>> {
+async fn tasks(hub: &Hub, counts: &Value, states: &[&str], description: &str) -> anyhow::Result<Vec<Line>> {
     let mut lines = Vec::new();
     for state in states.iter().filter(|state| counts[**state].as_u64().is_some_and(|count| count > 0)) {
         let query = [("status", Some((*state).to_owned())), ("limit", Some(NAMED_MAX.to_string()))];
-        let answer = hub.get_json("/v1/tasks", &query).await?;
-        for task in answer["tasks"].as_array().map_or(&[][..], Vec::as_slice) {
+        let response = hub.get_json("/v1/tasks", &query).await?;
+        for task in response["tasks"].as_array().map_or(&[][..], Vec::as_slice) {
             let (id, reason) = (field(task, "id"), field(task, "reason"));
-            let words = if words.is_empty() { state } else { words };
+            let description = if description.is_empty() { state } else { description };
             lines.push(Line {
-                what: format!("task {id} {words}: {reason}").trim_end_matches(": ").to_owned(),
+                text: format!("task {id} {description}: {reason}").trim_end_matches(": ").to_owned(),
                 next: format!("quorate task show {id}"),
             });
         }
@@ -226,15 +229,18 @@ fn print(status: &Status) {
             terminal::print(format!("{name:<9}  0"));
         }
         for (index, line) in lines.iter().take(NAMED_MAX).enumerate() {
-            let lead = if index == 0 { format!("{name:<9}  {:<3}", lines.len()) } else { " ".repeat(14) };
+            let prefix = if index == 0 { format!("{name:<9}  {:<3}", lines.len()) } else { " ".repeat(14) };
             let next = if name == "ACTIVE" { String::new() } else { format!("   → {}", line.next) };
-            terminal::print(terminal::sanitize_line(&format!("{lead} {}{next}", truncated(&line.what, 90))));
+            terminal::print(terminal::sanitize_line(&format!(
+                "{prefix} {}{next}",
+                truncated(&line.text, 90)
+            )));
         }
     }
     let Agents { known, online, offline } = status.agents;
     let not_connected = match status.agents.not_connected() {
         0 => String::new(),
-        some => format!(", {some} not connected"),
+        count => format!(", {count} not connected"),
     };
     let ready = count_of(&status.queue, &["ready", "scheduled"]);
     let open = count_of(&status.tasks, &["blocked", "ready", "scheduled", "leased"]);
@@ -260,7 +266,7 @@ pub(crate) fn audit_summary(audit: &Value) -> Option<String> {
 
 fn to_json(status: &Status) -> Value {
     let lines = |lines: &[Line]| -> Vec<Value> {
-        lines.iter().map(|line| json!({"what": line.what, "next": line.next})).collect()
+        lines.iter().map(|line| json!({"what": line.text, "next": line.next})).collect()
     };
     let Agents { known, online, offline } = status.agents;
     json!({

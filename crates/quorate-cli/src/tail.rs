@@ -30,7 +30,7 @@ everything: quorate tail --from 1")]
 pub(crate) struct TailArgs {
     /// Filter: kind=EFFECT[,EFFECT…], agent=ID or session=ID; can be repeated.
     #[arg(long = "where", value_name = "FILTER")]
-    chosen: Vec<String>,
+    filters: Vec<String>,
     /// First record; by default, only new records.
     #[arg(long, value_name = "SEQ")]
     from: Option<u64>,
@@ -40,7 +40,7 @@ pub(crate) struct TailArgs {
     #[command(flatten)]
     hub: HubArgs,
     #[command(flatten)]
-    shape: OutputArgs,
+    output: OutputArgs,
 }
 
 impl TailArgs {
@@ -48,28 +48,28 @@ impl TailArgs {
     pub(crate) fn for_kinds(
         kinds: &str,
         hub: HubArgs,
-        shape: OutputArgs,
+        output: OutputArgs,
         (from, limit): (Option<u64>, Option<u64>),
     ) -> Self {
-        Self { chosen: vec![format!("kind={kinds}")], from, limit, hub, shape }
+        Self { filters: vec![format!("kind={kinds}")], from, limit, hub, output }
     }
 }
 
 pub(crate) async fn run(args: TailArgs) -> anyhow::Result<()> {
     let mut query = vec![];
-    for filter in &args.chosen {
+    for filter in &args.filters {
         query.push(parse_filter(filter)?);
     }
     let hub = args.hub.open()?;
-    let mut tail = Tail { hub, query, format: args.shape.format(), next: args.from, left: args.limit };
+    let mut tail = Tail { hub, query, format: args.output.format(), next: args.from, remaining: args.limit };
     let mut backoff = 0;
     loop {
         let before = tail.next;
-        let end = until_interrupted(tail.follow()).await;
+        let result = until_interrupted(tail.follow()).await;
         if before != tail.next {
             backoff = 0;
         }
-        match end {
+        match result {
             Ok(Followed::Enough) => return Ok(()),
             Ok(Followed::Broken) => {}
             // Before the first line there is no position to resume from.
@@ -99,8 +99,8 @@ fn is_unavailable(error: &anyhow::Error) -> bool {
 }
 
 fn parse_filter(text: &str) -> anyhow::Result<(&'static str, String)> {
-    let known = |name: &str| FILTERS.into_iter().find(|key| *key == name);
-    let pair = text.split_once('=').and_then(|(name, value)| Some((known(name.trim())?, value.trim())));
+    let find_key = |name: &str| FILTERS.into_iter().find(|key| *key == name);
+    let pair = text.split_once('=').and_then(|(name, value)| Some((find_key(name.trim())?, value.trim())));
     match pair {
         Some((name, value)) if !value.is_empty() => Ok((name, value.to_owned())),
         _ => {
@@ -121,7 +121,7 @@ struct Tail {
     query: Vec<(&'static str, String)>,
     format: OutputFormat,
     next: Option<u64>,
-    left: Option<u64>,
+    remaining: Option<u64>,
 }
 
 impl Tail {
@@ -138,7 +138,7 @@ impl Tail {
                 self.next = Some(from);
             }
             let Some(data) = line.strip_prefix("data: ") else { continue };
-            if self.left == Some(0) {
+            if self.remaining == Some(0) {
                 return Ok(Followed::Enough);
             }
             let event: Event = serde_json::from_str(data)?;
@@ -146,8 +146,8 @@ impl Tail {
                 return Ok(Followed::Enough);
             }
             self.next = Some(event.seq.0.saturating_add(1));
-            self.left = self.left.map(|left| left - 1);
-            if self.left == Some(0) {
+            self.remaining = self.remaining.map(|remaining| remaining - 1);
+            if self.remaining == Some(0) {
                 return Ok(Followed::Enough);
             }
         }
@@ -159,7 +159,7 @@ impl Tail {
         if matches!(self.format, OutputFormat::Json | OutputFormat::Jsonl) {
             return terminal::print_streaming(terminal::sanitize_json(data));
         }
-        let between = if self.format == OutputFormat::Compact { "\t" } else { "  " };
+        let separator = if self.format == OutputFormat::Compact { "\t" } else { "  " };
         for effect in &event.effects {
             let cells = [
                 event.seq.to_string(),
@@ -168,7 +168,7 @@ impl Tail {
                 effect.name().to_owned(),
                 effect_summary::render(effect),
             ];
-            if !terminal::print_streaming(cells.map(|cell| terminal::sanitize_line(&cell)).join(between))? {
+            if !terminal::print_streaming(cells.map(|cell| terminal::sanitize_line(&cell)).join(separator))? {
                 return Ok(false);
             }
         }

@@ -28,7 +28,7 @@ pub(crate) struct TaskArgs {
     #[command(flatten)]
     hub: HubArgs,
     #[command(flatten)]
-    shape: OutputArgs,
+    output: OutputArgs,
     #[command(subcommand)]
     verb: TaskVerb,
 }
@@ -142,7 +142,7 @@ const COLUMNS: &[Column] = &[
     ("STATUS", |task| field(task, "status")),
     ("PRIORITY", |task| field(task, "priority")),
     ("ATTEMPT", |task| format!("{}/{}", task["attempt"], task["maxAttempts"])),
-    ("AGENT", |task| first(&[field(task, "holder"), field(task, "agent")])),
+    ("AGENT", |task| first_non_empty(&[field(task, "holder"), field(task, "agent")])),
     ("DEPENDS ON", |task| field(task, "dependsOn")),
     ("CREATED", |task| format_time(&task["createdAt"])),
     ("REASON", |task| field(task, "reason")),
@@ -152,38 +152,38 @@ fn statuses() -> PossibleValuesParser {
     TaskStatus::ALL.iter().map(|status| status.as_str()).collect::<Vec<_>>().into()
 }
 
-fn first(texts: &[String]) -> String {
+fn first_non_empty(texts: &[String]) -> String {
     texts.iter().find(|text| !text.is_empty()).cloned().unwrap_or_default()
 }
 
 pub(crate) async fn run(args: TaskArgs) -> anyhow::Result<()> {
-    let TaskArgs { hub, shape, verb } = args;
-    let hub = hub.open_with_output(&shape)?;
+    let TaskArgs { hub, output, verb } = args;
+    let hub = hub.open_with_output(&output)?;
     match verb {
         TaskVerb::List { status, task_type, agent, page } => {
             let query = page.query(&[("status", status), ("type", task_type), ("agent", agent)]);
-            shape.list(&hub.get("/v1/tasks", &query).await?, "tasks", COLUMNS)
+            output.list(&hub.get("/v1/tasks", &query).await?, "tasks", COLUMNS)
         }
         TaskVerb::Show { id } => {
-            let answer = hub.get(&path_of(&hub, &id).await?, &[]).await?;
-            shape.item(&answer, || Ok(facts(&parse_response(&answer)?)))
+            let response = hub.get(&path_of(&hub, &id).await?, &[]).await?;
+            output.item(&response, || Ok(details(&parse_response(&response)?)))
         }
         TaskVerb::Why { id } => {
             let path = path_of(&hub, &id).await?;
-            why::show(&hub.get(&format!("{path}/why"), &[]).await?, &shape)
+            why::show(&hub.get(&format!("{path}/why"), &[]).await?, &output)
         }
-        TaskVerb::Add(args) => add(&hub, &shape, args).await,
-        TaskVerb::Graph { id } => graph::run(&hub, &shape, id).await,
+        TaskVerb::Add(args) => add(&hub, &output, args).await,
+        TaskVerb::Graph { id } => graph::run(&hub, &output, id).await,
         TaskVerb::Retry { id, dry_run } => {
             let body = retry_body(&hub.get(&path_of(&hub, &id).await?, &[]).await?)?;
-            create(&hub, &shape, body, dry_run).await
+            create(&hub, &output, body, dry_run).await
         }
         TaskVerb::Cancel { id, reason, dry_run } => {
             let id = hub.resolve_id(Resource::Task, &id).await?;
             let body = JsonFields::default().set("reason", reason)?;
             let path = format!("/v1/tasks/{}/cancel", percent_encode(&id));
-            let answer = hub.write(dry_run, (Method::Post, &path), Some(body.to_json())).await?;
-            answer.iter().for_each(|answer| shape.done(answer, &format!("cancelled task {id}")));
+            let response = hub.write(dry_run, (Method::Post, &path), Some(body.to_json())).await?;
+            response.iter().for_each(|response| output.done(response, &format!("cancelled task {id}")));
             Ok(())
         }
     }
@@ -193,7 +193,7 @@ async fn path_of(hub: &Hub, id: &str) -> anyhow::Result<String> {
     Ok(format!("/v1/tasks/{}", percent_encode(&hub.resolve_id(Resource::Task, id).await?)))
 }
 
-async fn add(hub: &Hub, shape: &OutputArgs, args: AddArgs) -> anyhow::Result<()> {
+async fn add(hub: &Hub, output: &OutputArgs, args: AddArgs) -> anyhow::Result<()> {
     let body = match &args.graph {
         Some(file) => {
             let text = read_file(file)?;
@@ -203,13 +203,13 @@ async fn add(hub: &Hub, shape: &OutputArgs, args: AddArgs) -> anyhow::Result<()>
             })?;
             text
         }
-        None => one(&args)?,
+        None => single_task_body(&args)?,
     };
-    create(hub, shape, body, args.dry_run).await
+    create(hub, output, body, args.dry_run).await
 }
 
 /// Returns the body of a new task with the same fields, byte for byte.
-fn retry_body(answer: &str) -> anyhow::Result<String> {
+fn retry_body(response: &str) -> anyhow::Result<String> {
     const COPIED_FIELDS: &[&str] = &[
         "type",
         "agent",
@@ -223,47 +223,48 @@ fn retry_body(answer: &str) -> anyhow::Result<String> {
         "escalateTo",
         "sessionId",
     ];
-    let task = parse_response(answer)?;
+    let task = parse_response(response)?;
     let (id, status) = (field(&task, "id"), field(&task, "status"));
-    let is_over = TaskStatus::ALL.iter().any(|known| known.as_str() == status && known.has_ended());
-    if !is_over {
-        let what = format!("task {id} is {status}: only a finished task can be retried");
+    let has_ended =
+        TaskStatus::ALL.iter().any(|candidate| candidate.as_str() == status && candidate.has_ended());
+    if !has_ended {
+        let message = format!("task {id} is {status}: only a finished task can be retried");
         let hint = format!(
             "cancel it first: quorate task cancel {id}\nor check what it waits for: quorate task why {id}"
         );
-        return Err(CommandError::new(CONFLICT, what, hint).into());
+        return Err(CommandError::new(CONFLICT, message, hint).into());
     }
-    let fields: BTreeMap<&str, &RawValue> = serde_json::from_str(answer)?;
+    let fields: BTreeMap<&str, &RawValue> = serde_json::from_str(response)?;
     let retry = serde_json::json!({"maxAttempts": task["maxAttempts"], "backoffMs": task["backoffMs"]});
     let body = JsonFields::default().set("retry", retry)?;
     let body = COPIED_FIELDS.iter().try_fold(body, |body, name| body.set_if_some(name, fields.get(name)))?;
     Ok(body.to_json())
 }
 
-async fn create(hub: &Hub, shape: &OutputArgs, body: String, dry_run: DryRunArgs) -> anyhow::Result<()> {
-    let answer = hub.write(dry_run, (Method::Post, "/v1/tasks"), Some(body)).await?;
-    let Some(answer) = answer else { return Ok(()) };
-    let made = parse_response(&answer)?;
-    let ids: Vec<String> = made["tasks"]
+async fn create(hub: &Hub, output: &OutputArgs, body: String, dry_run: DryRunArgs) -> anyhow::Result<()> {
+    let response = hub.write(dry_run, (Method::Post, "/v1/tasks"), Some(body)).await?;
+    let Some(response) = response else { return Ok(()) };
+    let created = parse_response(&response)?;
+    let ids: Vec<String> = created["tasks"]
         .as_array()
         .map_or(&[][..], Vec::as_slice)
         .iter()
         .map(|task| field(task, "id"))
         .collect();
-    let done = match ids.as_slice() {
-        [one] => format!("added task {one}"),
+    let message = match ids.as_slice() {
+        [id] => format!("added task {id}"),
         several => format!("added {} tasks", several.len()),
     };
-    if shape.is_json() {
-        shape.done(&answer, &done);
+    if output.is_json() {
+        output.done(&response, &message);
     } else {
         ids.iter().for_each(|id| crate::terminal::print(crate::terminal::sanitize_line(id)));
-        crate::terminal::note(crate::terminal::sanitize_line(&done));
+        crate::terminal::note(crate::terminal::sanitize_line(&message));
     }
     Ok(())
 }
 
-fn one(args: &AddArgs) -> anyhow::Result<String> {
+fn single_task_body(args: &AddArgs) -> anyhow::Result<String> {
     let retry = args.attempts.map(|attempts| serde_json::json!({"maxAttempts": attempts}));
     let body = JsonFields::default()
         .set_if_some("id", args.id.as_ref())?
@@ -278,7 +279,7 @@ fn one(args: &AddArgs) -> anyhow::Result<String> {
     Ok(body.to_json())
 }
 
-fn facts(task: &Value) -> Details {
+fn details(task: &Value) -> Details {
     let text = |name| field(task, name);
     Details::default()
         .add("id", text("id"))

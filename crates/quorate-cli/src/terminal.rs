@@ -18,16 +18,16 @@ pub(crate) fn note(line: impl AsRef<str>) {
 
 /// The first error of writing to stdout. It becomes the error of the command at its end: a command that prints in the middle of
 /// its work should still finish that work.
-static LOST: OnceLock<io::Error> = OnceLock::new();
+static STDOUT_ERROR: OnceLock<io::Error> = OnceLock::new();
 
 /// Prints a line of data to stdout. Errors are reported by [`stdout_error`].
 pub(crate) fn print(line: impl AsRef<str>) {
-    remember(write_line(line.as_ref()));
+    keep_first_error(write_line(line.as_ref()));
 }
 
 /// Returns the first error of writing to stdout. A closed pipe is not an error.
 pub(crate) fn stdout_error() -> Option<Error> {
-    LOST.get().map(|error| {
+    STDOUT_ERROR.get().map(|error| {
         output_error(
             error,
             "the command itself succeeded; free disk space or redirect stdout, then read the result again",
@@ -48,12 +48,12 @@ pub(crate) fn reason(error: &io::Error) -> String {
     text.split(" (os error").next().unwrap_or(&text).to_owned()
 }
 
-fn remember(written: io::Result<()>) {
-    if let Err(error) = written
+fn keep_first_error(result: io::Result<()>) {
+    if let Err(error) = result
         && error.kind() != io::ErrorKind::BrokenPipe
     {
         // Only the first error is kept.
-        let _ = LOST.set(error);
+        let _ = STDOUT_ERROR.set(error);
     }
 }
 
@@ -75,7 +75,7 @@ pub(crate) fn stdout_is_terminal() -> bool {
 
 /// Writes data to stdout unchanged, without a final newline.
 pub(crate) fn write_raw(data: &str) {
-    remember(write(data, ""));
+    keep_first_error(write(data, ""));
 }
 
 /// Prints a line of data to stdout, for streaming commands. Returns whether the pipe is still open.
@@ -101,11 +101,11 @@ pub(crate) fn print_secret(line: impl AsRef<str>, hint: impl Into<String>) -> an
     write_line(line.as_ref()).map_err(|error| output_error(&error, hint).into())
 }
 
-/// Prints an error with its causes and a hint; `page` is true if the page of the error code explains it.
-pub(crate) fn print_error(code: &str, what: &str, causes: &[String], hint: &str, page: bool) {
+/// Prints an error with its causes and a hint; `has_page` is true if the page of the error code explains it.
+pub(crate) fn print_error(code: &str, message: &str, causes: &[String], hint: &str, has_page: bool) {
     let (red, plain) = if colour(io::stderr().is_terminal()) { ("\x1b[1;31m", "\x1b[0m") } else { ("", "") };
     let bracket = if code.is_empty() { String::new() } else { format!("[{code}]") };
-    note(format!("{red}error{bracket}{plain}: {}", sanitize(what)));
+    note(format!("{red}error{bracket}{plain}: {}", sanitize(message)));
     for cause in causes {
         note(format!("  = {}", sanitize(cause)));
     }
@@ -113,15 +113,15 @@ pub(crate) fn print_error(code: &str, what: &str, causes: &[String], hint: &str,
         note(format!("help: {}", sanitize(hint).replace('\n', "\n      ")));
     }
     match hint {
-        _ if !page => {}
+        _ if !has_page => {}
         "" => note(format!("help: quorate explain {code}")),
         _ => note(format!("      more: quorate explain {code}")),
     }
 }
 
 /// Prints a warning with a hint to stderr.
-pub(crate) fn print_warning(what: &str, hint: &str) {
-    note(format!("warning: {}", sanitize(what)));
+pub(crate) fn print_warning(message: &str, hint: &str) {
+    note(format!("warning: {}", sanitize(message)));
     note(format!("help: {}", sanitize(hint)));
 }
 
@@ -132,22 +132,22 @@ pub(crate) fn styled(text: &clap::builder::StyledStr) -> String {
 
 /// Whether to use colours: on a terminal, unless `NO_COLOR` or `CI` is set.
 fn colour(terminal: bool) -> bool {
-    let set = |name| std::env::var_os(name).is_some_and(|value| !value.is_empty());
-    terminal && !set("NO_COLOR") && !set("CI")
+    let is_set = |name| std::env::var_os(name).is_some_and(|value| !value.is_empty());
+    terminal && !is_set("NO_COLOR") && !is_set("CI")
 }
 
 /// Sanitizes text from an agent or a file: characters that would move the cursor, change colours, or hide or reorder text are
 /// escaped.
 pub(crate) fn sanitize(text: &str) -> String {
-    let mut cleaned = String::with_capacity(text.len());
-    for letter in text.chars() {
-        if is_hostile(letter) && letter != '\n' && letter != '\t' {
-            let _ = write!(cleaned, "\\u{{{:x}}}", letter as u32);
+    let mut sanitized = String::with_capacity(text.len());
+    for ch in text.chars() {
+        if is_hostile(ch) && ch != '\n' && ch != '\t' {
+            let _ = write!(sanitized, "\\u{{{:x}}}", ch as u32);
         } else {
-            cleaned.push(letter);
+            sanitized.push(ch);
         }
     }
-    cleaned
+    sanitized
 }
 
 /// Same as [`sanitize`], on one line.
@@ -176,26 +176,26 @@ pub(crate) fn wrap(text: &str, columns: usize) -> Vec<String> {
 /// nor those between tokens. Those are escaped here as well, which gives equivalent JSON. With `--ascii`, so is every
 /// non-ASCII character.
 pub(crate) fn sanitize_json(json: &str) -> String {
-    let mut cleaned = String::with_capacity(json.len());
-    for letter in json.chars() {
-        match letter {
+    let mut sanitized = String::with_capacity(json.len());
+    for ch in json.chars() {
+        match ch {
             // Whitespace between tokens: within a string it is escaped already.
-            '\n' | '\r' | '\t' => cleaned.push(' '),
-            letter if is_hostile(letter) || (!letter.is_ascii() && ascii::is_enabled()) => {
-                for unit in letter.encode_utf16(&mut [0; 2]) {
-                    let _ = write!(cleaned, "\\u{unit:04x}");
+            '\n' | '\r' | '\t' => sanitized.push(' '),
+            ch if is_hostile(ch) || (!ch.is_ascii() && ascii::is_enabled()) => {
+                for unit in ch.encode_utf16(&mut [0; 2]) {
+                    let _ = write!(sanitized, "\\u{unit:04x}");
                 }
             }
-            letter => cleaned.push(letter),
+            ch => sanitized.push(ch),
         }
     }
-    cleaned
+    sanitized
 }
 
 /// Whether a terminal would interpret the character, or render nothing.
-fn is_hostile(letter: char) -> bool {
-    letter.is_control()
-        || matches!(letter,
+fn is_hostile(ch: char) -> bool {
+    ch.is_control()
+        || matches!(ch,
             // Change the direction of text, or end a line.
             '\u{61c}' | '\u{200e}' | '\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}'
             | '\u{2028}' | '\u{2029}'
@@ -221,10 +221,10 @@ mod tests {
     #[test]
     fn sanitized_json_is_equivalent() {
         let raw = "{\"a\":\r\n\"\u{9b}2J \u{202e}x \u{e0041} \\u001b\",\t\"b\":\"é\"}";
-        let cleaned = sanitize_json(raw);
-        assert!(!cleaned.chars().any(is_hostile), "{cleaned}");
-        let of = |text| serde_json::from_str::<serde_json::Value>(text).expect("JSON");
-        assert_eq!(of(raw), of(&cleaned));
-        assert!(cleaned.contains('é'), "visible characters stay");
+        let sanitized = sanitize_json(raw);
+        assert!(!sanitized.chars().any(is_hostile), "{sanitized}");
+        let parse = |text| serde_json::from_str::<serde_json::Value>(text).expect("JSON");
+        assert_eq!(parse(raw), parse(&sanitized));
+        assert!(sanitized.contains('é'), "visible characters stay");
     }
 }

@@ -9,17 +9,20 @@ use clap::{Command, CommandFactory as _};
 use crate::Cli;
 
 /// Collects all visible commands with their paths.
-fn all(command: &Command, path: &str, found: &mut Vec<(String, Command)>) {
-    for sub in command.get_subcommands().filter(|sub| !sub.is_hide_set() && sub.get_name() != "help") {
-        let path = format!("{path} {}", sub.get_name());
-        found.push((path.clone(), sub.clone()));
-        all(sub, &path, found);
+fn collect(command: &Command, path: &str, found: &mut Vec<(String, Command)>) {
+    for subcommand in command
+        .get_subcommands()
+        .filter(|subcommand| !subcommand.is_hide_set() && subcommand.get_name() != "help")
+    {
+        let path = format!("{path} {}", subcommand.get_name());
+        found.push((path.clone(), subcommand.clone()));
+        collect(subcommand, &path, found);
     }
 }
 
 fn commands() -> Vec<(String, Command)> {
     let mut found = Vec::new();
-    all(&Cli::command(), "quorate", &mut found);
+    collect(&Cli::command(), "quorate", &mut found);
     found
 }
 
@@ -64,13 +67,13 @@ fn help_texts_are_wrapped_once() {
 #[test]
 fn every_write_has_a_dry_run() {
     // These overwrite nothing, or are the hub itself.
-    let free = ["serve", "demo", "bench"];
+    let exempt = ["serve", "demo", "bench"];
     for (path, command) in commands() {
         let about = command.get_about().map(ToString::to_string).unwrap_or_default();
-        let leaf = command.get_subcommands().next().is_none();
+        let is_leaf = command.get_subcommands().next().is_none();
         let name = path.trim_start_matches("quorate ");
-        if leaf && about.ends_with("[rw]") && !free.contains(&name) {
-            assert!(command.get_arguments().any(|one| one.get_id() == "dry_run"), "{path} has no --dry-run");
+        if is_leaf && about.ends_with("[rw]") && !exempt.contains(&name) {
+            assert!(command.get_arguments().any(|arg| arg.get_id() == "dry_run"), "{path} has no --dry-run");
         }
     }
 }
@@ -78,41 +81,41 @@ fn every_write_has_a_dry_run() {
 #[test]
 fn every_command_that_prints_data_prints_json() {
     // These print files, scripts or pages, or always print JSON.
-    let free = ["serve", "init", "explain", "completions", "man", "cert", "cert dev"];
+    let exempt = ["serve", "init", "explain", "completions", "man", "cert", "cert dev"];
     for (path, mut command) in commands() {
-        let leaf = command.get_subcommands().next().is_none();
+        let is_leaf = command.get_subcommands().next().is_none();
         let name = path.trim_start_matches("quorate ");
-        if leaf && !free.contains(&name) {
+        if is_leaf && !exempt.contains(&name) {
             command.build();
             let root = path.split(' ').nth(1).unwrap_or_default();
-            let noun = Cli::command().find_subcommand(root).cloned();
-            let has = |command: &Command| command.get_arguments().any(|one| one.get_id() == "json");
-            let prints = has(&command) || noun.is_some_and(|noun| has(&noun));
+            let parent = Cli::command().find_subcommand(root).cloned();
+            let has_json = |command: &Command| command.get_arguments().any(|arg| arg.get_id() == "json");
+            let prints = has_json(&command) || parent.is_some_and(|parent| has_json(&parent));
             assert!(prints || name.starts_with("audit"), "{path} has no --json");
         }
     }
 }
 
 /// Collects the files of a directory with this suffix, except tests.
-fn files(directory: &Path, end: &str, found: &mut Vec<PathBuf>) {
+fn files(directory: &Path, suffix: &str, found: &mut Vec<PathBuf>) {
     for entry in fs::read_dir(directory).expect("a directory").map(|entry| entry.expect("readable").path()) {
         if entry.is_dir() && !entry.ends_with("tests") {
-            files(&entry, end, found);
-        } else if entry.to_string_lossy().ends_with(end) && !entry.ends_with("tests.rs") {
+            files(&entry, suffix, found);
+        } else if entry.to_string_lossy().ends_with(suffix) && !entry.ends_with("tests.rs") {
             found.push(entry);
         }
     }
 }
 
 /// Returns the words of each command in a line, after `quorate `.
-fn named(line: &str) -> impl Iterator<Item = Vec<&str>> {
-    line.match_indices("quorate ").filter_map(|(at, word)| {
+fn mentioned_commands(line: &str) -> impl Iterator<Item = Vec<&str>> {
+    line.match_indices("quorate ").filter_map(|(offset, word)| {
         // Not the end of a path or of another word.
-        let before = line[..at].chars().next_back();
-        let rest = &line[at + word.len()..];
+        let before = line[..offset].chars().next_back();
+        let rest = &line[offset + word.len()..];
         let is_word = before.is_none_or(|c| !c.is_alphanumeric() && !"/-_.".contains(c));
-        let ends = ['`', '"', ';', '|', '>', '&', '(', ')', ',', '\\', '→', '#'];
-        let command = rest.split(ends).next().unwrap_or_default();
+        let terminators = ['`', '"', ';', '|', '>', '&', '(', ')', ',', '\\', '→', '#'];
+        let command = rest.split(terminators).next().unwrap_or_default();
         let words: Vec<&str> =
             command.split_whitespace().map(|word| word.trim_end_matches(['.', ':'])).collect();
         let first = words.first().and_then(|word| word.chars().next());
@@ -123,14 +126,14 @@ fn named(line: &str) -> impl Iterator<Item = Vec<&str>> {
 }
 
 /// Returns the error of a mentioned command: an unknown subcommand or option.
-fn wrong(root: &Command, words: &[&str]) -> Option<String> {
+fn find_error(root: &Command, words: &[&str]) -> Option<String> {
     let (mut command, mut known) = (root, vec![root]);
     let mut rest = words.iter();
     for word in rest.by_ref() {
         match command.find_subcommand(word) {
-            Some(sub) => {
-                command = sub;
-                known.push(sub);
+            Some(subcommand) => {
+                command = subcommand;
+                known.push(subcommand);
             }
             None if command.has_subcommands() && !word.starts_with("--") => {
                 return Some(format!("unknown command {word}"));
@@ -147,14 +150,15 @@ fn wrong(root: &Command, words: &[&str]) -> Option<String> {
             .unwrap_or_default()
             .trim_end_matches(|c: char| !c.is_alphanumeric())
     });
-    let has = |flag: &str| {
-        let is = |arg: &clap::Arg| {
+    let is_known = |flag: &str| {
+        let matches = |arg: &clap::Arg| {
             arg.get_long() == Some(flag) || arg.get_visible_aliases().is_some_and(|all| all.contains(&flag))
         };
-        ["", "help", "version"].contains(&flag) || known.iter().any(|command| command.get_arguments().any(is))
+        ["", "help", "version"].contains(&flag)
+            || known.iter().any(|command| command.get_arguments().any(matches))
     };
     let mut flags = flags;
-    flags.find(|flag| !has(flag)).map(|flag| format!("unknown option --{flag}"))
+    flags.find(|flag| !is_known(flag)).map(|flag| format!("unknown option --{flag}"))
 }
 
 // Fails under: a hint, a help text or a document that mentions an unknown command or option.
@@ -167,38 +171,38 @@ fn every_mentioned_command_exists() {
     files(&repository.join("docs/guides"), ".md", &mut pages);
     let mut root = Cli::command();
     root.build();
-    let (mut seen, mut bad) = (0, Vec::new());
-    let mut look = |file: &Path, line: &str| {
-        for words in named(line) {
+    let (mut seen, mut errors) = (0, Vec::new());
+    let mut check = |file: &Path, line: &str| {
+        for words in mentioned_commands(line) {
             seen += 1;
-            bad.extend(
-                wrong(&root, &words)
-                    .map(|why| format!("{}: quorate {}: {why}", file.display(), words.join(" "))),
+            errors.extend(
+                find_error(&root, &words)
+                    .map(|error| format!("{}: quorate {}: {error}", file.display(), words.join(" "))),
             );
         }
     };
     for file in sources {
         let text = fs::read_to_string(&file).expect("text");
         let lines = text.lines().map(str::trim_start).filter(|line| !line.starts_with("//"));
-        lines.filter(|line| !line.starts_with("use ")).for_each(|line| look(&file, line));
+        lines.filter(|line| !line.starts_with("use ")).for_each(|line| check(&file, line));
     }
     for file in pages {
         let text = fs::read_to_string(&file).expect("text");
         // Code spans and code blocks are every second piece between backticks.
         let code = text.split('`').skip(1).step_by(2).chain(text.split("```").skip(1).step_by(2));
-        code.flat_map(str::lines).for_each(|line| look(&file, line));
+        code.flat_map(str::lines).for_each(|line| check(&file, line));
     }
     assert!(seen > 200, "only {seen} commands were found");
-    assert!(bad.is_empty(), "{bad:#?}");
+    assert!(errors.is_empty(), "{errors:#?}");
 }
 
 #[test]
 fn an_unknown_command_is_detected() {
     let mut root = Cli::command();
     root.build();
-    let wrong = |line: &str| named(line).find_map(|words| wrong(&root, &words));
-    assert_eq!(wrong("help: `quorate inbox purge bob`").as_deref(), Some("unknown command inbox"));
-    assert_eq!(wrong("try quorate msg purge").as_deref(), Some("unknown command purge"));
-    assert_eq!(wrong("quorate msg list --dead --all").as_deref(), Some("unknown option --all"));
-    assert_eq!(wrong("quorate msg list --to {id} --data DIR, or what else"), None);
+    let find_error = |line: &str| mentioned_commands(line).find_map(|words| find_error(&root, &words));
+    assert_eq!(find_error("help: `quorate inbox purge bob`").as_deref(), Some("unknown command inbox"));
+    assert_eq!(find_error("try quorate msg purge").as_deref(), Some("unknown command purge"));
+    assert_eq!(find_error("quorate msg list --dead --all").as_deref(), Some("unknown option --all"));
+    assert_eq!(find_error("quorate msg list --to {id} --data DIR, or what else"), None);
 }

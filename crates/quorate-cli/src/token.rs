@@ -20,7 +20,7 @@ pub(crate) struct TokenArgs {
     #[command(flatten)]
     hub: HubArgs,
     #[command(flatten)]
-    shape: OutputArgs,
+    output: OutputArgs,
     #[command(subcommand)]
     verb: TokenVerb,
 }
@@ -78,24 +78,24 @@ const COLUMNS: &[Column] = &[
 ];
 
 pub(crate) async fn run(args: TokenArgs) -> anyhow::Result<()> {
-    let TokenArgs { hub, shape, verb } = args;
+    let TokenArgs { hub, output, verb } = args;
     if let (TokenVerb::Create(args), Some(data)) = (&verb, hub.offline_data()?) {
-        return offline::create(&data, hub.space.as_deref(), args, &shape).await;
+        return offline::create(&data, hub.space.as_deref(), args, &output).await;
     }
-    let hub = hub.open_with_output(&shape)?;
+    let hub = hub.open_with_output(&output)?;
     match verb {
         TokenVerb::Create(args) => {
-            let answer = hub.write(args.dry_run, (Method::Post, "/v1/tokens"), Some(args.body()?)).await?;
-            answer.map_or(Ok(()), |answer| print_created(&args, &answer, &shape, "to revoke it"))
+            let response = hub.write(args.dry_run, (Method::Post, "/v1/tokens"), Some(args.body()?)).await?;
+            response.map_or(Ok(()), |response| print_created(&args, &response, &output, "to revoke it"))
         }
         TokenVerb::List { page } => {
-            shape.list(&hub.get("/v1/tokens", &page.query(&[])).await?, "tokens", COLUMNS)
+            output.list(&hub.get("/v1/tokens", &page.query(&[])).await?, "tokens", COLUMNS)
         }
         TokenVerb::Revoke { id, dry_run } => {
             let id = hub.resolve_id(Resource::Token, &id).await?;
             let path = format!("/v1/tokens/{}", percent_encode(&id));
-            let answer = hub.write(dry_run, (Method::Delete, &path), None).await?;
-            answer.iter().for_each(|answer| shape.done(answer, &format!("revoked token {id}")));
+            let response = hub.write(dry_run, (Method::Delete, &path), None).await?;
+            response.iter().for_each(|response| output.done(response, &format!("revoked token {id}")));
             Ok(())
         }
     }
@@ -116,24 +116,25 @@ impl CreateArgs {
 /// Prints a new token; `revoke_label` introduces the command that revokes it.
 fn print_created(
     args: &CreateArgs,
-    answer: &str,
-    shape: &OutputArgs,
+    response: &str,
+    output: &OutputArgs,
     revoke_label: &str,
 ) -> anyhow::Result<()> {
-    let made = parse_response(answer)?;
-    let (id, CreateArgs { role, name, .. }) = (field(&made, "id"), args);
-    let done = format!("created token {id} for {name}, role {role}; it is on stdout and is not shown again");
-    let again = format!(
+    let created = parse_response(response)?;
+    let (id, CreateArgs { role, name, .. }) = (field(&created, "id"), args);
+    let message =
+        format!("created token {id} for {name}, role {role}; it is on stdout and is not shown again");
+    let lost_hint = format!(
         "token {id} was created, but could not be printed; revoke it and create another: quorate token revoke {id}"
     );
-    shape.created_secret(answer, &field(&made, "token"), &done, &again)?;
+    output.created_secret(response, &field(&created, "token"), &message, &lost_hint)?;
     terminal::note(format!("{revoke_label}: quorate token revoke {id}"));
     Ok(())
 }
 
 /// Parses an RFC 3339 time, or a duration from now such as `12h`.
 pub(crate) fn parse_time(text: &str) -> anyhow::Result<String> {
-    let wrong = || {
+    let invalid = || {
         let hint = "use 90s, 15m, 12h, 30d, or a time such as 2026-01-31T09:30:00Z";
         anyhow::Error::from(CommandError::new(
             USAGE,
@@ -144,10 +145,10 @@ pub(crate) fn parse_time(text: &str) -> anyhow::Result<String> {
     if let Ok(time) = text.parse::<Timestamp>() {
         return Ok(format!("{time:.3}"));
     }
-    let duration = parse_duration(text).map_err(|_| wrong())?;
-    let offset = SignedDuration::try_from(duration).map_err(|_| wrong())?;
+    let duration = parse_duration(text).map_err(|_| invalid())?;
+    let offset = SignedDuration::try_from(duration).map_err(|_| invalid())?;
     let now = i64::try_from(SystemClock::new().now().wall.0)?;
-    let time = Timestamp::from_millisecond(now)?.checked_add(offset).map_err(|_| wrong())?;
+    let time = Timestamp::from_millisecond(now)?.checked_add(offset).map_err(|_| invalid())?;
     Ok(format!("{time:.3}"))
 }
 

@@ -47,17 +47,17 @@ DURATION is the time until the last delivery of a message ended, or … if it is
 pub(crate) async fn run(args: TraceArgs) -> anyhow::Result<()> {
     let hub = args.hub.open()?;
     let (TraceVerb::Show { id, .. } | TraceVerb::Export(export::ExportArgs { id, .. })) = &args.verb;
-    let id = resolve_id(&hub, id_in(id)).await?;
-    let answer = hub.get(&format!("/v1/traces/{}", percent_encode(&id)), &[]).await?;
+    let id = resolve_id(&hub, trace_id_of(id)).await?;
+    let response = hub.get(&format!("/v1/traces/{}", percent_encode(&id)), &[]).await?;
     let output = match &args.verb {
-        TraceVerb::Export(args) => return export::run(args, &answer),
+        TraceVerb::Export(args) => return export::run(args, &response),
         TraceVerb::Show { output, .. } => output,
     };
     if output.is_json() {
-        terminal::print(terminal::sanitize_json(&answer));
+        terminal::print(terminal::sanitize_json(&response));
         return Ok(());
     }
-    let trace: Value = serde_json::from_str(&answer)?;
+    let trace: Value = serde_json::from_str(&response)?;
     let spans = trace["spans"].as_array().map_or(&[][..], Vec::as_slice);
     let mut table = Table::new(["SPAN", "START", "DURATION", "STATUS", "MESSAGE", "FROM", "TO", "ACTION"]);
     tree(spans).into_iter().for_each(|row| table.row(row));
@@ -66,7 +66,7 @@ pub(crate) async fn run(args: TraceArgs) -> anyhow::Result<()> {
 }
 
 /// Returns the trace id, extracting it from a complete traceparent.
-fn id_in(text: &str) -> &str {
+fn trace_id_of(text: &str) -> &str {
     let parts: Vec<&str> = text.split('-').collect();
     match parts.as_slice() {
         [_, trace, _, _] => trace,
@@ -75,27 +75,27 @@ fn id_in(text: &str) -> &str {
 }
 
 /// Resolves a trace id, a unique prefix, or `@last`. There is no list of traces, so the newest messages are searched.
-async fn resolve_id(hub: &Hub, typed: &str) -> anyhow::Result<String> {
-    if typed.len() == ID_LENGTH {
-        return Ok(typed.to_owned());
+async fn resolve_id(hub: &Hub, reference: &str) -> anyhow::Result<String> {
+    if reference.len() == ID_LENGTH {
+        return Ok(reference.to_owned());
     }
-    let answer = hub.get("/v1/messages", &[("limit", Some(SEARCHED_MESSAGES.to_owned()))]).await?;
-    let messages = ListResponse::parse(&answer, "messages")?.values();
+    let response = hub.get("/v1/messages", &[("limit", Some(SEARCHED_MESSAGES.to_owned()))]).await?;
+    let messages = ListResponse::parse(&response, "messages")?.values();
     let mut ids: Vec<String> = Vec::new();
     for message in &messages {
-        let id = id_in(&field(message, "traceparent")).to_owned();
+        let id = trace_id_of(&field(message, "traceparent")).to_owned();
         if id.len() == ID_LENGTH && !ids.contains(&id) {
             ids.push(id);
         }
     }
-    if typed == "@last" {
+    if reference == "@last" {
         return ids.into_iter().next().ok_or_else(|| no_items(Resource::Trace).into());
     }
-    let found = crate::hub::match_id(Resource::Trace, typed, &ids, false)?;
-    if found.len() == ID_LENGTH {
-        return Ok(found);
+    let id = crate::hub::match_id(Resource::Trace, reference, &ids, false)?;
+    if id.len() == ID_LENGTH {
+        return Ok(id);
     }
-    let message = format!("no trace of the newest {} messages begins with {typed:?}", messages.len());
+    let message = format!("no trace of the newest {} messages begins with {reference:?}", messages.len());
     Err(CommandError::new(
         NOT_FOUND,
         message,
@@ -107,12 +107,12 @@ async fn resolve_id(hub: &Hub, typed: &str) -> anyhow::Result<String> {
 /// Renders each span below its parent; spans without a known parent are roots.
 fn tree(spans: &[Value]) -> Vec<[String; 8]> {
     let id = |span: &Value| field(span, "spanId");
-    let has = |parent: &str| spans.iter().any(|span| id(span) == parent);
+    let is_known = |parent: &str| spans.iter().any(|span| id(span) == parent);
     let mut rows = Vec::new();
-    let roots = spans.iter().filter(|span| !has(&field(span, "parentSpanId")));
-    let mut work: Vec<(&Value, usize)> = roots.map(|span| (span, 0)).collect();
-    work.reverse();
-    while let Some((span, depth)) = work.pop() {
+    let roots = spans.iter().filter(|span| !is_known(&field(span, "parentSpanId")));
+    let mut stack: Vec<(&Value, usize)> = roots.map(|span| (span, 0)).collect();
+    stack.reverse();
+    while let Some((span, depth)) = stack.pop() {
         // Guards against cycles, such as a span that is its own parent.
         if rows.len() > spans.len() {
             break;
@@ -122,16 +122,16 @@ fn tree(spans: &[Value]) -> Vec<[String; 8]> {
         let children = spans.iter().filter(|span| field(span, "parentSpanId") == parent);
         let mut children: Vec<_> = children.map(|child| (child, depth + 1)).collect();
         children.reverse();
-        work.extend(children);
+        stack.extend(children);
     }
     rows
 }
 
 fn row(span: &Value, depth: usize) -> [String; 8] {
-    let lead = if depth == 0 { String::new() } else { format!("{}└─ ", "   ".repeat(depth - 1)) };
+    let prefix = if depth == 0 { String::new() } else { format!("{}└─ ", "   ".repeat(depth - 1)) };
     let text = |name| field(span, name);
     [
-        format!("{lead}{}", text("operation")),
+        format!("{prefix}{}", text("operation")),
         text("startTime"),
         duration(&text("startTime"), &text("endTime")),
         text("status"),

@@ -32,7 +32,7 @@ pub(crate) struct VerifyArgs {
 
 /// A line of a checkpoint file.
 #[derive(Deserialize)]
-struct Stored {
+struct CheckpointLine {
     space: String,
     seq: u64,
     hash: String,
@@ -59,15 +59,15 @@ pub(crate) fn check(data: &Path, checkpoint: Option<&Path>, as_json: bool) -> an
     }
     match report.first_defect {
         None => Ok(()),
-        Some(bad) => Err(damage_error(&bad).into()),
+        Some(defect) => Err(damage_error(&defect).into()),
     }
 }
 
 const DAMAGE_HINT: &str = "nothing was changed; keep the directory, and restore a backup into a new one";
 
 /// Returns the error for damaged data.
-pub(crate) fn damage_error(bad: &Defect) -> CommandError {
-    damage_error_at(bad.damage.as_str(), bad.seq, &terminal::sanitize(&bad.space))
+pub(crate) fn damage_error(defect: &Defect) -> CommandError {
+    damage_error_at(defect.damage.as_str(), defect.seq, &terminal::sanitize(&defect.space))
 }
 
 /// Same as [`damage_error`], from its parts.
@@ -80,12 +80,12 @@ pub(crate) fn damage_error_at(damage: &str, seq: Seq, space: &str) -> CommandErr
 /// Returns the error for data that cannot be opened, and prints the JSON document for it.
 fn unreadable(data: &Path, error: OpenError, as_json: bool) -> anyhow::Error {
     // An existing directory without a database is damaged; a missing directory is a wrong path.
-    let lost = matches!(error, OpenError::Missing { .. }) && data.exists();
-    let is_damage = error.is_damage() || lost;
+    let is_database_missing = matches!(error, OpenError::Missing { .. }) && data.exists();
+    let is_damage = error.is_damage() || is_database_missing;
     if as_json && (is_damage || matches!(error, OpenError::Missing { .. })) {
         let detail = quorate_core::error_chain(&error);
-        let bad = json!({ "space": "", "seq": 0, "damage": "unreadable", "detail": detail });
-        terminal::print(json!({ "ok": false, "spaces": [], "firstBad": bad }).to_string());
+        let defect = json!({ "space": "", "seq": 0, "damage": "unreadable", "detail": detail });
+        terminal::print(json!({ "ok": false, "spaces": [], "firstBad": defect }).to_string());
     }
     match error {
         OpenError::Newer { .. } => error.into(),
@@ -103,8 +103,12 @@ impl UnreadableData {
     pub(crate) const HINT: &'static str = DAMAGE_HINT;
 }
 
-fn in_space(bad: &Defect) -> String {
-    if bad.space.is_empty() { String::new() } else { format!(" of space {}", terminal::sanitize(&bad.space)) }
+fn in_space(defect: &Defect) -> String {
+    if defect.space.is_empty() {
+        String::new()
+    } else {
+        format!(" of space {}", terminal::sanitize(&defect.space))
+    }
 }
 
 pub(crate) fn to_json(report: &VerifyReport) -> Value {
@@ -121,17 +125,22 @@ pub(crate) fn to_json(report: &VerifyReport) -> Value {
             })
         })
         .collect();
-    let bad = report.first_defect.as_ref().map(|bad| {
-        json!({ "space": bad.space, "seq": bad.seq.0, "damage": bad.damage.as_str(), "detail": bad.detail })
+    let defect = report.first_defect.as_ref().map(|defect| {
+        json!({
+            "space": defect.space,
+            "seq": defect.seq.0,
+            "damage": defect.damage.as_str(),
+            "detail": defect.detail,
+        })
     });
-    json!({ "ok": report.ok, "spaces": spaces, "firstBad": bad })
+    json!({ "ok": report.ok, "spaces": spaces, "firstBad": defect })
 }
 
 /// Prints the result for each space and the first damage.
 pub(crate) fn print_report(report: &VerifyReport, checkpoints: usize) {
     for space in &report.spaces {
-        let bad = report.first_defect.as_ref().filter(|bad| bad.space == space.name);
-        let mark = if bad.is_none() { "✓" } else { "✗" };
+        let defect = report.first_defect.as_ref().filter(|defect| defect.space == space.name);
+        let mark = if defect.is_none() { "✓" } else { "✗" };
         terminal::print(format!(
             "{mark} {}: {} of {} records   head {}…   {} erased",
             terminal::sanitize(&space.name),
@@ -141,9 +150,9 @@ pub(crate) fn print_report(report: &VerifyReport, checkpoints: usize) {
             space.erased
         ));
     }
-    if let Some(bad) = &report.first_defect {
-        terminal::print(format!("✗ {} at record {}{}", bad.damage, bad.seq, in_space(bad)));
-        for line in bad.detail.lines() {
+    if let Some(defect) = &report.first_defect {
+        terminal::print(format!("✗ {} at record {}{}", defect.damage, defect.seq, in_space(defect)));
+        for line in defect.detail.lines() {
             terminal::print(format!("    {}", terminal::sanitize(line)));
         }
     } else if checkpoints == 0 {
@@ -163,17 +172,17 @@ pub(crate) fn read_checkpoints(file: &Path) -> anyhow::Result<Vec<LogCheckpoint>
             "check the path of --checkpoint",
         )
     })?;
-    let values = serde_json::Deserializer::from_str(&content).into_iter::<Stored>();
-    let mut found = Vec::new();
+    let values = serde_json::Deserializer::from_str(&content).into_iter::<CheckpointLine>();
+    let mut checkpoints = Vec::new();
     for value in values {
-        let Stored { space, seq, hash } = value.map_err(|_| wrong(file))?;
-        let hash = hex::decode(&hash).ok_or_else(|| wrong(file))?;
-        found.push(LogCheckpoint { space, seq: Seq(seq), hash });
+        let CheckpointLine { space, seq, hash } = value.map_err(|_| not_a_checkpoint_file(file))?;
+        let hash = hex::decode(&hash).ok_or_else(|| not_a_checkpoint_file(file))?;
+        checkpoints.push(LogCheckpoint { space, seq: Seq(seq), hash });
     }
-    if found.is_empty() { Err(wrong(file).into()) } else { Ok(found) }
+    if checkpoints.is_empty() { Err(not_a_checkpoint_file(file).into()) } else { Ok(checkpoints) }
 }
 
-fn wrong(file: &Path) -> CommandError {
+fn not_a_checkpoint_file(file: &Path) -> CommandError {
     let message = format!("{} is not a checkpoint file", file.display());
     CommandError::new(USAGE, message, "use the output of `quorate audit checkpoint`")
 }

@@ -10,14 +10,14 @@ use crate::output::{Details, OutputArgs};
 #[command(after_help = "Example: quorate version --json")]
 pub(crate) struct VersionArgs {
     #[command(flatten)]
-    shape: OutputArgs,
+    output: OutputArgs,
 }
 
 pub(crate) fn run(args: &VersionArgs) -> anyhow::Result<()> {
-    let (version, machine) =
+    let (version, platform) =
         (env!("CARGO_PKG_VERSION"), format!("{}-{}", std::env::consts::OS, std::env::consts::ARCH));
-    let document = json!({"name": "quorate", "version": version, "machine": machine});
-    args.shape.item(&document.to_string(), || {
-        Ok(Details::default().add("quorate", version).add("machine", machine))
+    let document = json!({"name": "quorate", "version": version, "machine": platform});
+    args.output.item(&document.to_string(), || {
+        Ok(Details::default().add("quorate", version).add("machine", platform))
     })
 }

@@ -82,30 +82,30 @@ pub(crate) fn run(args: VoteArgs) -> anyhow::Result<()> {
     if questions.is_empty() {
         terminal::note("no ballots");
     }
-    let counting = TallyMethod { rule: args.rule, tie_break: args.tie_break };
-    let counted = tally_questions(counting, &questions).map_err(|(index, why)| {
-        let what = format!("cannot tally the ballots on {}: {why}", questions[index].name);
-        CommandError::new(USAGE, what, "see `quorate vote tally --help` for the format of ballots")
+    let method = TallyMethod { rule: args.rule, tie_break: args.tie_break };
+    let tallies = tally_questions(method, &questions).map_err(|(index, error)| {
+        let message = format!("cannot tally the ballots on {}: {error}", questions[index].name);
+        CommandError::new(USAGE, message, "see `quorate vote tally --help` for the format of ballots")
     })?;
     if args.json {
-        as_lines(&questions, &counted)?;
+        print_json_lines(&questions, &tallies)?;
     } else {
         let mut table = Table::new(["QUESTION", "CHOICE", "AGREEMENT", "BALLOTS", "SHARES"]);
-        for (question, counted) in questions.iter().zip(&counted) {
-            let (ballots, agreement) = (counted.ballots.len().to_string(), Agreement::of(Some(counted)));
-            let choice = counted.choice.clone().unwrap_or_else(|| "no decision".to_owned());
-            table.row([question.name.clone(), choice, agreement.to_string(), ballots, shares(counted)]);
+        for (question, tally) in questions.iter().zip(&tallies) {
+            let (ballots, agreement) = (tally.ballots.len().to_string(), Agreement::of(Some(tally)));
+            let choice = tally.choice.clone().unwrap_or_else(|| "no decision".to_owned());
+            table.row([question.name.clone(), choice, agreement.to_string(), ballots, shares(tally)]);
         }
         table.print(OutputFormat::Table);
     }
-    let tied = counted.iter().filter(|one| one.choice.is_none()).count();
+    let tied = tallies.iter().filter(|tally| tally.choice.is_none()).count();
     if tied == 0 {
         return Ok(());
     }
-    let what = format!("no decision: {tied} of {} questions tied", counted.len());
+    let message = format!("no decision: {tied} of {} questions tied", tallies.len());
     Err(CommandError::new(
         NO_DECISION,
-        what,
+        message,
         "use --tie-break HOW to break ties; see `quorate vote tally --help`",
     )
     .into())
@@ -123,14 +123,14 @@ struct Line<'a> {
     agreement: Agreement,
 }
 
-fn as_lines(questions: &[Question], counted: &[Tally]) -> anyhow::Result<()> {
-    for (question, counted) in questions.iter().zip(counted) {
+fn print_json_lines(questions: &[Question], tallies: &[Tally]) -> anyhow::Result<()> {
+    for (question, tally) in questions.iter().zip(tallies) {
         let line = Line {
             question: &question.name,
-            choice: counted.choice.as_deref(),
-            shares: counted.shares.iter().map(|one| (one.choice.as_str(), rounded(one.share))).collect(),
-            tie: counted.is_tie(),
-            agreement: Agreement::of(Some(counted)),
+            choice: tally.choice.as_deref(),
+            shares: tally.shares.iter().map(|share| (share.choice.as_str(), rounded(share.share))).collect(),
+            tie: tally.is_tie(),
+            agreement: Agreement::of(Some(tally)),
         };
         if !terminal::print_streaming(terminal::sanitize_json(&serde_json::to_string(&line)?))? {
             break;
@@ -144,7 +144,7 @@ fn rounded(share: f64) -> f64 {
     (share * 1e9).round() / 1e9
 }
 
-fn shares(counted: &Tally) -> String {
-    let shares = counted.shares.iter().map(|one| format!("{} {:.2}", one.choice, one.share));
+fn shares(tally: &Tally) -> String {
+    let shares = tally.shares.iter().map(|share| format!("{} {:.2}", share.choice, share.share));
     shares.collect::<Vec<_>>().join(" · ")
 }

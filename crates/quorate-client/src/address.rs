@@ -15,10 +15,10 @@ pub(crate) struct Address {
 }
 
 impl Address {
-    /// Parses a URL. `plain_anywhere` allows sending tokens unencrypted to other machines.
-    pub(crate) fn parse(url: &str, plain_anywhere: bool) -> Result<Self, Refused> {
-        let invalid = |why: &str| {
-            Refused::new(Code::Invalid, format!("invalid hub URL {url:?}: {why}"))
+    /// Parses a URL. `allow_unencrypted` allows sending tokens unencrypted to other machines.
+    pub(crate) fn parse(url: &str, allow_unencrypted: bool) -> Result<Self, Refused> {
+        let invalid = |reason: &str| {
+            Refused::new(Code::Invalid, format!("invalid hub URL {url:?}: {reason}"))
                 .hint("use a URL such as http://127.0.0.1:7867 or https://hub.example")
         };
         let (scheme, rest) = url.split_once("://").ok_or_else(|| invalid("the scheme is missing"))?;
@@ -35,7 +35,7 @@ impl Address {
             split(authority).ok_or_else(|| invalid("the port must be a number from 0 to 65535"))?;
         let port = port.unwrap_or(if secure { 443 } else { 80 });
         let address = Self { secure, host: host.to_owned(), port };
-        if !secure && !plain_anywhere && !address.is_loopback() {
+        if !secure && !allow_unencrypted && !address.is_loopback() {
             return Err(Refused::new(
                 Code::Invalid,
                 format!("the token would travel unencrypted to {authority}, which is not this machine"),

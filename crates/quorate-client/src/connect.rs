@@ -30,21 +30,21 @@ impl HubConnector {
 
 /// Returns the error for a hub that cannot be reached. Nothing was sent.
 pub(crate) fn connect_error(address: &Address, error: &ConnectError) -> RemoteError {
-    let (why, hint) = match error {
+    let (reason, hint) = match error {
         ConnectError::Refused => {
             ("connection refused".to_owned(), "start the hub with `quorate serve`, or check the URL")
         }
         #[cfg(feature = "tls")]
         ConnectError::Certificate(cause) => (error.to_string(), certificate_hint(cause)),
-        ConnectError::Tls(why) => (
-            format!("TLS handshake failed: {why}"),
+        ConnectError::Tls(reason) => (
+            format!("TLS handshake failed: {reason}"),
             "check the URL: a hub or proxy without a certificate needs http:// instead of https://",
         ),
         _ => (error.to_string(), "check the URL and the network, then try again"),
     };
     RemoteError {
         code: Code::Unavailable,
-        detail: format!("the hub at {} cannot be reached: {why}", address.url()),
+        detail: format!("the hub at {} cannot be reached: {reason}", address.url()),
         hint: hint.to_owned(),
         nothing_applied: true,
     }

@@ -69,8 +69,8 @@ struct Inner {
     clock: Arc<dyn Clock>,
     client: Client,
     headers: HeaderMap,
-    within: Duration,
-    answer_bytes_max: usize,
+    timeout: Duration,
+    response_bytes_max: usize,
 }
 
 impl HttpClient {
@@ -94,8 +94,8 @@ impl HttpClient {
             idle_timeout: Duration::from_secs(5),
             trust: trust(&address, options.ca_file.as_deref())?,
         });
-        let HttpOptions { clock, timeout: within, response_bytes_max: answer_bytes_max, .. } = options;
-        Ok(Self { inner: Arc::new(Inner { address, clock, client, headers, within, answer_bytes_max }) })
+        let HttpOptions { clock, timeout, response_bytes_max, .. } = options;
+        Ok(Self { inner: Arc::new(Inner { address, clock, client, headers, timeout, response_bytes_max }) })
     }
 
     /// Returns a client for the same hub with another token.
@@ -148,7 +148,7 @@ impl HttpClient {
             target: path.to_owned(),
             headers: Ok(self.inner.headers.clone()),
             body: Bytes::new(),
-            within: self.inner.within,
+            timeout: self.inner.timeout,
         }
     }
 }
@@ -161,7 +161,7 @@ pub struct HttpRequest {
     target: String,
     headers: Result<HeaderMap, Refused>,
     body: Bytes,
-    within: Duration,
+    timeout: Duration,
     repeatable: bool,
 }
 
@@ -207,8 +207,8 @@ impl HttpRequest {
     }
 
     /// Sets the timeout of the call. If the call asks the hub to wait, add that time.
-    pub fn timeout(mut self, within: Duration) -> Self {
-        self.within = within;
+    pub fn timeout(mut self, timeout: Duration) -> Self {
+        self.timeout = timeout;
         self
     }
 
@@ -222,11 +222,11 @@ impl HttpRequest {
     /// respond. [`Error::nothing_applied`] is `false` if the request may have taken effect.
     pub async fn send(self) -> Result<HttpResponse, Error> {
         let inner = Arc::clone(&self.http.inner);
-        let (within, may_have_effect) = (self.within, self.method != Method::GET);
+        let (timeout, may_have_effect) = (self.timeout, self.method != Method::GET);
         tokio::select! {
-            answer = self.exchange() => answer,
-            () = sleep(&*inner.clock, within) => {
-                Err(inner.failed(quorate_http::Error::TimedOut(within), may_have_effect))
+            response = self.exchange() => response,
+            () = sleep(&*inner.clock, timeout) => {
+                Err(inner.call_error(quorate_http::Error::TimedOut(timeout), may_have_effect))
             }
         }
     }
@@ -235,16 +235,16 @@ impl HttpRequest {
         let (inner, may_have_effect) = (Arc::clone(&self.http.inner), self.method != Method::GET);
         let repeatable = self.repeatable;
         let request = self.build()?;
-        let limits = CallLimits { timeout: self.within, bytes_max: inner.answer_bytes_max };
-        let mut tried = inner.client.send(request.clone(), limits).await;
+        let limits = CallLimits { timeout: self.timeout, bytes_max: inner.response_bytes_max };
+        let mut result = inner.client.send(request.clone(), limits).await;
         if repeatable
-            && let Err(quorate_http::Error::ConnectionLost(_) | quorate_http::Error::Incomplete(_)) = &tried
+            && let Err(quorate_http::Error::ConnectionLost(_) | quorate_http::Error::Incomplete(_)) = &result
         {
-            tried = inner.client.send(request, limits).await;
+            result = inner.client.send(request, limits).await;
         }
-        match tried {
+        match result {
             Ok(response) => HttpResponse::from_response(response).error_for_status(&inner.address.url()),
-            Err(error) => Err(inner.failed(error, may_have_effect)),
+            Err(error) => Err(inner.call_error(error, may_have_effect)),
         }
     }
 
@@ -255,14 +255,14 @@ impl HttpRequest {
     pub async fn lines(self) -> Result<ResponseLines, Error> {
         let inner = Arc::clone(&self.http.inner);
         let request = self.build()?;
-        let started = inner.client.stream(request, self.within).await;
-        let response = started.map_err(|error| inner.failed(error, self.method != Method::GET))?;
+        let started = inner.client.stream(request, self.timeout).await;
+        let response = started.map_err(|error| inner.call_error(error, self.method != Method::GET))?;
         if response.status().is_success() {
             return Ok(ResponseLines::new(response.into_body(), inner));
         }
-        let response = quorate_http::read_body(response, inner.answer_bytes_max).await;
-        let answer = HttpResponse::from_response(response.map_err(|error| inner.failed(error, false))?);
-        Err(problem::error_from_response(answer.status, &answer.body, &inner.address.url()))
+        let response = quorate_http::read_body(response, inner.response_bytes_max).await;
+        let response = HttpResponse::from_response(response.map_err(|error| inner.call_error(error, false))?);
+        Err(problem::error_from_response(response.status, &response.body, &inner.address.url()))
     }
 
     fn build(&self) -> Result<hyper::Request<Full<Bytes>>, Error> {
@@ -278,12 +278,12 @@ impl HttpRequest {
 
 impl Inner {
     /// Converts the error of a call without a response.
-    fn failed(&self, error: quorate_http::Error, may_have_effect: bool) -> Error {
+    fn call_error(&self, error: quorate_http::Error, may_have_effect: bool) -> Error {
         match error {
             quorate_http::Error::Connect(error) => connect_error(&self.address, &error).into(),
-            quorate_http::Error::Unsent(why) => RemoteError {
+            quorate_http::Error::Unsent(reason) => RemoteError {
                 code: Code::Unavailable,
-                detail: format!("the hub at {} closed the connection: {why}", self.address.url()),
+                detail: format!("the hub at {} closed the connection: {reason}", self.address.url()),
                 hint: "check that the hub is running, then try again".to_owned(),
                 nothing_applied: true,
             }
@@ -296,16 +296,16 @@ impl Inner {
                 nothing_applied: false,
             }
             .into(),
-            quorate_http::Error::TimedOut(within) => {
-                let why = format!("no response within {} ms", within.as_millis());
-                self.unavailable(&why, may_have_effect)
+            quorate_http::Error::TimedOut(timeout) => {
+                let reason = format!("no response within {} ms", timeout.as_millis());
+                self.unavailable(&reason, may_have_effect)
             }
-            quorate_http::Error::ConnectionLost(why) => self.unavailable(&why, may_have_effect),
+            quorate_http::Error::ConnectionLost(reason) => self.unavailable(&reason, may_have_effect),
             quorate_http::Error::Incomplete(_) => self.unavailable(&error.to_string(), may_have_effect),
         }
     }
 
-    fn unavailable(&self, why: &str, may_have_effect: bool) -> Error {
+    fn unavailable(&self, reason: &str, may_have_effect: bool) -> Error {
         let url = self.address.url();
         let hint = if may_have_effect {
             "the call may have taken effect: retry it with the same idempotency key"
@@ -314,7 +314,7 @@ impl Inner {
         };
         RemoteError {
             code: Code::Unavailable,
-            detail: format!("the hub at {url} is unavailable: {why}"),
+            detail: format!("the hub at {url} is unavailable: {reason}"),
             hint: hint.to_owned(),
             nothing_applied: !may_have_effect,
         }
@@ -375,9 +375,9 @@ impl HttpResponse {
 #[cfg(feature = "tls")]
 fn trust(address: &Address, ca_file: Option<&Path>) -> Result<TrustRoots, Refused> {
     let Some(file) = ca_file.filter(|_| address.secure) else { return Ok(TrustRoots::default()) };
-    TrustRoots::from_pem_file(file).map_err(|why| {
+    TrustRoots::from_pem_file(file).map_err(|reason| {
         let path = file.display();
-        Refused::new(Code::Invalid, format!("failed to read the CA file {path}: {why}"))
+        Refused::new(Code::Invalid, format!("failed to read the CA file {path}: {reason}"))
             .hint("pass a PEM file with the certificate of the CA that signed the hub's certificate")
     })
 }

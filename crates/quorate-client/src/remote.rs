@@ -24,7 +24,7 @@ use crate::socket::Socket;
 use crate::wire;
 
 /// Default retry timeout.
-const KEEP_TRYING: Duration = Duration::from_secs(30);
+const RETRY_TIMEOUT: Duration = Duration::from_secs(30);
 
 /// Options for connecting to a hub.
 #[derive(Clone)]
@@ -40,7 +40,7 @@ pub struct ConnectOptions {
 
 impl Default for ConnectOptions {
     fn default() -> Self {
-        Self { http: HttpOptions::default(), retry_timeout: KEEP_TRYING, entropy: Entropy::system() }
+        Self { http: HttpOptions::default(), retry_timeout: RETRY_TIMEOUT, entropy: Entropy::system() }
     }
 }
 
@@ -59,27 +59,20 @@ pub async fn connect(url: &str, token: &str) -> Result<Hub, Error> {
 ///
 /// # Errors
 /// See [`connect`].
-pub async fn connect_with(url: &str, token: &str, settings: ConnectOptions) -> Result<Hub, Error> {
-    let patience = Retrier {
-        clock: Arc::clone(&settings.http.clock),
-        entropy: settings.entropy,
-        timeout: settings.retry_timeout,
+pub async fn connect_with(url: &str, token: &str, options: ConnectOptions) -> Result<Hub, Error> {
+    let retrier = Retrier {
+        clock: Arc::clone(&options.http.clock),
+        entropy: options.entropy,
+        timeout: options.retry_timeout,
     };
-    let space = settings.http.space.clone();
-    let http = HttpClient::new(url, token, settings.http)?;
+    let space = options.http.space.clone();
+    let http = HttpClient::new(url, token, options.http)?;
     // Fail early on a wrong URL or token.
     let info: Info = http.get("/v1/info").send().await?.json()?;
-    let own = Arc::new(PrincipalClient { http, token: token.trim().to_owned(), socket: Mutex::default() });
+    let caller = Arc::new(PrincipalClient { http, token: token.trim().to_owned(), socket: Mutex::default() });
     let is_admin = info.you.role == "admin";
-    let (seats, minted) = (Mutex::default(), Mutex::default());
-    Ok(Hub::from_backend(Arc::new(RemoteHub {
-        caller: own,
-        is_admin,
-        agents: seats,
-        created_tokens: minted,
-        retrier: patience,
-        space,
-    })))
+    let (agents, created_tokens) = (Mutex::default(), Mutex::default());
+    Ok(Hub::from_backend(Arc::new(RemoteHub { caller, is_admin, agents, created_tokens, retrier, space })))
 }
 
 /// A remote hub.
@@ -137,7 +130,7 @@ impl RemoteHub {
     /// Returns the token with which an agent acts: the token returned by its registration, the token of an earlier
     /// registration over this connection, or a new one. A caller that may not create tokens uses its own.
     async fn token_for(&self, agent: &AgentId, issued: Option<String>) -> Result<String, Error> {
-        let earlier = || self.lock_agents().get(agent).map(|seat| seat.token.clone());
+        let earlier = || self.lock_agents().get(agent).map(|client| client.token.clone());
         if let Some(token) = issued.or_else(earlier) {
             return Ok(token);
         }
@@ -164,7 +157,7 @@ impl RemoteHub {
     }
 
     /// Returns the path of a resource of an agent.
-    fn agent_path(who: &AgentIdentity, rest: &str) -> String {
-        format!("/v1/agents/{}{rest}", crate::http::percent_encode(who.agent.as_str()))
+    fn agent_path(identity: &AgentIdentity, rest: &str) -> String {
+        format!("/v1/agents/{}{rest}", crate::http::percent_encode(identity.agent.as_str()))
     }
 }

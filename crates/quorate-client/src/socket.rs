@@ -47,7 +47,7 @@ const HANDSHAKE_TIMEOUT: Duration = Duration::from_secs(10);
 
 type Ws = WebSocketStream<HubStream>;
 
-/// Content of the `hello` frame: who connects, and with which lease.
+/// Content of the `hello` frame: token, agent and epoch of the connection, and its lease duration.
 pub(crate) struct Hello {
     pub(crate) token: String,
     pub(crate) agent: String,
@@ -61,9 +61,9 @@ pub(crate) struct Hello {
 pub(crate) struct Socket(Arc<Shared>);
 
 struct Shared {
-    dial: HubConnector,
+    connector: HubConnector,
     hello: Hello,
-    patience: Retrier,
+    retrier: Retrier,
     state: Mutex<SocketState>,
     /// Signals the send loop that there is something to send.
     send_ready: Notify,
@@ -89,22 +89,22 @@ impl Socket {
     /// # Errors
     /// Returns the error of the hub, or `UNAVAILABLE` if it cannot be reached before the retry timeout.
     pub(crate) async fn open(
-        dial: HubConnector,
+        connector: HubConnector,
         hello: Hello,
-        patience: Retrier,
+        retrier: Retrier,
         credit: u32,
     ) -> Result<Self, Error> {
         let shared = Arc::new(Shared {
-            dial,
+            connector,
             hello,
-            patience: patience.clone(),
+            retrier: retrier.clone(),
             state: Mutex::new(SocketState::with_credit(credit)),
             send_ready: Notify::new(),
             received: Notify::new(),
             slots: Arc::new(Semaphore::new(FRAMES_MAX)),
             task: Mutex::default(),
         });
-        let first = patience.retry(|| shared.connect()).await?;
+        let first = retrier.retry(|| shared.connect()).await?;
         let task = tokio::spawn(run(Arc::clone(&shared), first));
         *shared.task.lock().unwrap_or_else(PoisonError::into_inner) = Some(task);
         Ok(Self(shared))
@@ -112,17 +112,17 @@ impl Socket {
 
     /// Whether the socket accepts calls. It does so while it reconnects, too.
     pub(crate) fn is_open(&self) -> bool {
-        let books = self.0.state();
-        books.outcome.is_none() && !books.closing
+        let state = self.0.state();
+        state.outcome.is_none() && !state.closing
     }
 
     /// Sends a frame `{"n":…, KIND: BODY}` and waits for its response.
     pub(crate) async fn call(&self, kind: &str, body: &str, repeatable: bool) -> Result<String, Error> {
         let slot = Arc::clone(&self.0.slots).acquire_owned().await.map_err(|_| state::closed())?;
         let (sender, response) = oneshot::channel();
-        let now = self.0.patience.clock.now();
+        let now = self.0.retrier.clock.now();
         let mut frame = Frame::new(format!("\"{kind}\":{body}"), repeatable, now);
-        (frame.answer, frame.slot) = (Some(sender), Some(slot));
+        (frame.responder, frame.slot) = (Some(sender), Some(slot));
         self.0.state().enqueue(frame);
         self.0.send_ready.notify_one();
         response.await.map_err(|_| state::closed())?
@@ -136,9 +136,9 @@ impl Socket {
     /// Releases unread deliveries, waits for all responses, and closes the connection.
     pub(crate) async fn close(&self) {
         let unread = {
-            let mut books = self.0.state();
-            books.closing = true;
-            books.drain_unread()
+            let mut state = self.0.state();
+            state.closing = true;
+            state.drain_unread()
         };
         self.0.release(unread);
         self.0.send_ready.notify_one();
@@ -162,7 +162,7 @@ impl Shared {
             let nack = Op::Nack(Nack { lease, action: NackAction::Release, reason: String::new() });
             let key = format!("untaken-{}-{}", lease.delivery, lease.token.0);
             if let Ok(body) = op::commit_json(&[nack], &key, None) {
-                let frame = Frame::new(format!("\"commit\":{body}"), true, self.patience.clock.now());
+                let frame = Frame::new(format!("\"commit\":{body}"), true, self.retrier.clock.now());
                 self.state().enqueue(frame);
             }
         }
@@ -170,16 +170,16 @@ impl Shared {
 
     /// Handles a lost connection. Returns `true` if nothing is left to reconnect for.
     fn connection_lost(&self, url: &str) -> bool {
-        let now = self.patience.clock.now();
-        let mut books = self.state();
-        books.handle_disconnect(now, url);
-        books.expire_frames(now, self.patience.timeout, url);
-        books.closing && books.is_idle()
+        let now = self.retrier.clock.now();
+        let mut state = self.state();
+        state.handle_disconnect(now, url);
+        state.expire_frames(now, self.retrier.timeout, url);
+        state.closing && state.is_idle()
     }
 
     /// Connects and sends `hello`. The hub's `welcome` states how many deliveries are sent again.
     async fn connect(&self) -> Result<(Ws, Welcome), Error> {
-        let stream = self.dial.connect().await?;
+        let stream = self.connector.connect().await?;
         let handshake = async {
             let mut ws = self.upgrade(stream).await?;
             let hello = json!({"hello": {
@@ -203,12 +203,12 @@ impl Shared {
         };
         tokio::select! {
             connected = handshake => connected,
-            () = sleep(&*self.patience.clock, HANDSHAKE_TIMEOUT) => Err(self.unavailable(&"no welcome frame received in time")),
+            () = sleep(&*self.retrier.clock, HANDSHAKE_TIMEOUT) => Err(self.unavailable(&"no welcome frame received in time")),
         }
     }
 
     async fn upgrade(&self, stream: HubStream) -> Result<Ws, Error> {
-        let url = format!("ws://{}/v1/ws", self.dial.address.authority());
+        let url = format!("ws://{}/v1/ws", self.connector.address.authority());
         let request = url.into_client_request().map_err(|error| self.unavailable(&error))?;
         let config = WebSocketConfig::default()
             .max_message_size(Some(FRAME_BYTES_MAX))
@@ -220,16 +220,20 @@ impl Shared {
             Ok((ws, _)) => Ok(ws),
             Err(tokio_tungstenite::tungstenite::Error::Http(response)) => {
                 let body = response.body().as_deref().unwrap_or_default();
-                Err(problem::error_from_response(response.status().as_u16(), body, &self.dial.address.url()))
+                Err(problem::error_from_response(
+                    response.status().as_u16(),
+                    body,
+                    &self.connector.address.url(),
+                ))
             }
             Err(error) => Err(self.unavailable(&error)),
         }
     }
 
-    fn unavailable(&self, why: &dyn std::fmt::Display) -> Error {
+    fn unavailable(&self, reason: &dyn std::fmt::Display) -> Error {
         quorate::RemoteError {
             code: Code::Unavailable,
-            detail: format!("the hub at {} is unavailable: {why}", self.dial.address.url()),
+            detail: format!("the hub at {} is unavailable: {reason}", self.connector.address.url()),
             hint: "check that the hub is running; the client keeps reconnecting".to_owned(),
             nothing_applied: true,
         }
@@ -239,11 +243,11 @@ impl Shared {
 
 /// Serves one connection after the other until the socket is closed or fails.
 async fn run(shared: Arc<Shared>, first: (Ws, Welcome)) {
-    let url = shared.dial.address.url();
+    let url = shared.connector.address.url();
     let mut backoff = reconnect_backoff();
     let mut losses = 0_u64;
     let mut next = Ok(first);
-    let why = loop {
+    let error = loop {
         let end = match next {
             Ok((ws, welcome)) => {
                 backoff.reset();
@@ -253,7 +257,7 @@ async fn run(shared: Arc<Shared>, first: (Ws, Welcome)) {
                 shared.state().start_connection(welcome.resumed);
                 serve(&shared, ws, welcome.limits.ping_ms).await
             }
-            Err(error) => end_of(error),
+            Err(error) => classify_error(error),
         };
         match end {
             End::Lost => {}
@@ -264,17 +268,17 @@ async fn run(shared: Arc<Shared>, first: (Ws, Welcome)) {
             break None;
         }
         losses += 1;
-        let wait = backoff.next(&shared.patience.entropy);
-        tracing::warn!(url, retry_ms = wait.as_millis() as u64, "connection to the hub lost");
-        sleep(&*shared.patience.clock, wait).await;
+        let delay = backoff.next(&shared.retrier.entropy);
+        tracing::warn!(url, retry_ms = delay.as_millis() as u64, "connection to the hub lost");
+        sleep(&*shared.retrier.clock, delay).await;
         next = shared.connect().await;
     };
-    shared.state().close(why);
+    shared.state().close(error);
     shared.received.notify_one();
 }
 
 /// Classifies an error: permanent, or worth a reconnect.
-fn end_of(error: Error) -> End {
+fn classify_error(error: Error) -> End {
     match &error {
         Error::Refused(refused) if !refused.code.retryable() => End::Failed(error),
         _ => End::Lost,
@@ -301,11 +305,11 @@ async fn send_loop(shared: &Shared, mut sink: SplitSink<Ws, Message>) -> End {
         if sink.flush().await.is_err() {
             return End::Lost;
         }
-        let is_done = {
-            let books = shared.state();
-            books.closing && books.is_idle()
+        let done = {
+            let state = shared.state();
+            state.closing && state.is_idle()
         };
-        if is_done {
+        if done {
             // Best effort: the hub detects a closed connection anyway.
             let _ = sink.close().await;
             return End::Closed;
@@ -319,7 +323,7 @@ async fn receive_loop(shared: &Shared, mut stream: SplitStream<Ws>, silence_max:
         let next = tokio::select! {
             next = stream.next() => next,
             // The hub sends pings, so a longer silence means that the connection is lost.
-            () = sleep(&*shared.patience.clock, silence_max) => None,
+            () = sleep(&*shared.retrier.clock, silence_max) => None,
         };
         let end = match next {
             Some(Ok(Message::Text(text))) => receive(shared, text.as_str()),
@@ -377,10 +381,10 @@ fn receive(shared: &Shared, text: &str) -> Option<End> {
         (None, Some(problem)) => Err(Error::from(problem)),
         (None, None) => return None,
     };
-    let Some(n) = frame.n else { return result.err().map(end_of) };
-    let mut books = shared.state();
-    let unknown = books.handle_response(n, result);
-    drop(books);
+    let Some(n) = frame.n else { return result.err().map(classify_error) };
+    let mut state = shared.state();
+    let unknown = state.handle_response(n, result);
+    drop(state);
     // The response may have opened the send window, or was the last one before closing.
     shared.send_ready.notify_one();
     unknown.then_some(End::Lost)
@@ -416,11 +420,11 @@ impl DeliveryStream for SocketInbox {
         Box::pin(async move {
             let shared = &self.socket.0;
             loop {
-                let (taken, end) = {
-                    let mut books = shared.state();
-                    (books.pop_delivery(), books.outcome.clone())
+                let (delivery, end) = {
+                    let mut state = shared.state();
+                    (state.pop_delivery(), state.outcome.clone())
                 };
-                if let Some(delivery) = taken {
+                if let Some(delivery) = delivery {
                     self.last = delivery.lease;
                     return Ok(Some(delivery));
                 }
@@ -435,8 +439,8 @@ impl DeliveryStream for SocketInbox {
 
     fn credit_return(&self) -> CreditReturn {
         let (shared, last) = (Arc::clone(&self.socket.0), self.last);
-        CreditReturn::Callback(Arc::new(move |over: WorkOutcome| {
-            last.iter().for_each(|lease| shared.state().end_delivery(lease, over));
+        CreditReturn::Callback(Arc::new(move |outcome: WorkOutcome| {
+            last.iter().for_each(|lease| shared.state().end_delivery(lease, outcome));
             shared.send_ready.notify_one();
         }))
     }
@@ -451,11 +455,11 @@ impl DeliveryStream for SocketInbox {
 
 impl Drop for SocketInbox {
     fn drop(&mut self) {
-        let mut books = self.socket.0.state();
-        if !books.closing {
+        let mut state = self.socket.0.state();
+        if !state.closing {
             // No consumer is left: the hub redelivers the unread deliveries.
-            books.closing = true;
-            drop(books);
+            state.closing = true;
+            drop(state);
             self.socket.0.send_ready.notify_one();
         }
     }

@@ -1,8 +1,8 @@
 //! Generator of labelled contracts.
 //!
-//! Readers are evaluated on contracts whose problems are known because they were planted. The sentences come from two
-//! files of phrasings: `seen.yaml`, which authors of a reader may look at, and `unseen.yaml`, which they must not open.
-//! Both were committed before the first reader.
+//! Analysts are evaluated on contracts whose problems are known because they were planted. The sentences come from two
+//! files of phrasings: `seen.yaml`, which authors of an analyst may look at, and `unseen.yaml`, which they must not open.
+//! Both were committed before the first analyst.
 //!
 //! [`generate`] creates the contract of a seed. Its [`GroundTruth`] lists the clauses with their spans, the planted
 //! problems, the stated facts and the recommendation for the customer. The rule for score and recommendation is in
@@ -24,7 +24,7 @@
 //!
 //! An entry has a `text`, and optionally a `title` (rendered in some contracts) and `holds`: further types of clauses
 //! that the same words contain. **Be complete in `holds`**: a licence that cannot be transferred is a `license_grant`
-//! and a `non_transferable_license`, and a reader that finds both is right. Filler and near-misses hold nothing. The
+//! and a `non_transferable_license`, and an analyst that finds both is right. Filler and near-misses hold nothing. The
 //! types are those of CUAD, with one exception: a time limit on claims is not labelled as a cap on liability, only an
 //! amount is.
 //!
@@ -74,8 +74,8 @@ pub struct Contract {
 /// Generates the contract of a seed from one set of phrasings. The output is stable: the same bytes in every version.
 ///
 /// Both sets of a seed have the same facts, the same planted problems and the same recommendation.
-pub fn generate(seed: u64, half: PhrasingSet) -> Contract {
-    compose::compose(seed, half)
+pub fn generate(seed: u64, set: PhrasingSet) -> Contract {
+    compose::compose(seed, set)
 }
 
 #[cfg(test)]

@@ -1,6 +1,6 @@
 //! Built-in agents: rules over the text of a contract. No model, no key, no network; deterministic.
 //!
-//! Five contract readers, for the customer's side. Each parses the whole text (`document.rs`), detects what is in its
+//! Five contract analysts, for the customer's side. Each parses the whole text (`document.rs`), detects what is in its
 //! field (`clauses.rs`, `facts.rs`, `issues.rs`) and returns a finding (`finding.rs`). If other agents disagree, it
 //! keeps or revises its position by fixed rules (`discussion.rs`). The wording of clauses is data in a small pattern
 //! grammar over concepts (`grammar.rs`). The rules were written from common drafting practice and from
@@ -28,7 +28,7 @@ use serde_json::Value;
 use crate::generator::{Clause, Problem};
 use document::ParsedContract;
 
-/// A rule-based contract reader.
+/// A rule-based contract analyst.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Heuristic {
     /// Extracts the types of clauses.
@@ -44,7 +44,7 @@ pub enum Heuristic {
 }
 
 impl Heuristic {
-    /// All readers.
+    /// All analysts.
     pub const ALL: [Self; 5] = [Self::Clauses, Self::Risk, Self::Financial, Self::Ip, Self::Compliance];
 
     /// Name in `heuristic:NAME`.
@@ -59,25 +59,25 @@ impl Heuristic {
         }
     }
 
-    /// Returns the reader with this name.
+    /// Returns the analyst with this name.
     #[must_use]
     pub fn from_name(name: &str) -> Option<Self> {
-        Self::ALL.into_iter().find(|one| one.name() == name)
+        Self::ALL.into_iter().find(|analyst| analyst.name() == name)
     }
 
-    /// Whether the contract contains anything in the reader's field. Other readers need not be asked.
+    /// Whether the contract contains anything in the analyst's field. Other analysts need not be asked.
     #[must_use]
     pub fn is_relevant_to(self, text: &str) -> bool {
         finding::is_relevant(self, &ParsedContract::parse(text))
     }
 
-    /// Returns the finding of this reader on a contract, in the format of deliberations. Deterministic.
+    /// Returns the finding of this analyst on a contract, in the format of deliberations. Deterministic.
     #[must_use]
     pub fn analyse(self, text: &str) -> Value {
         finding::finding(self, text)
     }
 
-    /// Returns the reply of this reader when other agents hold other positions. `payload` has the `conflict`,
+    /// Returns the reply of this analyst when other agents hold other positions. `payload` has the `conflict`,
     /// `your_position` and `other_positions`.
     #[must_use]
     pub fn discuss(self, text: &str, payload: &Value) -> Value {
@@ -90,7 +90,7 @@ pub(crate) fn find_clauses(text: &str) -> Vec<Clause> {
     clauses::find(&ParsedContract::parse(text)).into_iter().map(|found| found.clause).collect()
 }
 
-/// Problems that all readers together find in a text.
+/// Problems that all analysts together find in a text.
 pub(crate) fn find_problems(text: &str) -> Vec<Problem> {
     let contract = ParsedContract::parse(text);
     let facts = facts::Facts::extract(&contract);

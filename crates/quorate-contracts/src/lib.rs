@@ -1,4 +1,4 @@
-//! Rule-based contract readers, and generated contracts with known problems to evaluate them. Declaring and calling
+//! Rule-based contract analysts, and generated contracts with known problems to evaluate them. Declaring and calling
 //! agents is the task of quorate-agents.
 //!
 //! [`generate`] creates a contract from a seed together with its labels, the [`GroundTruth`]. A [`Heuristic`] reads a

@@ -1,4 +1,4 @@
-//! Precision and recall of the readers on generated contracts.
+//! Precision and recall of the analysts on generated contracts.
 
 use std::collections::BTreeMap;
 use std::ops::RangeInclusive;
@@ -42,14 +42,14 @@ impl ClassCounts {
     }
 }
 
-fn share(right: u32, other: u32) -> f64 {
-    if right + other == 0 { 1.0 } else { f64::from(right) / f64::from(right + other) }
+fn share(correct: u32, errors: u32) -> f64 {
+    if correct + errors == 0 { 1.0 } else { f64::from(correct) / f64::from(correct + errors) }
 }
 
 /// Sums the counts of all classes.
 #[must_use]
 pub fn total(rows: &[ClassCounts]) -> ClassCounts {
-    let sum = |part: fn(&ClassCounts) -> u32| rows.iter().map(part).sum();
+    let sum = |field: fn(&ClassCounts) -> u32| rows.iter().map(field).sum();
     ClassCounts {
         name: "all",
         true_positives: sum(|row| row.true_positives),
@@ -60,10 +60,10 @@ pub fn total(rows: &[ClassCounts]) -> ClassCounts {
 
 /// Evaluates `heuristic:clauses`, one row for each of the 41 types of clauses.
 #[must_use]
-pub fn clauses(seeds: RangeInclusive<u64>, half: PhrasingSet) -> Vec<ClassCounts> {
+pub fn clauses(seeds: RangeInclusive<u64>, set: PhrasingSet) -> Vec<ClassCounts> {
     let mut rows = rows(Clause::all().map(|clause| (clause, clause.name())));
     for seed in seeds {
-        let contract = generate(seed, half);
+        let contract = generate(seed, set);
         let found = heuristic::find_clauses(&contract.text);
         for (clause, row) in &mut rows {
             row.count(found.contains(clause), contract.truth.has_clause(*clause));
@@ -72,12 +72,12 @@ pub fn clauses(seeds: RangeInclusive<u64>, half: PhrasingSet) -> Vec<ClassCounts
     rows.into_values().collect()
 }
 
-/// Evaluates the five readers together, one row for each problem that can be planted.
+/// Evaluates the five analysts together, one row for each problem that can be planted.
 #[must_use]
-pub fn issues(seeds: RangeInclusive<u64>, half: PhrasingSet) -> Vec<ClassCounts> {
+pub fn issues(seeds: RangeInclusive<u64>, set: PhrasingSet) -> Vec<ClassCounts> {
     let mut rows = rows(Problem::all().map(|problem| (problem, problem.name())));
     for seed in seeds {
-        let contract = generate(seed, half);
+        let contract = generate(seed, set);
         let found = heuristic::find_problems(&contract.text);
         for (problem, row) in &mut rows {
             row.count(found.contains(problem), contract.truth.has_problem(*problem));

@@ -1,6 +1,6 @@
 //! Access tokens, which authenticate principals. The hub stores the SHA-256 of a secret, never the secret itself.
 //!
-//! Not to be confused with lease tokens ([`crate::Token`]), which are numbers.
+//! Not to be confused with lease tokens ([`crate::LeaseToken`]), which are numbers.
 
 use std::fmt;
 use std::str::FromStr;
@@ -85,8 +85,8 @@ impl Bearer {
     /// # Errors
     /// `INVALID` for an unknown role, for role `agent` without an agent, and for another role with one.
     pub fn new(role: &str, agent: Option<AgentId>) -> Result<Self, Refused> {
-        let known = TokenRole::ALL.iter().copied().find(|known| known.as_str() == role);
-        match (role, known, agent) {
+        let token_role = TokenRole::ALL.iter().copied().find(|token_role| token_role.as_str() == role);
+        match (role, token_role, agent) {
             ("agent", _, Some(agent)) => Ok(Self::Agent(agent)),
             ("agent", _, None) => {
                 Err(Refused::new(Code::Invalid, "missing agent: a token with role agent needs an agent id")
@@ -142,8 +142,8 @@ impl TokenName {
             .limit(TOKEN_NAME_CHARS_MAX as u64)
             .hint(format!("use at most {TOKEN_NAME_CHARS_MAX} characters")));
         }
-        let plain = |c: char| c.is_ascii_alphanumeric() || "._+@-".contains(c);
-        if text.starts_with(|c: char| c.is_ascii_alphanumeric()) && text.chars().all(plain) {
+        let is_allowed = |c: char| c.is_ascii_alphanumeric() || "._+@-".contains(c);
+        if text.starts_with(|c: char| c.is_ascii_alphanumeric()) && text.chars().all(is_allowed) {
             return Ok(Self(text.into()));
         }
         Err(Refused::new(Code::Invalid, "invalid token name")

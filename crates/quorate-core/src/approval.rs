@@ -197,8 +197,8 @@ impl Approval {
     /// Returns the approval as of a record; `None` if it was requested later.
     #[must_use]
     pub fn as_of(self, seq: Seq) -> Option<Self> {
-        let over = self.state.ended_in().is_some_and(|over| over <= seq);
-        let state = if over { self.state.clone() } else { ApprovalState::Pending };
+        let has_ended = self.state.ended_in().is_some_and(|ended_in| ended_in <= seq);
+        let state = if has_ended { self.state.clone() } else { ApprovalState::Pending };
         (self.seq <= seq).then_some(Self { state, ..self })
     }
 

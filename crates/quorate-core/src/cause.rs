@@ -41,23 +41,25 @@ impl Cause {
     pub fn propagate_to(&self, message: &Message) -> Option<Message> {
         let hops = self.hops.saturating_add(1);
         let visible = self.is_visible_to(message.from.as_ref());
-        let chain = Some(message).filter(|message| visible && message.correlation_id.is_none());
-        let chain = chain.and_then(|_| self.correlation.clone().or_else(|| self.name()));
-        let spends = visible && message.budget.is_none() && message.durability == Durability::Durable;
-        let budget = self.budget.clone().filter(|_| spends);
-        if hops <= message.hops && chain.is_none() && budget.is_none() {
+        let correlation = Some(message).filter(|message| visible && message.correlation_id.is_none());
+        let correlation =
+            correlation.and_then(|_| self.correlation.clone().or_else(|| self.correlation_id()));
+        let inherits_budget =
+            visible && message.budget.is_none() && message.durability == Durability::Durable;
+        let budget = self.budget.clone().filter(|_| inherits_budget);
+        if hops <= message.hops && correlation.is_none() && budget.is_none() {
             return None;
         }
         let mut caused = message.clone();
         caused.hops = caused.hops.max(hops);
-        caused.correlation_id = caused.correlation_id.or(chain);
+        caused.correlation_id = caused.correlation_id.or(correlation);
         caused.budget = caused.budget.or(budget);
         Some(caused)
     }
 
     /// The correlation id of a chain that starts with this message: the client's id, which is the same within the sending
     /// commit and afterwards; otherwise the hub's id.
-    fn name(&self) -> Option<String> {
+    fn correlation_id(&self) -> Option<String> {
         let client_id = self.client_id.as_ref().map(ToString::to_string);
         client_id.or_else(|| self.id.map(|id| id.to_string()))
     }
@@ -137,17 +139,18 @@ mod tests {
     // Fails under: a third party that learns a correlation id; one whose hops are not counted.
     #[test]
     fn d8_a_third_party_inherits_only_the_hop_count() {
-        let named = |message: &mut Message| {
+        let set_chain = |message: &mut Message| {
             message.correlation_id = Some("secret plan".into());
             message.budget = Some("b1".into());
         };
-        let caused = cause(named).propagate_to(&message("mallory", "alice")).expect("its hops are counted");
+        let caused =
+            cause(set_chain).propagate_to(&message("mallory", "alice")).expect("its hops are counted");
         assert_eq!((caused.hops, caused.correlation_id, caused.budget), (1, None, None));
-        let asked = cause(|message| {
-            named(message);
+        let broadcast = cause(|message| {
+            set_chain(message);
             message.to = Destination::Broadcast;
         });
-        let caused = asked.propagate_to(&message("carol", "alice")).expect("it inherits something");
+        let caused = broadcast.propagate_to(&message("carol", "alice")).expect("it inherits something");
         assert_eq!(caused.correlation_id.as_deref(), Some("secret plan"));
     }
 }

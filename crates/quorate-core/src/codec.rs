@@ -96,8 +96,9 @@ fn read_with(
 /// # Errors
 /// As [`read_body`].
 pub fn read_without_payload(record: &Record) -> Result<Body, DecodeError> {
-    let bare = |(_, digest): &(u64, [u8; 32])| Payload { digest: *digest, ..Payload::unsealed(Bytes::new()) };
-    read_with(record, |parts| Some(parts.iter().map(bare).collect()))
+    let without_bytes =
+        |(_, digest): &(u64, [u8; 32])| Payload { digest: *digest, ..Payload::unsealed(Bytes::new()) };
+    read_with(record, |parts| Some(parts.iter().map(without_bytes).collect()))
 }
 
 /// Returns one payload part of a record; `None` if it does not exist.
@@ -174,7 +175,7 @@ fn read_parts(input: &mut Reader<'_>) -> Result<Vec<(u64, [u8; 32])>, DecodeErro
 /// Splits the payload into its parts; `None` if the lengths do not add up.
 fn split_payload(parts: &[(u64, [u8; 32])], salts: &[u8], payload: &Bytes) -> Option<Vec<Payload>> {
     let mut start = 0usize;
-    let mut found = Vec::with_capacity(parts.len());
+    let mut payloads = Vec::with_capacity(parts.len());
     if salts.len() != parts.len() * 16 {
         return None;
     }
@@ -183,10 +184,10 @@ fn split_payload(parts: &[(u64, [u8; 32])], salts: &[u8], payload: &Bytes) -> Op
         if end > payload.len() {
             return None;
         }
-        found.push(Payload { bytes: payload.slice(start..end), salt: *salt, digest: *digest });
+        payloads.push(Payload { bytes: payload.slice(start..end), salt: *salt, digest: *digest });
         start = end;
     }
-    (start == payload.len()).then_some(found)
+    (start == payload.len()).then_some(payloads)
 }
 
 /// Encoder.
@@ -207,8 +208,8 @@ impl Writer {
 
     /// Writes the difference of two numbers, zigzag-encoded.
     pub(crate) fn difference(&mut self, from: u64, to: u64) {
-        let by = to.wrapping_sub(from) as i64;
-        self.number((by << 1 ^ by >> 63) as u64);
+        let delta = to.wrapping_sub(from) as i64;
+        self.number((delta << 1 ^ delta >> 63) as u64);
     }
 
     pub(crate) fn bytes(&mut self, bytes: &[u8]) {
@@ -237,8 +238,8 @@ impl<'a> Reader<'a> {
         Self { bytes, at: 0 }
     }
 
-    pub(crate) fn expected<T>(&self, what: &'static str) -> Result<T, DecodeError> {
-        Err(DecodeError { at: self.at, expected: what })
+    pub(crate) fn expected<T>(&self, expected: &'static str) -> Result<T, DecodeError> {
+        Err(DecodeError { at: self.at, expected })
     }
 
     pub(crate) fn number(&mut self) -> Result<u64, DecodeError> {
@@ -259,8 +260,8 @@ impl<'a> Reader<'a> {
     }
 
     pub(crate) fn difference(&mut self, from: u64) -> Result<u64, DecodeError> {
-        let by = self.number()?;
-        Ok(from.wrapping_add((by >> 1) ^ (by & 1).wrapping_neg()))
+        let delta = self.number()?;
+        Ok(from.wrapping_add((delta >> 1) ^ (delta & 1).wrapping_neg()))
     }
 
     pub(crate) fn narrow<T: TryFrom<u64>>(&mut self) -> Result<T, DecodeError> {

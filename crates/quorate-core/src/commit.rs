@@ -120,8 +120,8 @@ impl Commit {
     /// Sets the idempotency key of a commit whose operations were derived from the current state. The fingerprint
     /// covers the original request, because a retry of it may derive other operations.
     #[must_use]
-    pub fn keyed_for(mut self, key: IdempotencyKey, asked: &[&[u8]]) -> Self {
-        self.key = Some((key, fingerprint::of_parts(asked)));
+    pub fn keyed_for(mut self, key: IdempotencyKey, request: &[&[u8]]) -> Self {
+        self.key = Some((key, fingerprint::of_parts(request)));
         self
     }
 
@@ -303,7 +303,7 @@ pub enum Op {
         /// The consumer that is notified.
         waiting: ConsumerId,
     },
-    /// `request.cancel`: stop waiting for a reply and withdraw the question.
+    /// `request.cancel`: cancel a request and purge its deliveries that are not leased.
     CancelRequest {
         /// The request to cancel.
         request: MessageId,
@@ -466,8 +466,8 @@ pub struct Fingerprint {
 }
 
 impl Fingerprint {
-    pub(crate) fn new(message: &Message, of: impl FnOnce(&Message) -> [u8; 32]) -> Self {
-        let written = if message.client_id.is_some() { of(message) } else { [0; 32] };
+    pub(crate) fn new(message: &Message, digest: impl FnOnce(&Message) -> [u8; 32]) -> Self {
+        let written = if message.client_id.is_some() { digest(message) } else { [0; 32] };
         Self { written, original: None }
     }
 
@@ -494,16 +494,16 @@ impl Op {
 
     /// Estimates how many rows the operation touches.
     fn weight(&self) -> usize {
-        let named = match self {
+        let count = match self {
             Self::AckMany(leases) => leases.len(),
             Self::CreateTasks(create) => create.tasks.len(),
             Self::Claim { max, .. } => *max as usize,
-            Self::AcquireLocks(ask) => ask.names.len(),
+            Self::AcquireLocks(acquire) => acquire.names.len(),
             Self::HeartbeatBatch { agents } => agents.len(),
-            Self::Backfill(history) => history.messages.len(),
+            Self::Backfill(backfill) => backfill.messages.len(),
             _ => 1,
         };
-        named.max(1)
+        count.max(1)
     }
 
     /// Returns the delivery leases that this operation ends.
@@ -519,32 +519,37 @@ impl Op {
 
     /// Returns the payloads of this operation, each with the name of its field.
     pub fn payloads(&self) -> impl Iterator<Item = (&'static str, &Payload)> {
-        fn one<'a>(name: &'static str, payload: &'a Payload) -> [Option<(&'static str, &'a Payload)>; 2] {
+        fn required<'a>(
+            name: &'static str,
+            payload: &'a Payload,
+        ) -> [Option<(&'static str, &'a Payload)>; 2] {
             [Some((name, payload)), None]
         }
-        fn maybe<'a>(
+        fn optional<'a>(
             name: &'static str,
             payload: &'a Option<Payload>,
         ) -> [Option<(&'static str, &'a Payload)>; 2] {
             [payload.as_ref().map(|payload| (name, payload)), None]
         }
         let payloads = match self {
-            Self::Send { message, .. } => one("payload", &message.payload),
-            Self::Request(ask) => one("payload", &ask.message.payload),
-            Self::Put(put) => one("content", &put.content),
-            Self::OpenSession(open) => maybe("task", &open.task),
-            Self::AddToSession(add) => one("body", &add.body),
-            Self::CreateTasks(create) => maybe("input", &create.inputs),
-            Self::HeartbeatTask(heartbeat) => maybe("partial", &heartbeat.partial),
-            Self::CompleteTask(complete) => maybe("result", &complete.result),
-            Self::FailTask(fail) => maybe("details", &fail.details),
-            Self::StartProcedure(start) => maybe("spec", &start.spec),
-            Self::StepProcedure(step) => [maybe("state", &step.state)[0], maybe("result", &step.result)[0]],
-            Self::RequestApproval(ask) => one("action", &ask.document),
+            Self::Send { message, .. } => required("payload", &message.payload),
+            Self::Request(send) => required("payload", &send.message.payload),
+            Self::Put(put) => required("content", &put.content),
+            Self::OpenSession(open) => optional("task", &open.task),
+            Self::AddToSession(add) => required("body", &add.body),
+            Self::CreateTasks(create) => optional("input", &create.inputs),
+            Self::HeartbeatTask(heartbeat) => optional("partial", &heartbeat.partial),
+            Self::CompleteTask(complete) => optional("result", &complete.result),
+            Self::FailTask(fail) => optional("details", &fail.details),
+            Self::StartProcedure(start) => optional("spec", &start.spec),
+            Self::StepProcedure(step) => {
+                [optional("state", &step.state)[0], optional("result", &step.result)[0]]
+            }
+            Self::RequestApproval(request) => required("action", &request.document),
             Self::DecideApproval(decide) => match &decide.verdict {
                 Verdict::Approve | Verdict::Reject => [None, None],
                 Verdict::Modify { patch, document } => {
-                    [Some(("modification", patch)), maybe("action", document)[0]]
+                    [Some(("modification", patch)), optional("action", document)[0]]
                 }
             },
             _ => [None, None],
@@ -577,7 +582,7 @@ impl Op {
             Self::Nack(nack) => nack.check(),
             Self::Extend(extend) => check_lease(extend.lease_ms),
             Self::Put(put) => put.check(),
-            Self::AcquireLocks(ask) => ask.check(),
+            Self::AcquireLocks(acquire) => acquire.check(),
             Self::SetBudget(set) => set.check(),
             Self::RenewLocks(renew) => renew.check(),
             Self::ReleaseLocks(locks) => lock::check_lock_count(locks.len()),
@@ -594,14 +599,14 @@ impl Op {
             Self::Rollback(rollback) => rollback.check(),
             Self::SetPolicy(policy) => policy.check(),
             Self::Subscribe(subscribe) => subscribe.check(),
-            Self::Backfill(history) => history.check(),
+            Self::Backfill(backfill) => backfill.check(),
             Self::AckMany(leases) => check_leases(leases),
-            Self::Request(ask) => ask.check(),
+            Self::Request(send) => send.check(),
             Self::Heartbeat(heartbeat) => heartbeat.check(),
             Self::CreateToken(create) => create.check(),
             Self::StartProcedure(start) => start.check(),
             Self::StepProcedure(step) => step.check(),
-            Self::RequestApproval(ask) => ask.check(),
+            Self::RequestApproval(request) => request.check(),
             Self::DecideApproval(decide) => decide.check(),
             Self::RemoveAgent { .. }
             | Self::GrantCredit { .. }
@@ -677,15 +682,15 @@ impl RegisterAgent {
     fn check(&self) -> Result<(), Refused> {
         AgentId::for_registration(&self.id)?;
         check_label("name", &self.name)?;
-        for (what, list) in
+        for (field, list) in
             [("capabilities", &self.capabilities), ("supportedActions", &self.supported_actions)]
         {
             if list.len() > LIST_MAX {
-                return Err(Refused::new(Code::LimitExceeded, format!("{what} has {} items", list.len()))
+                return Err(Refused::new(Code::LimitExceeded, format!("{field} has {} items", list.len()))
                     .limit(LIST_MAX as u64));
             }
-            for word in list {
-                check_label(what, word)?;
+            for label in list {
+                check_label(field, label)?;
             }
         }
         self.check_heartbeat()

@@ -90,11 +90,11 @@ impl ItemRange {
 
     /// Compares two items by the order of the list.
     #[must_use]
-    pub fn compare(&self, one: (CreationPosition, &str), other: (CreationPosition, &str)) -> Ordering {
+    pub fn compare(&self, left: (CreationPosition, &str), right: (CreationPosition, &str)) -> Ordering {
         match self {
-            Self::ById(_) => one.1.cmp(other.1),
-            Self::Oldest(_) => one.0.cmp(&other.0),
-            Self::Newest(_) => other.0.cmp(&one.0),
+            Self::ById(_) => left.1.cmp(right.1),
+            Self::Oldest(_) => left.0.cmp(&right.0),
+            Self::Newest(_) => right.0.cmp(&left.0),
         }
     }
 
@@ -164,8 +164,8 @@ mod tests {
         let position = CreationPosition::new(Seq(12), 3);
         assert_eq!(position.to_string(), "12-3");
         assert_eq!("12-3".parse(), Ok(position));
-        for wrong in ["", "12", "12-", "-3", "012-3", "12-03", "12-65536", "140737488355328-0", "a-b"] {
-            assert_eq!(wrong.parse::<CreationPosition>(), Err(InvalidPosition), "{wrong}");
+        for invalid in ["", "12", "12-", "-3", "012-3", "12-03", "12-65536", "140737488355328-0", "a-b"] {
+            assert_eq!(invalid.parse::<CreationPosition>(), Err(InvalidPosition), "{invalid}");
         }
     }
 }

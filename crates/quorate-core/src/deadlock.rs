@@ -75,18 +75,18 @@ pub(crate) struct DeadlockCycle {
 /// Finds the cycles that have to be broken so that every wait can end. `waits` are ordered by age.
 pub(crate) fn find_cycles<I>(
     waits: &[Wait<I>],
-    hands: impl Fn(AgentNo) -> AgentWorkload,
+    workload: impl Fn(AgentNo) -> AgentWorkload,
 ) -> Vec<DeadlockCycle> {
-    let mut graph = Graph::new(waits, hands);
+    let mut graph = Graph::new(waits, workload);
     graph.propagate();
     let mut found = Vec::new();
     for _ in 0..ROUNDS_MAX {
-        let round = graph.cycles();
-        if round.is_empty() {
+        let cycles = graph.cycles();
+        if cycles.is_empty() {
             break;
         }
-        graph.ended.extend(round.iter().map(|found| found.waits[0].0));
-        found.extend(round);
+        graph.ended.extend(cycles.iter().map(|cycle| cycle.waits[0].0));
+        found.extend(cycles);
         graph.propagate();
     }
     found
@@ -142,7 +142,7 @@ struct Graph<'a, I> {
 }
 
 impl<'a, I> Graph<'a, I> {
-    fn new(waits: &'a [Wait<I>], hands: impl Fn(AgentNo) -> AgentWorkload) -> Self {
+    fn new(waits: &'a [Wait<I>], workload: impl Fn(AgentNo) -> AgentWorkload) -> Self {
         let count = waits.len();
         let mut graph = Self {
             waits,
@@ -165,7 +165,7 @@ impl<'a, I> Graph<'a, I> {
             for need in &wait.needs {
                 let number = graph.needs.len();
                 graph.needs.push((index, false));
-                if need.sources.iter().any(|source| graph.is_free(wait, source, &hands)) {
+                if need.sources.iter().any(|source| graph.is_free(wait, source, &workload)) {
                     graph.meet(number);
                 } else {
                     graph.block(number, &need.sources);
@@ -209,7 +209,7 @@ impl<'a, I> Graph<'a, I> {
     }
 
     /// Whether no wait blocks a source.
-    fn is_free(&self, wait: &Wait<I>, source: &Source, hands: impl Fn(AgentNo) -> AgentWorkload) -> bool {
+    fn is_free(&self, wait: &Wait<I>, source: &Source, workload: impl Fn(AgentNo) -> AgentWorkload) -> bool {
         let (agent, since) = match *source {
             Source::Wait(_) => return false,
             Source::Held { agent, since, .. } => (agent, since),
@@ -224,11 +224,13 @@ impl<'a, I> Graph<'a, I> {
         if !self.youngest(key).is_some_and(started_since) {
             return true;
         }
-        let AgentWorkload { in_progress: works, accepts_more: takes_more } = hands(agent);
+        let AgentWorkload { in_progress, accepts_more } = workload(agent);
         match key {
-            _ if takes_more && matches!(source, Source::Inbox(_)) => true,
+            _ if accepts_more && matches!(source, Source::Inbox(_)) => true,
             // More work than waits: some of it progresses. Without a stated delivery it is unknown which.
-            GroupKey::Agent(agent) | GroupKey::Unscoped(agent) => works > self.size(GroupKey::Agent(agent)),
+            GroupKey::Agent(agent) | GroupKey::Unscoped(agent) => {
+                in_progress > self.size(GroupKey::Agent(agent))
+            }
             GroupKey::Delivery(..) => false,
         }
     }
@@ -237,8 +239,8 @@ impl<'a, I> Graph<'a, I> {
     /// if there are none, by the waits without a stated delivery.
     fn blocking_group(&self, source: &Source) -> GroupKey {
         match *source {
-            Source::Held { agent, within: Some(work), .. } => {
-                let own = GroupKey::Delivery(agent, work);
+            Source::Held { agent, within: Some(delivery), .. } => {
+                let own = GroupKey::Delivery(agent, delivery);
                 if self.group_of.contains_key(&own) { own } else { GroupKey::Unscoped(agent) }
             }
             Source::Held { agent, within: None, .. } | Source::Inbox(agent) => GroupKey::Agent(agent),
@@ -284,8 +286,8 @@ impl<'a, I> Graph<'a, I> {
     fn propagate(&mut self) {
         while let Some(wait) = self.ended.pop() {
             self.open[wait] = 0;
-            let mut next = self.dependents.partition_point(|(before, _)| *before < wait);
-            while let Some((_, need)) = self.dependents.get(next).filter(|(before, _)| *before == wait) {
+            let mut next = self.dependents.partition_point(|(awaited, _)| *awaited < wait);
+            while let Some((_, need)) = self.dependents.get(next).filter(|(awaited, _)| *awaited == wait) {
                 self.meet(*need);
                 next += 1;
             }
@@ -324,27 +326,27 @@ impl<'a, I> Graph<'a, I> {
             let mut path = Vec::new();
             let mut at = start;
             while !seen[at]
-                && let Some((next, what)) = self.next(at)
+                && let Some((next, resource)) = self.next(at)
             {
                 seen[at] = true;
-                path.push((at, what));
+                path.push((at, resource));
                 at = next;
             }
-            let Some(start_of_cycle) = path.iter().position(|(wait, _)| *wait == at) else { continue };
-            let mut cycle = path.split_off(start_of_cycle);
+            let Some(cycle_start) = path.iter().position(|(wait, _)| *wait == at) else { continue };
+            let mut cycle = path.split_off(cycle_start);
             let youngest = (0..cycle.len()).max_by_key(|index| self.waits[cycle[*index].0].age).unwrap_or(0);
             cycle.rotate_left(youngest);
             found.push(DeadlockCycle { waits: cycle });
         }
         // Order by the age of the wait to break, independently of where the search started.
-        found.sort_unstable_by_key(|found| found.waits[0].0);
+        found.sort_unstable_by_key(|cycle| cycle.waits[0].0);
         found
     }
 }
 
 fn keys_of<I>(wait: &Wait<I>) -> [GroupKey; 2] {
     let own = match wait.within {
-        Some(work) => GroupKey::Delivery(wait.agent, work),
+        Some(delivery) => GroupKey::Delivery(wait.agent, delivery),
         None => GroupKey::Unscoped(wait.agent),
     };
     [GroupKey::Agent(wait.agent), own]

@@ -121,13 +121,13 @@ pub enum DecideError {
 /// The refusal, or a failed lookup.
 pub fn decide(
     working: &mut WorkingState,
-    rows: &dyn Lookup,
+    lookup: &dyn Lookup,
     commit: &Commit,
     now: Now,
 ) -> Result<CommitOutcome, DecideError> {
     let now = Now { wall: now.wall.max(working.head.at), ..now };
     working.begin(now);
-    let mut draft = Draft::new(working, rows, commit, now);
+    let mut draft = Draft::new(working, lookup, commit, now);
     let outcome = draft.run();
     let spent = draft.lookup.units_spent();
     let decided = match outcome {
@@ -163,14 +163,14 @@ pub fn decide_genesis(working: &mut WorkingState, name: SpaceName, now: Timestam
 /// A failed lookup.
 pub fn decide_restore(
     working: &mut WorkingState,
-    rows: &dyn Lookup,
+    lookup: &dyn Lookup,
     generation: Generation,
     now: Timestamp,
 ) -> Result<CommitOutcome, DecideError> {
     let now = Now { wall: now.max(working.head.at), ..Now::default() };
     let commit = Commit::new(Principal::System, Vec::new());
     working.begin(now);
-    let mut draft = Draft::new(working, rows, &commit, now);
+    let mut draft = Draft::new(working, lookup, &commit, now);
     draft.emit(Effect::SpaceRestored { generation });
     for number in 1..=draft.working.agents().len() as u64 {
         draft.release_all_of(AgentNo(number), ReturnCause::Restored)?;
@@ -197,8 +197,8 @@ fn append(
     let mut salts = Vec::with_capacity(parts.len() * 16);
     parts.iter().for_each(|part| salts.extend_from_slice(&part.salt));
     let payload = match parts {
-        [one] => one.bytes.clone(),
-        many => many.iter().flat_map(|part| part.bytes.iter().copied()).collect::<Vec<u8>>().into(),
+        [part] => part.bytes.clone(),
+        parts => parts.iter().flat_map(|part| part.bytes.iter().copied()).collect::<Vec<u8>>().into(),
     };
     Record { seq, at, format: codec::FORMAT, kind: kind.number(), principal, hash, body, salts, payload }
 }
@@ -271,11 +271,11 @@ struct Draft<'a> {
 }
 
 impl<'a> Draft<'a> {
-    fn new(working: &'a mut WorkingState, rows: &'a dyn Lookup, commit: &'a Commit, now: Now) -> Self {
+    fn new(working: &'a mut WorkingState, lookup: &'a dyn Lookup, commit: &'a Commit, now: Now) -> Self {
         let seq = Seq(working.head.seq.0 + 1);
         Self {
             working,
-            lookup: MeteredLookup::new(rows),
+            lookup: MeteredLookup::new(lookup),
             commit,
             now,
             seq,
@@ -303,9 +303,9 @@ impl<'a> Draft<'a> {
 
     fn run(&mut self) -> Result<Outcome, DecideError> {
         if let Some((key, fingerprint)) = &self.commit.key
-            && let Some(answered) = self.lookup.stored_receipt(&self.commit.principal, key)?
+            && let Some(stored) = self.lookup.stored_receipt(&self.commit.principal, key)?
         {
-            return replay(answered, fingerprint).map_err(DecideError::Refused);
+            return replay(stored, fingerprint).map_err(DecideError::Refused);
         }
         self.resolve_actor()?;
         for (index, op) in self.commit.ops.iter().enumerate() {
@@ -323,7 +323,7 @@ impl<'a> Draft<'a> {
                 .and_then(|result| self.lookup.check_limit().map(|()| result).map_err(DecideError::from));
             match result {
                 Ok(result) => results.push(result),
-                Err(DecideError::LookupFailed(failed)) => return Err(DecideError::LookupFailed(failed)),
+                Err(DecideError::LookupFailed(error)) => return Err(DecideError::LookupFailed(error)),
                 Err(DecideError::Refused(mut refusal)) => {
                     let is_stale =
                         matches!(refusal.code, Code::StaleLease | Code::VersionConflict | Code::StaleFence);
@@ -349,7 +349,7 @@ impl<'a> Draft<'a> {
                     first
                         .facts
                         .stale
-                        .extend(stale.into_iter().map(|one| StaleReference { op: index, ..one }));
+                        .extend(stale.into_iter().map(|reference| StaleReference { op: index, ..reference }));
                 }
             }
         }
@@ -385,7 +385,7 @@ impl<'a> Draft<'a> {
             Op::ErasePayload(erase) => self.erase(*erase),
             Op::Sweep => self.sweep(),
             Op::SetPolicy(policy) => self.set_policy(policy).map_err(DecideError::Refused),
-            Op::AcquireLocks(ask) => self.acquire_locks(ask),
+            Op::AcquireLocks(acquire) => self.acquire_locks(acquire),
             Op::RenewLocks(renew) => self.renew_locks(renew),
             Op::ReleaseLocks(locks) => self.release_locks(locks),
             Op::SetBudget(set) => self.set_budget(set),
@@ -402,22 +402,22 @@ impl<'a> Draft<'a> {
             Op::MakeSnapshot(make) => self.make_snapshot(make),
             Op::DropSnapshot { name } => self.drop_snapshot(name),
             Op::Rollback(rollback) => self.rollback(rollback),
-            Op::Subscribe(asked) => self.subscribe(asked).map_err(DecideError::Refused),
+            Op::Subscribe(subscribe) => self.subscribe(subscribe).map_err(DecideError::Refused),
             Op::Unsubscribe { agent, pattern } => {
                 self.unsubscribe(agent, pattern).map_err(DecideError::Refused)
             }
-            Op::Backfill(history) => self.backfill(history).map_err(DecideError::Refused),
+            Op::Backfill(backfill) => self.backfill(backfill).map_err(DecideError::Refused),
             Op::AckMany(leases) => self.ack_many(leases),
-            Op::Request(ask) => self.request(ask),
+            Op::Request(send) => self.request(send),
             Op::AwaitRequest { request, waiting } => self.await_request(*request, *waiting),
             Op::CancelRequest { request } => self.cancel_request(*request),
             Op::Heartbeat(heartbeat) => self.heartbeat(heartbeat).map_err(DecideError::Refused),
-            Op::Inspect(what) => self.inspect(what),
+            Op::Inspect(query) => self.inspect(query),
             Op::AwaitTask(wait) => self.await_task(wait),
             Op::HeartbeatBatch { agents } => Ok(self.heartbeat_batch(agents)),
             Op::CreateToken(new) => self.create_token(new).map_err(DecideError::Refused),
             Op::RevokeToken { token } => self.revoke_token(*token).map_err(DecideError::Refused),
-            Op::RequestApproval(ask) => self.request_approval(ask),
+            Op::RequestApproval(request) => self.request_approval(request),
             Op::DecideApproval(decide) => self.decide_approval(decide),
             Op::StartProcedure(start) => self.start_procedure(start),
             Op::StepProcedure(step) => self.step_procedure(step),
@@ -451,7 +451,7 @@ impl<'a> Draft<'a> {
                 self.working.schedule_dispatch_to(agent);
             }
             if matches!(state, EndState::Dead | EndState::Purged) {
-                self.fail_question(delivery, &open);
+                self.lose_reply(delivery, &open);
             }
         }
     }
@@ -493,9 +493,9 @@ impl<'a> Draft<'a> {
     }
 }
 
-fn replay(answered: StoredReceipt, fingerprint: &[u8; 32]) -> Result<Outcome, Refused> {
-    if answered.fingerprint == *fingerprint {
-        return Ok(Outcome::Replayed(answered.receipt));
+fn replay(stored: StoredReceipt, fingerprint: &[u8; 32]) -> Result<Outcome, Refused> {
+    if stored.fingerprint == *fingerprint {
+        return Ok(Outcome::Replayed(stored.receipt));
     }
     Err(Refused::new(Code::Duplicate, "this idempotency key was used for another commit")
         .hint("use a new key for each commit; retry a commit only with identical content"))
@@ -516,7 +516,7 @@ fn item_of(op: &Op) -> (String, Option<LeaseToken>) {
         Op::Put(put) => (put.key.to_string(), None),
         Op::Delete(delete) => (delete.key.to_string(), None),
         Op::RenewLocks(RenewLocks { locks, .. }) | Op::ReleaseLocks(locks) => {
-            (locks.first().map(|one| one.lock.to_string()).unwrap_or_default(), None)
+            (locks.first().map(|fence_ref| fence_ref.lock.to_string()).unwrap_or_default(), None)
         }
         Op::StepProcedure(step) => (step.procedure.to_string(), None),
         Op::Rollback(Rollback { scope: RollbackScope::Key { key, .. }, .. }) => (key.to_string(), None),

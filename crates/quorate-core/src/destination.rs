@@ -54,11 +54,11 @@ impl Destination {
     pub fn from_texts<T: AsRef<str>>(texts: impl IntoIterator<Item = T>) -> Result<Self, Refused> {
         let mut all = texts.into_iter().map(|text| text.as_ref().parse()).collect::<Result<Vec<_>, _>>()?;
         if all.len() == 1
-            && let Some(one) = all.pop()
+            && let Some(destination) = all.pop()
         {
-            return Ok(one);
+            return Ok(destination);
         }
-        let agents = all.into_iter().map(|one| match one {
+        let agents = all.into_iter().map(|destination| match destination {
             Self::Agent(agent) => Ok(agent),
             other => Err(Refused::new(
                 Code::Invalid,
@@ -116,9 +116,9 @@ impl Serialize for Destination {
 
 impl<'de> Deserialize<'de> for Destination {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        struct OneOrList;
+        struct DestinationVisitor;
 
-        impl<'de> Visitor<'de> for OneOrList {
+        impl<'de> Visitor<'de> for DestinationVisitor {
             type Value = Destination;
 
             fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -138,7 +138,7 @@ impl<'de> Deserialize<'de> for Destination {
             }
         }
 
-        deserializer.deserialize_any(OneOrList)
+        deserializer.deserialize_any(DestinationVisitor)
     }
 }
 

@@ -381,13 +381,13 @@ pub enum Effect {
         /// The cycle of the wait-for graph: each agent and the resource that it waited for. The first wait was aborted.
         cycle: Vec<(AgentNo, String)>,
     },
-    /// Content was added to a session.
+    /// A contribution was added to a session.
     SessionAdded {
         /// The session.
         session: SessionId,
-        /// Kind of the addition.
+        /// Kind of the contribution.
         kind: ContributionKind,
-        /// Number of the addition within its kind, starting at 1.
+        /// Number of the contribution within its kind, starting at 1.
         n: u64,
         /// Index of the payload part that contains it.
         part: u32,
@@ -463,8 +463,8 @@ impl Effect {
                 Some((EndState::Dead, LeaseToken(0)))
             }
             Self::AckedMany { deliveries } => {
-                let acked = deliveries.iter().find(|held| held.delivery == number);
-                acked.map(|held| (EndState::Acked, held.token))
+                let acked = deliveries.iter().find(|lease| lease.delivery == number);
+                acked.map(|lease| (EndState::Acked, lease.token))
             }
             _ => None,
         }
@@ -472,7 +472,7 @@ impl Effect {
 
     /// Returns the deliveries that this effect ended, each with its final state and lease token.
     pub fn ended_deliveries(&self) -> impl Iterator<Item = (DeliveryNo, EndState, LeaseToken)> {
-        let (one, many): (_, &[LoggedLease]) = match self {
+        let (single, batch): (_, &[LoggedLease]) = match self {
             Self::Acked { delivery, .. }
             | Self::Returned { delivery, .. }
             | Self::Expired { delivery, .. }
@@ -481,13 +481,14 @@ impl Effect {
             Self::AckedMany { deliveries } => (None, deliveries),
             _ => (None, &[]),
         };
-        let one = one.and_then(|number| self.ended(number).map(|(state, token)| (number, state, token)));
-        one.into_iter().chain(many.iter().map(|held| (held.delivery, EndState::Acked, held.token)))
+        let single =
+            single.and_then(|number| self.ended(number).map(|(state, token)| (number, state, token)));
+        single.into_iter().chain(batch.iter().map(|lease| (lease.delivery, EndState::Acked, lease.token)))
     }
 
     /// Returns the existing deliveries that this effect concerns, with message and recipient; no new deliveries.
     pub fn affected_deliveries(&self) -> impl Iterator<Item = (DeliveryNo, DeliveryOrigin)> {
-        let one = match self {
+        let single = match self {
             Self::Acked { delivery, origin, .. }
             | Self::Returned { delivery, origin, .. }
             | Self::Expired { delivery, origin }
@@ -498,13 +499,13 @@ impl Effect {
             }
             _ => None,
         };
-        let many = match self {
+        let batch = match self {
             Self::Leased { deliveries, .. }
             | Self::LeasedFromPool { deliveries, .. }
             | Self::AckedMany { deliveries } => deliveries.as_slice(),
             _ => &[],
         };
-        one.into_iter().chain(many.iter().map(|held| (held.delivery, held.origin)))
+        single.into_iter().chain(batch.iter().map(|lease| (lease.delivery, lease.origin)))
     }
 
     /// Names used in exports, except those of [`crate::Verb`].

@@ -136,8 +136,8 @@ impl ChainVerifier {
 /// A human-readable description of the mismatch.
 pub fn verify_parts(record: &Record) -> Result<Vec<u32>, String> {
     let Ok(parts) = crate::codec::part_table(&record.body) else { return Ok(Vec::new()) };
-    let (salts, odd) = record.salts.as_chunks::<16>();
-    if salts.len() != parts.len() || !odd.is_empty() {
+    let (salts, remainder) = record.salts.as_chunks::<16>();
+    if salts.len() != parts.len() || !remainder.is_empty() {
         return Err(format!("{} bytes of salts for {} payload parts", record.salts.len(), parts.len()));
     }
     let mut rest = &record.payload[..];
@@ -190,19 +190,19 @@ mod tests {
     fn i17_a_changed_record_breaks_the_chain() {
         let first = record(1, 1, &[7; 32], b"a");
         let second = record(2, 2, &first.hash, b"b");
-        let run = |records: &[&Record]| {
+        let verify = |records: &[&Record]| {
             let mut chain = ChainVerifier::starting_at(Seq(1), [7; 32]);
             records.iter().try_for_each(|record| chain.verify_next(record))
         };
-        assert_eq!(run(&[&first, &second]), Ok(()));
-        assert_eq!(run(&[&second]), Err(LogDamage::Deleted));
+        assert_eq!(verify(&[&first, &second]), Ok(()));
+        assert_eq!(verify(&[&second]), Err(LogDamage::Deleted));
         let edited = Record { body: b"x".to_vec(), ..first.clone() };
-        assert_eq!(run(&[&edited, &second]), Err(LogDamage::Edited));
+        assert_eq!(verify(&[&edited, &second]), Err(LogDamage::Edited));
         let edited = Record { principal: "agent:eve".into(), ..second.clone() };
-        assert_eq!(run(&[&first, &edited]), Err(LogDamage::Edited));
+        assert_eq!(verify(&[&first, &edited]), Err(LogDamage::Edited));
         let edited = Record { principal: "e".repeat(70_000), ..second.clone() };
-        assert_eq!(run(&[&first, &edited]), Err(LogDamage::Edited));
+        assert_eq!(verify(&[&first, &edited]), Err(LogDamage::Edited));
         let earlier = record(2, 0, &first.hash, b"b");
-        assert_eq!(run(&[&first, &earlier]), Err(LogDamage::Reordered));
+        assert_eq!(verify(&[&first, &earlier]), Err(LogDamage::Reordered));
     }
 }

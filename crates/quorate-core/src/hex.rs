@@ -40,8 +40,8 @@ mod tests {
         assert!(text.starts_with("000102") && text.ends_with("fdfeff"), "{text}");
         assert_eq!(decode::<256>(&text).as_ref().map(|bytes| &bytes[..]), Some(&bytes[..]));
         assert_eq!(decode("FfaB"), Some([0xff, 0xab]));
-        for wrong in ["", "ff", "ffab0", "ffab00", "+fab", "ff b", "é0", "ffag"] {
-            assert_eq!(decode::<2>(wrong), None, "{wrong}");
+        for invalid in ["", "ff", "ffab0", "ffab00", "+fab", "ff b", "é0", "ffag"] {
+            assert_eq!(decode::<2>(invalid), None, "{invalid}");
         }
     }
 }

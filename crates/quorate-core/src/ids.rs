@@ -398,7 +398,11 @@ impl Generations {
     /// Returns the generation of a record.
     #[must_use]
     pub fn at_seq(&self, seq: Seq) -> Generation {
-        self.0.iter().rev().find(|era| era.first_seq <= seq).map_or(Generation(0), |era| era.generation)
+        self.0
+            .iter()
+            .rev()
+            .find(|start| start.first_seq <= seq)
+            .map_or(Generation(0), |start| start.generation)
     }
 
     /// Returns the generation of a delivery.
@@ -407,8 +411,8 @@ impl Generations {
         self.0
             .iter()
             .rev()
-            .find(|era| era.first_delivery <= number)
-            .map_or(Generation(0), |era| era.generation)
+            .find(|start| start.first_delivery <= number)
+            .map_or(Generation(0), |start| start.generation)
     }
 
     /// Returns the full id of a message.
@@ -537,14 +541,15 @@ impl FromStr for TokenId {
 
 /// Parses decimal numbers separated by dashes, accepting only the canonical form.
 fn numbers<const N: usize>(text: &str) -> Option<[u64; N]> {
-    let mut found = [0; N];
+    let mut parsed = [0; N];
     let mut parts = text.split('-');
-    for slot in &mut found {
+    for slot in &mut parsed {
         let part = parts.next()?;
-        let plain = part.bytes().all(|b| b.is_ascii_digit()) && (part == "0" || !part.starts_with('0'));
-        *slot = part.parse().ok().filter(|number| plain && *number < 1 << SPACE_SHIFT)?;
+        let is_canonical =
+            part.bytes().all(|b| b.is_ascii_digit()) && (part == "0" || !part.starts_with('0'));
+        *slot = part.parse().ok().filter(|number| is_canonical && *number < 1 << SPACE_SHIFT)?;
     }
-    parts.next().is_none().then_some(found)
+    parts.next().is_none().then_some(parsed)
 }
 
 #[cfg(test)]

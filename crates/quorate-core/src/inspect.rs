@@ -59,8 +59,8 @@ impl AgentFilter {
     pub(crate) fn matches_registration(&self, agent: &Agent) -> bool {
         !agent.removed
             && self.id.as_ref().is_none_or(|id| *id == agent.id)
-            && self.capability.as_ref().is_none_or(|one| agent.capabilities.contains(one))
-            && self.action.as_ref().is_none_or(|one| agent.supported_actions.contains(one))
+            && self.capability.as_ref().is_none_or(|capability| agent.capabilities.contains(capability))
+            && self.action.as_ref().is_none_or(|action| agent.supported_actions.contains(action))
             && self.role.is_none_or(|role| role == agent.role)
     }
 }
@@ -93,7 +93,7 @@ pub struct DeliveryInspection {
     /// The recipient agent, or the agent that leased it from a pool.
     pub agent: Option<AgentId>,
     /// Whether that agent is unavailable.
-    pub is_away: bool,
+    pub is_unavailable: bool,
     /// Number of claims and streams that wait for deliveries of that agent.
     pub consumers: usize,
     /// Number of deliveries ahead of it in the queue. Only set for a ready delivery that is the only result.

@@ -1,8 +1,8 @@
 //! Quorate's domain model and decision logic.
 //!
 //! Every state change is a [`Commit`]: a list of operations that is applied atomically. This crate defines which commits
-//! are accepted ([`decide`]), what they do ([`Effect`]), how records are encoded and hash-chained ([`codec`], [`chain`]),
-//! and the resulting state ([`Working`], [`World`]).
+//! are accepted ([`decide`]), what they do ([`Effect`]), how records are encoded and hash-chained ([`codec`],
+//! [`hash_chain`]), and the resulting state ([`WorkingState`], [`ReplayedSpace`]).
 //!
 //! It is pure: no I/O, no async, no clock, no SQL, no randomness. Time and entropy are passed in as arguments.
 

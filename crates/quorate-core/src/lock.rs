@@ -72,8 +72,8 @@ impl Lock {
     /// Tokens from before a restore are rejected, because later grants may have been lost.
     #[must_use]
     pub fn accepts(&self, fence: Fence, generation: Generation) -> bool {
-        let newest = fence == self.last_fence && fence.0 > 0;
-        self.grant(fence).is_some() || (newest && fence >= Self::first_fence(generation))
+        let is_newest = fence == self.last_fence && fence.0 > 0;
+        self.grant(fence).is_some() || (is_newest && fence >= Self::first_fence(generation))
     }
 
     /// Lower bound of the fencing tokens of this generation, above all earlier ones.
@@ -88,8 +88,8 @@ impl Lock {
 
     /// One timer per grant: it expires unless renewed.
     pub(crate) fn timers(&self) -> Vec<ItemTimer> {
-        let alarm = |grant: &Grant| ItemTimer::After { part: grant.fence.0, length_ms: grant.ttl_ms };
-        self.grants.iter().map(alarm).collect()
+        let timer = |grant: &Grant| ItemTimer::After { part: grant.fence.0, length_ms: grant.ttl_ms };
+        self.grants.iter().map(timer).collect()
     }
 }
 
@@ -132,7 +132,7 @@ impl AcquireLocks {
 
     pub(crate) fn check(&self) -> Result<(), Refused> {
         check_lock_count(self.names.len())?;
-        check_length(self.ttl_ms)?;
+        check_ttl(self.ttl_ms)?;
         match self.capacity {
             Some(capacity) if !(1..=LOCK_CAPACITY_MAX).contains(&capacity) => {
                 Err(Refused::new(Code::LimitExceeded, format!("invalid lock capacity {capacity}"))
@@ -162,12 +162,12 @@ impl RenewLocks {
 
     pub(crate) fn check(&self) -> Result<(), Refused> {
         check_lock_count(self.locks.len())?;
-        self.ttl_ms.map_or(Ok(()), check_length)
+        self.ttl_ms.map_or(Ok(()), check_ttl)
     }
 }
 
 /// Refuses durations out of range.
-fn check_length(ttl_ms: u64) -> Result<(), Refused> {
+fn check_ttl(ttl_ms: u64) -> Result<(), Refused> {
     if (LEASE_MS_MIN..=LEASE_MS_MAX).contains(&ttl_ms) {
         return Ok(());
     }

@@ -98,10 +98,10 @@ pub enum VersionSelector {
 
 /// A failed lookup: an error of the storage, not a refusal by the domain.
 #[derive(Debug, thiserror::Error)]
-#[error("failed to look up {what}")]
+#[error("failed to look up {subject}")]
 pub struct LookupError {
     /// Object of the lookup.
-    pub what: &'static str,
+    pub subject: &'static str,
     /// The storage error.
     #[source]
     pub source: Box<dyn std::error::Error + Send + Sync>,

@@ -227,7 +227,7 @@ impl IfUnavailable {
     /// The value with this number.
     #[must_use]
     pub fn from_number(number: u8) -> Option<Self> {
-        Self::ALL.into_iter().find(|choice| choice.number() == number)
+        Self::ALL.into_iter().find(|value| value.number() == number)
     }
 
     /// The name on the wire.
@@ -311,8 +311,8 @@ impl Message {
     /// # Errors
     /// `LOOP_REFUSED` with the limit.
     pub fn check_hops(&self) -> Result<(), Refused> {
-        let response = u16::from(self.kind == MessageType::Response);
-        if self.hops <= HOPS_MAX + response {
+        let response_hop = u16::from(self.kind == MessageType::Response);
+        if self.hops <= HOPS_MAX + response_hop {
             return Ok(());
         }
         Err(Refused::new(Code::LoopRefused, format!("hop count {} exceeds the limit", self.hops))
@@ -398,12 +398,12 @@ impl Message {
         if self.confidence.is_some_and(|confidence| !(0.0..=1.0).contains(&confidence)) {
             return invalid("invalid confidence: not between 0 and 1".into());
         }
-        let named = self.to.agents().len();
+        let count = self.to.agents().len();
         if self.to == Destination::Agents(Vec::new()) {
             return invalid("the message has no recipient".into());
         }
-        if named > DELIVERIES_PER_COMMIT_MAX {
-            return Err(Refused::new(Code::LimitExceeded, format!("too many recipients: {named}"))
+        if count > DELIVERIES_PER_COMMIT_MAX {
+            return Err(Refused::new(Code::LimitExceeded, format!("too many recipients: {count}"))
                 .limit(DELIVERIES_PER_COMMIT_MAX as u64));
         }
         for (name, time) in [("expiresAt", self.expires_at), ("deliverAt", self.deliver_at)] {
@@ -431,7 +431,8 @@ impl Message {
 /// Whether a content type denotes JSON; `None` does.
 #[must_use]
 pub fn is_json(content_type: Option<&str>) -> bool {
-    content_type.is_none_or(|kind| kind == "application/json" || kind.ends_with("+json"))
+    content_type
+        .is_none_or(|content_type| content_type == "application/json" || content_type.ends_with("+json"))
 }
 
 /// Validates a short label such as an action: bounded, without control characters. May be empty.

@@ -84,7 +84,7 @@ impl Permission {
 
 /// The permission that an operation needs, and the verb phrase for a refusal ("… is not permitted to {phrase}"). New operations must
 /// be added here.
-fn required(op: &Op) -> (Permission, &'static str) {
+fn required_permission(op: &Op) -> (Permission, &'static str) {
     match op {
         Op::Inspect(_) => (Inspect, "inspect the state of other agents"),
 
@@ -98,7 +98,7 @@ fn required(op: &Op) -> (Permission, &'static str) {
         Op::CreateToken(_) => (Administer, "create tokens"),
         Op::RevokeToken { .. } => (Administer, "revoke tokens"),
         Op::Send { message, .. } if message.from.is_none() => (Administer, "send as the hub"),
-        Op::Request(ask) if ask.message.from.is_none() => (Administer, "send as the hub"),
+        Op::Request(send) if send.message.from.is_none() => (Administer, "send as the hub"),
 
         Op::Sweep => (Internal, "sweep"),
         Op::Backfill(_) => (Internal, "deliver message history"),
@@ -139,7 +139,7 @@ impl Principal {
     /// # Errors
     /// `FORBIDDEN`, with the required role.
     pub fn check_allowed(&self, op: &Op) -> Result<(), Refused> {
-        let (permission, phrase) = required(op);
+        let (permission, phrase) = required_permission(op);
         self.check_permission(permission, phrase)
     }
 
@@ -151,13 +151,13 @@ impl Principal {
         if permissions_of(self).contains(&permission) {
             return Ok(());
         }
-        Err(Refused::new(Code::Forbidden, format!("{} is not permitted to {phrase}", Named(self)))
-            .hint(required_role(permission)))
+        Err(Refused::new(Code::Forbidden, format!("{} is not permitted to {phrase}", DisplayPrincipal(self)))
+            .hint(role_hint(permission)))
     }
 }
 
 /// The hint that names the roles with this permission.
-fn required_role(permission: Permission) -> String {
+fn role_hint(permission: Permission) -> String {
     let roles: Vec<_> = { TokenRole::ALL.iter() }
         .filter(|role| permissions_of_role(**role).contains(&permission))
         .map(|role| role.as_str())
@@ -169,9 +169,9 @@ fn required_role(permission: Permission) -> String {
 }
 
 /// Formats a principal for a refusal.
-struct Named<'a>(&'a Principal);
+struct DisplayPrincipal<'a>(&'a Principal);
 
-impl fmt::Display for Named<'_> {
+impl fmt::Display for DisplayPrincipal<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self.0 {
             Principal::System => f.write_str("the hub"),

@@ -1,4 +1,4 @@
-//! Policies: which agents may reach each other, and size and shape limits of messages.
+//! Policies: which agents may reach each other, and the size and structure of messages.
 //!
 //! A refusal names the violated rule and the field of the message that violates it.
 
@@ -190,16 +190,16 @@ impl Policy {
             .rule("rationaleCharsMax", "rationale"))
     }
 
-    /// Refuses a message whose shape violates the policy. The size is checked separately, for every payload.
+    /// Refuses a message whose structure violates the policy. The size is checked separately, for every payload.
     ///
     /// # Errors
     /// `POLICY_VIOLATION` or `TOO_LARGE`, naming the rule.
-    pub fn check_shape(&self, message: &Message) -> Result<(), Refused> {
+    pub fn check_required_fields(&self, message: &Message) -> Result<(), Refused> {
         if self.structured && !message.is_json() {
-            let kind = message.content_type.as_deref().unwrap_or("");
+            let content_type = message.content_type.as_deref().unwrap_or("");
             return Err(Refused::new(
                 Code::PolicyViolation,
-                format!("the payload is not JSON: contentType is {kind}"),
+                format!("the payload is not JSON: contentType is {content_type}"),
             )
             .rule("structured", "contentType")
             .hint("send JSON: the policy of this space requires it"));
@@ -232,8 +232,8 @@ impl Policy {
     }
 
     /// Refuses an agent that registers itself as coordinator: in a supervised space only operators may do that.
-    pub(crate) fn check_role(&self, before: Option<&Agent>, role: AgentRole) -> Result<(), Refused> {
-        let was_subordinate = before.is_none_or(|agent| agent.role != AgentRole::Coordinator);
+    pub(crate) fn check_role(&self, current: Option<&Agent>, role: AgentRole) -> Result<(), Refused> {
+        let was_subordinate = current.is_none_or(|agent| agent.role != AgentRole::Coordinator);
         if self.preset == Preset::Supervised && was_subordinate && role == AgentRole::Coordinator {
             return Err(Refused::new(
                 Code::PolicyViolation,
@@ -267,8 +267,8 @@ impl BroadcastQuota {
     /// # Errors
     /// `LIMIT_EXCEEDED`, naming the rule.
     pub fn consume(self, policy: &Policy, now: Timestamp) -> Result<Self, Refused> {
-        let running = self.count > 0 && now < self.since.plus_ms(MINUTE_MS);
-        let Self { since, count } = if running { self } else { Self { since: now, count: 0 } };
+        let in_window = self.count > 0 && now < self.since.plus_ms(MINUTE_MS);
+        let Self { since, count } = if in_window { self } else { Self { since: now, count: 0 } };
         if count < policy.broadcasts_per_minute {
             return Ok(Self { since, count: count + 1 });
         }

@@ -31,7 +31,9 @@ impl Pool {
             PoolAccess::AnyCapable => true,
             PoolAccess::Coordinators => agent.role == AgentRole::Coordinator,
         };
-        allowed && !agent.removed && agent.capabilities.iter().any(|one| *one == self.capability.as_str())
+        allowed
+            && !agent.removed
+            && agent.capabilities.iter().any(|capability| *capability == self.capability.as_str())
     }
 
     /// The id of its item.

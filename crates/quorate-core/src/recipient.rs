@@ -120,11 +120,11 @@ mod tests {
         let held = pooled.held_by(agent);
         assert_eq!((held.agent_no(), held.pool_no()), (Some(agent), Some(pool)));
         assert_eq!((held.queue(), held.without_holder()), (QueueId::Pool(pool), pooled));
-        for one in [direct, pooled, held] {
-            assert_eq!(Recipient::from_number(one.number()), Some(one));
+        for recipient in [direct, pooled, held] {
+            assert_eq!(Recipient::from_number(recipient.number()), Some(recipient));
         }
-        for none in [0, u64::MAX, 1 << AGENT_BITS, 1 << (64 - AGENT_BITS)] {
-            assert_eq!(Recipient::from_number(none), None);
+        for invalid in [0, u64::MAX, 1 << AGENT_BITS, 1 << (64 - AGENT_BITS)] {
+            assert_eq!(Recipient::from_number(invalid), None);
         }
     }
 }

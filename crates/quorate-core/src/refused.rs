@@ -1,5 +1,5 @@
-//! Refusals: domain errors with a stable code, a detail and a hint. Unless [`Facts::asked`] is set, a refused commit
-//! changed nothing.
+//! Refusals: domain errors with a stable code, a detail and a hint. Unless [`Facts::sent_request`] is set, a
+//! refused commit changed nothing.
 
 use std::fmt;
 
@@ -241,8 +241,8 @@ pub struct WaitEdge {
     pub waits_for: String,
 }
 
-/// A refusal: the request was not applied. If only the wait for a reply failed, [`Facts::asked`] names the request, which
-/// remains sent.
+/// A refusal: the request was not applied. If only the wait for a reply failed, [`Facts::sent_request`] names the
+/// request, which remains sent.
 #[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
 #[error("{detail}")]
 pub struct Refused {
@@ -293,9 +293,9 @@ impl Refused {
 
     /// Sets the violated policy rule and the field that violates it.
     #[must_use]
-    pub fn rule(mut self, rule: impl Into<String>, place: impl Into<String>) -> Self {
+    pub fn rule(mut self, rule: impl Into<String>, field: impl Into<String>) -> Self {
         self.facts.rule = Some(rule.into());
-        self.facts.field = Some(place.into());
+        self.facts.field = Some(field.into());
         self
     }
 
@@ -315,8 +315,8 @@ impl Refused {
 
     /// Sets the id of the request that remains sent and may have been delivered.
     #[must_use]
-    pub fn sent_request(mut self, question: impl fmt::Display) -> Self {
-        self.facts.sent_request = Some(question.to_string());
+    pub fn sent_request(mut self, request_id: impl fmt::Display) -> Self {
+        self.facts.sent_request = Some(request_id.to_string());
         self
     }
 

@@ -255,11 +255,11 @@ impl Eq for AgentRegistry {}
 impl FromIterator<Agent> for AgentRegistry {
     /// Collects agents in the order of their numbers.
     fn from_iter<I: IntoIterator<Item = Agent>>(agents: I) -> Self {
-        let mut all = Self::default();
+        let mut registry = Self::default();
         for agent in agents {
-            all.set(all.next_number(), Some(agent));
+            registry.set(registry.next_number(), Some(agent));
         }
-        all
+        registry
     }
 }
 

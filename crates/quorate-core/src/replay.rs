@@ -127,9 +127,9 @@ impl ReplayedSpace {
                 }
             }
             Effect::AckedMany { deliveries } => {
-                for (held, EndedDelivery { state, .. }) in deliveries.iter().zip(ended) {
+                for (lease, EndedDelivery { state, .. }) in deliveries.iter().zip(ended) {
                     self.ended
-                        .insert(held.delivery, DeliveryEnd { state, token: held.token, seq: record.seq });
+                        .insert(lease.delivery, DeliveryEnd { state, token: lease.token, seq: record.seq });
                 }
             }
             Effect::SpaceCreated { .. }
@@ -149,7 +149,7 @@ impl ReplayedSpace {
     /// Returns the version of an entry that an effect created, if any.
     fn version_of(&self, effect: &Effect, record: &Record) -> Option<EntryVersion> {
         let (seq, generation) = (record.seq, self.working.head.generation);
-        let mut made = EntryVersion {
+        let mut entry_version = EntryVersion {
             head: EntryHead { version: Version(0), generation, seq, deleted: true },
             at: record.at,
             author: record.principal.clone(),
@@ -161,17 +161,17 @@ impl ReplayedSpace {
         };
         match effect {
             Effect::Written { version, entry_type, content_type, part, depends_on, restores, .. } => {
-                made.head = EntryHead { version: *version, deleted: false, ..made.head };
-                made.entry_type.clone_from(entry_type);
-                made.content_type.clone_from(content_type);
-                made.content_part = Some((restores.map_or(seq, |restored| restored.seq), *part));
-                made.depends_on.clone_from(depends_on);
-                made.restores = restores.map(|restored| restored.version);
+                entry_version.head = EntryHead { version: *version, deleted: false, ..entry_version.head };
+                entry_version.entry_type.clone_from(entry_type);
+                entry_version.content_type.clone_from(content_type);
+                entry_version.content_part = Some((restores.map_or(seq, |restored| restored.seq), *part));
+                entry_version.depends_on.clone_from(depends_on);
+                entry_version.restores = restores.map(|restored| restored.version);
             }
-            Effect::Deleted { version, .. } => made.head.version = *version,
+            Effect::Deleted { version, .. } => entry_version.head.version = *version,
             _ => return None,
         }
-        Some(made)
+        Some(entry_version)
     }
 }
 

@@ -100,7 +100,7 @@ pub struct Request {
     pub correlation: String,
     /// Timeout, by the monotonic clock.
     pub timeout_ms: u64,
-    /// First delivery of the message; the others follow in the order of `asked`.
+    /// First delivery of the message; the others follow in the order of `recipients`.
     pub first_delivery: DeliveryNo,
     /// Recipients with the outcome of each.
     pub recipients: Vec<RecipientOutcome>,
@@ -193,7 +193,7 @@ impl Request {
 
     /// The accepted replies, in the order of the recipients.
     pub fn replies(&self) -> impl Iterator<Item = (Seq, u32)> {
-        self.recipients.iter().filter_map(|one| match one.reply {
+        self.recipients.iter().filter_map(|outcome| match outcome.reply {
             ReplyState::Answered { seq, n } => Some((seq, n)),
             ReplyState::Pending | ReplyState::Lost => None,
         })
@@ -201,8 +201,9 @@ impl Request {
 
     /// The recipients that have not replied.
     pub fn missing(&self) -> impl Iterator<Item = Recipient> {
-        let silent = self.recipients.iter().filter(|one| !matches!(one.reply, ReplyState::Answered { .. }));
-        silent.map(|one| one.recipient)
+        let unanswered =
+            self.recipients.iter().filter(|outcome| !matches!(outcome.reply, ReplyState::Answered { .. }));
+        unanswered.map(|outcome| outcome.recipient)
     }
 
     /// The index of the recipient of this delivery.
@@ -214,7 +215,7 @@ impl Request {
     /// Sets the outcome of one recipient, and ends the request if no further reply can arrive.
     pub(crate) fn with_reply(mut self, index: usize, reply: ReplyState) -> Self {
         self.recipients[index].reply = reply;
-        if self.recipients.iter().all(|one| one.reply != ReplyState::Pending)
+        if self.recipients.iter().all(|outcome| outcome.reply != ReplyState::Pending)
             && self.replies().next().is_some()
         {
             self.state = RequestState::Answered;

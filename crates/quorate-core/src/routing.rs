@@ -13,7 +13,7 @@ use crate::topic::Topic;
 use crate::working::SubscriptionTree;
 
 /// Maximum number of unknown recipients that a refusal names.
-const UNKNOWN_NAMED: usize = 16;
+const UNKNOWN_LISTED_MAX: usize = 16;
 
 /// The recipients of a message.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -69,8 +69,8 @@ impl RoutingContext<'_> {
     pub fn route(&self, from: Option<&AgentId>, to: &Destination) -> Result<RoutedTo, Refused> {
         let sender = self.sender(from);
         match to {
-            Destination::Agent(agent) => self.named(sender, std::slice::from_ref(agent)),
-            Destination::Agents(agents) => self.named(sender, agents),
+            Destination::Agent(agent) => self.to_agents(sender, std::slice::from_ref(agent)),
+            Destination::Agents(agents) => self.to_agents(sender, agents),
             Destination::Topic(topic) => Ok(RoutedTo::Agents(self.subscribers(sender, topic))),
             Destination::Broadcast => self.broadcast(sender),
             Destination::Role(role) => self.with_role(sender, *role),
@@ -108,20 +108,20 @@ impl RoutingContext<'_> {
     }
 
     /// Resolves named agents without duplicates, in the given order. Unknown agents are refused, never ignored.
-    fn named(&self, sender: Sender<'_>, named: &[AgentId]) -> Result<RoutedTo, Refused> {
-        let mut recipients = Vec::with_capacity(named.len());
+    fn to_agents(&self, sender: Sender<'_>, ids: &[AgentId]) -> Result<RoutedTo, Refused> {
+        let mut recipients = Vec::with_capacity(ids.len());
         let mut seen = HashSet::new();
         let mut unknown = Vec::new();
-        for id in named {
+        for id in ids {
             match self.agents.number(id) {
-                Some(number) if named.len() == 1 || seen.insert(number) => recipients.push(number),
+                Some(number) if ids.len() == 1 || seen.insert(number) => recipients.push(number),
                 Some(_) => {}
                 None => unknown.push(id.as_str()),
             }
         }
         if !unknown.is_empty() {
-            let more = if unknown.len() > UNKNOWN_NAMED { " and others" } else { "" };
-            let names = unknown[..unknown.len().min(UNKNOWN_NAMED)].join(", ");
+            let more = if unknown.len() > UNKNOWN_LISTED_MAX { " and others" } else { "" };
+            let names = unknown[..unknown.len().min(UNKNOWN_LISTED_MAX)].join(", ");
             return Err(Refused::new(Code::UnknownRecipient, format!("there is no agent {names}{more}"))
                 .hint("register the agent first, or check the spelling; no recipient got the message"));
         }

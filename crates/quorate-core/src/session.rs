@@ -135,7 +135,7 @@ pub struct Session {
     pub reason: String,
     /// Time of opening.
     pub opened_at: Timestamp,
-    /// Number of contributions by kind, in the order of [`AddKind::ALL`].
+    /// Number of contributions by kind, in the order of [`ContributionKind::ALL`].
     pub contributions: [u64; ContributionKind::ALL.len()],
 }
 
@@ -143,14 +143,16 @@ impl Session {
     /// Whether this agent currently participates.
     #[must_use]
     pub fn has_participant(&self, agent: &AgentId) -> bool {
-        self.participants.iter().any(|one| one.agent == *agent && one.left_at.is_none())
+        self.participants
+            .iter()
+            .any(|participant| participant.agent == *agent && participant.left_at.is_none())
     }
 
     /// The agent that joined or left with this change, if it was one of those: the last participant.
     #[must_use]
     pub fn changed_participant(&self, verb: Verb) -> Option<&AgentId> {
         let moved = matches!(verb, Verb::SessionJoined | Verb::SessionLeft);
-        self.participants.last().filter(|_| moved).map(|one| &one.agent)
+        self.participants.last().filter(|_| moved).map(|participant| &participant.agent)
     }
 
     /// Number of contributions of a kind.
@@ -166,15 +168,15 @@ impl Session {
 
     /// Adds a participant; a former one rejoins.
     pub(crate) fn join(&mut self, agent: AgentId, now: Timestamp) {
-        self.participants.retain(|one| one.agent != agent);
+        self.participants.retain(|participant| participant.agent != agent);
         self.participants.push(Participant { agent, joined_at: now, left_at: None });
     }
 
     /// Marks a participant as having left.
     pub(crate) fn leave(&mut self, agent: &AgentId, now: Timestamp) {
-        if let Some(at) = self.participants.iter().position(|one| one.agent == *agent) {
-            let one = self.participants.remove(at);
-            self.participants.push(Participant { left_at: Some(now), ..one });
+        if let Some(index) = self.participants.iter().position(|participant| participant.agent == *agent) {
+            let participant = self.participants.remove(index);
+            self.participants.push(Participant { left_at: Some(now), ..participant });
         }
     }
 }
@@ -246,11 +248,11 @@ impl OpenSession {
             )
             .hint("choose an id that does not have the form ses_0-17-0, or omit it"));
         }
-        let title = self.title.chars().count();
+        let chars = self.title.chars().count();
         let problem = match self.title.chars().position(char::is_control) {
             Some(at) => Some(format!("the title contains a control character at position {}", at + 1)),
-            None if title == 0 || title > TITLE_CHARS_MAX => {
-                Some(format!("invalid title: {title} characters"))
+            None if chars == 0 || chars > TITLE_CHARS_MAX => {
+                Some(format!("invalid title: {chars} characters"))
             }
             None => None,
         };

@@ -412,7 +412,7 @@ impl Task {
 
     /// The agent that should not make the next attempt if another is available.
     pub(crate) fn avoided_agent(&self) -> Option<AgentNo> {
-        self.last_failure.as_ref().map(|setback| setback.by)
+        self.last_failure.as_ref().map(|failure| failure.by)
     }
 
     /// Returns its timers.
@@ -421,12 +421,12 @@ impl Task {
             TaskState::Scheduled { due } => vec![ItemTimer::At { part: 0, time: *due }],
             TaskState::Leased(lease) => {
                 let token = lease.token.0;
-                let mut alarms = vec![ItemTimer::After { part: token, length_ms: lease.length_ms.get() }];
-                alarms.extend(self.spec.timeout_ms.map(|timeout| ItemTimer::After {
+                let mut timers = vec![ItemTimer::After { part: token, length_ms: lease.length_ms.get() }];
+                timers.extend(self.spec.timeout_ms.map(|timeout| ItemTimer::After {
                     part: token | ATTEMPT_TIMER,
                     length_ms: timeout.get(),
                 }));
-                alarms
+                timers
             }
             TaskState::Blocked { .. }
             | TaskState::Ready { .. }

@@ -1,7 +1,7 @@
 //! Serde implementations of ids, times and enums as JSON strings, the same in the whole API.
 //!
 //! An invalid text yields a [`Refused`]. Serde errors carry only a message, so the refusal is encoded in it;
-//! [`refusal_in`] decodes it.
+//! [`extract_refusal`] decodes it.
 
 use std::fmt::{self, Display};
 use std::marker::PhantomData;
@@ -12,9 +12,9 @@ use serde::de::{Deserializer, Error, Visitor};
 use crate::refused::{Code, Refused};
 
 /// Separates the parts of a refusal in the message of a serde error.
-const MARK: char = '\u{1f}';
+const SEPARATOR: char = '\u{1f}';
 
-/// Parses a JSON string without copying it. The error contains the refusal, see [`refusal_in`].
+/// Parses a JSON string without copying it. The error contains the refusal, see [`extract_refusal`].
 ///
 /// # Errors
 /// If it is not a string, or the text is refused.
@@ -23,9 +23,9 @@ where
     T: FromStr<Err = Refused>,
     D: Deserializer<'de>,
 {
-    struct Text<T>(PhantomData<T>);
+    struct TextVisitor<T>(PhantomData<T>);
 
-    impl<T: FromStr<Err = Refused>> Visitor<'_> for Text<T> {
+    impl<T: FromStr<Err = Refused>> Visitor<'_> for TextVisitor<T> {
         type Value = T;
 
         fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -37,7 +37,7 @@ where
         }
     }
 
-    deserializer.deserialize_str(Text(PhantomData))
+    deserializer.deserialize_str(TextVisitor(PhantomData))
 }
 
 /// Creates a serde error that contains a refusal.
@@ -51,14 +51,14 @@ struct Encoded<'a>(&'a Refused);
 impl Display for Encoded<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Refused { detail, hint, facts, .. } = self.0;
-        write!(f, "{detail}{MARK}{hint}{MARK}{}{MARK}", facts.limit.unwrap_or(0))
+        write!(f, "{detail}{SEPARATOR}{hint}{SEPARATOR}{}{SEPARATOR}", facts.limit.unwrap_or(0))
     }
 }
 
 /// Extracts the refusal from the message of a serde error, if it contains one.
 #[must_use]
 pub fn extract_refusal(error: &str) -> Option<Refused> {
-    let mut parts = error.splitn(4, MARK);
+    let mut parts = error.splitn(4, SEPARATOR);
     let (detail, hint, limit) = (parts.next()?, parts.next()?, parts.next()?);
     let refused = Refused::new(Code::Invalid, detail).hint(hint);
     match limit.parse() {
@@ -97,11 +97,11 @@ macro_rules! serde_names {
 
         impl<'de> serde::Deserialize<'de> for $name {
             fn deserialize<D: serde::Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-                $crate::text_serde::deserialize_name(deserializer, &Self::ALL, |word| word.as_str())
+                $crate::text_serde::deserialize_name(deserializer, &Self::ALL, |value| value.as_str())
             }
         }
 
-        $crate::text_serde::text_schema!($name, { "type": "string", "enum": Self::ALL.map(|word| word.as_str()) });
+        $crate::text_serde::text_schema!($name, { "type": "string", "enum": Self::ALL.map(|value| value.as_str()) });
     };
 }
 
@@ -132,9 +132,9 @@ pub(crate) fn deserialize_name<'de, T: Copy, D: Deserializer<'de>>(
     all: &[T],
     as_str: fn(&T) -> &'static str,
 ) -> Result<T, D::Error> {
-    struct Word<'a, T>(&'a [T], fn(&T) -> &'static str);
+    struct NameVisitor<'a, T>(&'a [T], fn(&T) -> &'static str);
 
-    impl<T: Copy> Visitor<'_> for Word<'_, T> {
+    impl<T: Copy> Visitor<'_> for NameVisitor<'_, T> {
         type Value = T;
 
         fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -143,13 +143,13 @@ pub(crate) fn deserialize_name<'de, T: Copy, D: Deserializer<'de>>(
 
         fn visit_str<E: Error>(self, text: &str) -> Result<T, E> {
             let Self(all, as_str) = self;
-            all.iter().find(|one| as_str(one) == text).copied().ok_or_else(|| {
+            all.iter().find(|value| as_str(value) == text).copied().ok_or_else(|| {
                 // The wording of serde for unknown variants.
-                let words: Vec<String> = all.iter().map(|one| format!("`{}`", as_str(one))).collect();
-                E::custom(format_args!("unknown variant `{text}`, expected one of {}", words.join(", ")))
+                let names: Vec<String> = all.iter().map(|value| format!("`{}`", as_str(value))).collect();
+                E::custom(format_args!("unknown variant `{text}`, expected one of {}", names.join(", ")))
             })
         }
     }
 
-    deserializer.deserialize_str(Word(all, as_str))
+    deserializer.deserialize_str(NameVisitor(all, as_str))
 }

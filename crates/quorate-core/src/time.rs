@@ -30,11 +30,11 @@ impl FromStr for Timestamp {
     type Err = Refused;
 
     fn from_str(text: &str) -> Result<Self, Refused> {
-        let wrong = || {
+        let invalid = || {
             Refused::new(Code::Invalid, format!("invalid time {text:?}: not in RFC 3339 format"))
                 .hint("use a time such as 2026-01-31T09:30:00.000Z")
         };
-        parse_rfc3339(text.as_bytes()).map(Self).ok_or_else(wrong)
+        parse_rfc3339(text.as_bytes()).map(Self).ok_or_else(invalid)
     }
 }
 
@@ -60,21 +60,21 @@ fn rfc3339(time: Timestamp) -> [u8; 24] {
     // RFC 3339 ends with the year 9999.
     let ms = time.0.min(253_402_300_799_999);
     let (year, month, day) = date(ms / DAY_MS);
-    let of_day = ms % DAY_MS;
+    let ms_of_day = ms % DAY_MS;
     let mut text = [0; 24];
     let mut put = |at: usize, digits: usize, mut number: u64| {
-        for place in text[at..at + digits].iter_mut().rev() {
-            *place = b'0' + (number % 10) as u8;
+        for digit in text[at..at + digits].iter_mut().rev() {
+            *digit = b'0' + (number % 10) as u8;
             number /= 10;
         }
     };
     put(0, 4, year);
     put(5, 2, month);
     put(8, 2, day);
-    put(11, 2, of_day / 3_600_000);
-    put(14, 2, of_day / 60_000 % 60);
-    put(17, 2, of_day / 1_000 % 60);
-    put(20, 3, of_day % 1_000);
+    put(11, 2, ms_of_day / 3_600_000);
+    put(14, 2, ms_of_day / 60_000 % 60);
+    put(17, 2, ms_of_day / 1_000 % 60);
+    put(20, 3, ms_of_day % 1_000);
     for (at, mark) in [(4, b'-'), (7, b'-'), (10, b'T'), (13, b':'), (16, b':'), (19, b'.'), (23, b'Z')] {
         text[at] = mark;
     }
@@ -84,13 +84,13 @@ fn rfc3339(time: Timestamp) -> [u8; 24] {
 /// Converts days since 1970-01-01 into year, month and day. Years start in March, so that the leap day is the last.
 fn date(day: u64) -> (u64, u64, u64) {
     let day = day + 719_468;
-    let (era, of_era) = (day / 146_097, day % 146_097);
-    let year = (of_era - of_era / 1_460 + of_era / 36_524 - of_era / 146_096) / 365;
-    let of_year = of_era - (365 * year + year / 4 - year / 100);
-    let month = (5 * of_year + 2) / 153;
-    let day = of_year - (153 * month + 2) / 5 + 1;
-    let (month, later) = if month < 10 { (month + 3, 0) } else { (month - 9, 1) };
-    (year + era * 400 + later, month, day)
+    let (era, day_of_era) = (day / 146_097, day % 146_097);
+    let year = (day_of_era - day_of_era / 1_460 + day_of_era / 36_524 - day_of_era / 146_096) / 365;
+    let day_of_year = day_of_era - (365 * year + year / 4 - year / 100);
+    let month = (5 * day_of_year + 2) / 153;
+    let day = day_of_year - (153 * month + 2) / 5 + 1;
+    let (month, carry) = if month < 10 { (month + 3, 0) } else { (month - 9, 1) };
+    (year + era * 400 + carry, month, day)
 }
 
 /// Parses an RFC 3339 time with any offset into milliseconds since 1970; finer fractions are truncated.
@@ -148,9 +148,9 @@ fn parse_rfc3339(text: &[u8]) -> Option<u64> {
 /// The inverse of [`date`].
 fn days_since_1970(year: i64, month: i64, day: i64) -> i64 {
     let (year, month) = if month > 2 { (year, month - 3) } else { (year - 1, month + 9) };
-    let (era, of_era) = (year.div_euclid(400), year.rem_euclid(400));
-    let of_year = (153 * month + 2) / 5 + day - 1;
-    era * 146_097 + of_era * 365 + of_era / 4 - of_era / 100 + of_year - 719_468
+    let (era, year_of_era) = (year.div_euclid(400), year.rem_euclid(400));
+    let day_of_year = (153 * month + 2) / 5 + day - 1;
+    era * 146_097 + year_of_era * 365 + year_of_era / 4 - year_of_era / 100 + day_of_year - 719_468
 }
 
 /// A monotonic time, in milliseconds since an arbitrary start. Leases are measured with it, so that a jump of the wall
@@ -242,8 +242,8 @@ mod tests {
         fn times_are_parsed_like_jiff(
             text in "20[0-9]{2}-[01][0-9]-[0-3][0-9]T[0-2][0-9]:[0-6][0-9]:[0-6][0-9](\\.[0-9]{1,9})?(Z|[+-][01][0-9]:[0-6][0-9])"
         ) {
-            let theirs = text.parse::<jiff::Timestamp>().ok();
-            prop_assert_eq!(parse(&text), theirs.map(|time| time.as_millisecond() as u64));
+            let expected = text.parse::<jiff::Timestamp>().ok();
+            prop_assert_eq!(parse(&text), expected.map(|time| time.as_millisecond() as u64));
         }
     }
 }

@@ -90,7 +90,7 @@ impl Pattern {
             match (word, topic.next()) {
                 (">", rest) => return rest.is_some(),
                 ("*", Some(_)) => {}
-                (word, Some(same)) if word == same => {}
+                (word, Some(topic_word)) if word == topic_word => {}
                 _ => return false,
             }
         }
@@ -114,7 +114,7 @@ fn check_length(kind: &str, text: &str) -> Result<(), Refused> {
 }
 
 fn check_word(kind: &str, text: &str, word: &str) -> Result<(), Refused> {
-    let forbidden = |letter: char| letter.is_control() || letter.is_whitespace() || "*>:".contains(letter);
+    let forbidden = |ch: char| ch.is_control() || ch.is_whitespace() || "*>:".contains(ch);
     if word.is_empty() || word.contains(forbidden) {
         return Err(Refused::new(Code::Invalid, format!("invalid {kind} {text:?}: invalid word {word:?}"))
             .hint("a word must not be empty or contain spaces, control characters, `*`, `>` or `:`"));

@@ -66,7 +66,7 @@ impl TraceContext {
     }
 }
 
-/// Deterministically mixes its arguments into to_u64 random-looking bytes. Never all zero, which is not a valid span id.
+/// Deterministically mixes its arguments into eight random-looking bytes. Never all zero, which is not a valid span id.
 fn mix(seed: u64, a: u64, b: u64) -> [u8; 8] {
     // The finaliser of splitmix64: a bijection in which every output bit depends on every input bit.
     let mut x = seed ^ a.wrapping_mul(0x9e37_79b9_7f4a_7c15) ^ b.wrapping_mul(0xd1b5_4a32_d192_ed03);
@@ -80,9 +80,9 @@ fn to_u64(bytes: &[u8]) -> u64 {
 }
 
 fn to_array(bytes: &[u8]) -> [u8; 16] {
-    let mut found = [0; 16];
-    found.copy_from_slice(bytes);
-    found
+    let mut array = [0; 16];
+    array.copy_from_slice(bytes);
+    array
 }
 
 /// Decodes hexadecimal digits in lower case, as the standard requires.
@@ -120,8 +120,8 @@ impl FromStr for TraceContext {
 /// Writes all digits with one call: this runs for every delivery.
 fn write_hex(bytes: &[u8], f: &mut fmt::Formatter<'_>) -> fmt::Result {
     let mut text = [0; 2 * size_of::<TraceId>()];
-    for (two, byte) in text.chunks_exact_mut(2).zip(bytes) {
-        two.copy_from_slice(&hex::digits(*byte));
+    for (digits, byte) in text.chunks_exact_mut(2).zip(bytes) {
+        digits.copy_from_slice(&hex::digits(*byte));
     }
     f.write_str(std::str::from_utf8(&text[..2 * bytes.len()]).map_err(|_| fmt::Error)?)
 }
@@ -170,7 +170,7 @@ mod tests {
         assert_eq!(parsed.to_string(), GIVEN);
         let later = format!("cc{}-what-comes-later", &GIVEN[2..]);
         assert!(later.parse::<TraceContext>().is_ok());
-        for wrong in [
+        for invalid in [
             "",
             "00",
             &GIVEN.to_uppercase(),
@@ -181,7 +181,7 @@ mod tests {
             "00-4bf92f3577b34da6a3ce929d0e0e473-00f067aa0ba902b7-01",
             "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-0x",
         ] {
-            assert!(wrong.parse::<TraceContext>().is_err(), "{wrong}");
+            assert!(invalid.parse::<TraceContext>().is_err(), "{invalid}");
         }
     }
 

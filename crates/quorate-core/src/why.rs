@@ -136,7 +136,7 @@ impl Why {
                     summary.push_str(&format!("; expires at {}", format_time_of_day(at, now)));
                 }
                 let next = if expires.is_some() { NextTransition::Expires } else { NextTransition::Nothing };
-                let waits_for = match delivery.is_away {
+                let waits_for = match delivery.is_unavailable {
                     true => WaitsFor::Return(agent.to_owned()),
                     false => WaitsFor::Claim(agent.to_owned()),
                 };
@@ -171,7 +171,7 @@ impl Why {
         seq: Seq,
         reason: Option<&str>,
     ) -> Self {
-        let (waits_for, sentence) = match state {
+        let (waits_for, summary) = match state {
             EndState::Acked => (WaitsFor::Nothing, format!("acked by {agent} in record {seq}")),
             EndState::Expired => {
                 (WaitsFor::Nothing, format!("expired in record {seq} before {agent} claimed it"))
@@ -180,17 +180,17 @@ impl Why {
                 (WaitsFor::Nothing, format!("purged from the inbox of {agent} in record {seq}"))
             }
             EndState::Dead => {
-                let why = reason.map_or(String::new(), |reason| format!(" ({reason})"));
-                let sentence =
-                    format!("dead letter of {agent} since record {seq}{why}; stays until redriven");
-                (WaitsFor::Redrive, sentence)
+                let suffix = reason.map_or(String::new(), |reason| format!(" ({reason})"));
+                let summary =
+                    format!("dead letter of {agent} since record {seq}{suffix}; stays until redriven");
+                (WaitsFor::Redrive, summary)
             }
         };
         Self {
             state: state.as_str().into(),
             assignee: Some(agent.to_owned()),
             waits_for,
-            summary: sentence,
+            summary,
             ..Self::of(id)
         }
     }
@@ -204,23 +204,25 @@ impl Why {
                 summary: "replied to a request: delivered to the waiting call, not to an inbox".into(),
                 ..Self::of(id)
             },
-            [one] => Self { id, parts: Vec::new(), ..one.clone() },
-            many => {
+            [delivery] => Self { id, parts: Vec::new(), ..delivery.clone() },
+            deliveries => {
                 let mut counts: Vec<(&str, usize)> = Vec::new();
-                for one in many {
-                    match counts.iter_mut().find(|(state, _)| *state == one.state) {
+                for delivery in deliveries {
+                    match counts.iter_mut().find(|(state, _)| *state == delivery.state) {
                         Some((_, count)) => *count += 1,
-                        None => counts.push((&one.state, 1)),
+                        None => counts.push((&delivery.state, 1)),
                     }
                 }
                 let counts: Vec<_> = counts.iter().map(|(state, count)| format!("{count} {state}")).collect();
-                let soonest =
-                    many.iter().filter_map(|one| Some((one.next_at?, one.next))).min_by_key(|one| one.0);
+                let earliest = deliveries
+                    .iter()
+                    .filter_map(|delivery| Some((delivery.next_at?, delivery.next)))
+                    .min_by_key(|(at, _)| *at);
                 Self {
                     state: "sent".into(),
-                    next: soonest.map_or(NextTransition::Nothing, |(_, next)| next),
-                    next_at: soonest.map(|(at, _)| at),
-                    summary: format!("sent to {} agents: {}", many.len(), counts.join(", ")),
+                    next: earliest.map_or(NextTransition::Nothing, |(_, next)| next),
+                    next_at: earliest.map(|(at, _)| at),
+                    summary: format!("sent to {} agents: {}", deliveries.len(), counts.join(", ")),
                     ..Self::of(id)
                 }
             }
@@ -228,17 +230,17 @@ impl Why {
         Self { parts, ..base }
     }
 
-    /// Adds that `asker` waits for replies to this request.
+    /// Adds that `requester` waits for replies to this request.
     #[must_use]
     pub fn with_pending_replies(
         self,
-        asker: &str,
+        requester: &str,
         missing: Vec<String>,
         until: Timestamp,
         now: Timestamp,
     ) -> Self {
-        let sentence = format!(
-            "{asker} waits for a reply from {} until {}; {}",
+        let summary = format!(
+            "{requester} waits for a reply from {} until {}; {}",
             missing.join(", "),
             format_time_of_day(until, now),
             self.summary
@@ -248,7 +250,7 @@ impl Why {
             waits_for: WaitsFor::Answers(missing),
             next: NextTransition::TimesOut,
             next_at: Some(until),
-            summary: sentence,
+            summary,
             ..self
         }
     }
@@ -257,8 +259,8 @@ impl Why {
     #[must_use]
     pub fn with_request_outcome(self, state: &'static str, code: Option<(Code, &str)>) -> Self {
         let outcome = code.map_or(String::new(), |(code, reason)| format!(" ({code}: {reason})"));
-        let sentence = format!("the request has ended: {state}{outcome}; {}", self.summary);
-        Self { state: state.into(), summary: sentence, ..self }
+        let summary = format!("the request has ended: {state}{outcome}; {}", self.summary);
+        Self { state: state.into(), summary, ..self }
     }
 
     fn of(id: String) -> Self {
@@ -291,7 +293,7 @@ fn after_lease(open: &OpenDelivery, until: Timestamp) -> (NextTransition, Timest
 /// Describes what delays a ready delivery: its recipient's availability, or deliveries ahead in the queue.
 fn queue_position(delivery: &DeliveryInspection) -> String {
     let agent = delivery.holder_or_recipient();
-    match (delivery.is_away, delivery.open.if_unavailable, delivery.ahead.unwrap_or(0)) {
+    match (delivery.is_unavailable, delivery.open.if_unavailable, delivery.ahead.unwrap_or(0)) {
         (true, IfUnavailable::Queue, _) => format!("; {agent} is unavailable, so it stays queued"),
         (true, IfUnavailable::Redirect | IfUnavailable::Fail, _) => {
             format!("; {agent} is unavailable, so it will be redirected or refused")
@@ -319,11 +321,11 @@ pub(crate) fn format_time_of_day(at: Timestamp, now: Timestamp) -> String {
 /// leap day is the last of its year.
 fn civil(days: u64) -> (u64, u64, u64) {
     let days = days + 719_468;
-    let (era, of_era) = (days / 146_097, days % 146_097);
-    let year = (of_era - of_era / 1_460 + of_era / 36_524 - of_era / 146_096) / 365;
-    let of_year = of_era - (365 * year + year / 4 - year / 100);
-    let month = (5 * of_year + 2) / 153;
-    let day = of_year - (153 * month + 2) / 5 + 1;
+    let (era, day_of_era) = (days / 146_097, days % 146_097);
+    let year = (day_of_era - day_of_era / 1_460 + day_of_era / 36_524 - day_of_era / 146_096) / 365;
+    let day_of_year = day_of_era - (365 * year + year / 4 - year / 100);
+    let month = (5 * day_of_year + 2) / 153;
+    let day = day_of_year - (153 * month + 2) / 5 + 1;
     let month = if month < 10 { month + 3 } else { month - 9 };
     (era * 400 + year + u64::from(month <= 2), month, day)
 }

@@ -239,8 +239,8 @@ enum Undo {
         next_delivery: u64,
         last_token: u64,
         last_epoch: u64,
-        look_at: Option<Mono>,
-        presence_at: Option<Mono>,
+        deadlock_check_at: Option<Mono>,
+        presence_check_at: Option<Mono>,
     },
     Activity(AgentNo, Mono),
     Listener(requests::MessagePosition, Option<ReplyListeners>),
@@ -288,7 +288,7 @@ pub struct WorkingState {
     /// Length of the journal at the start of the current commit.
     mark: usize,
     /// Number of scheduled dispatches at the start of the current commit.
-    stirred_mark: usize,
+    scheduled_mark: usize,
     /// State at the last [`WorkingState::mark_durable`] that the journal does not cover.
     durable: DurableState,
 }
@@ -297,7 +297,7 @@ pub struct WorkingState {
 #[derive(Clone, Debug)]
 struct DurableState {
     head: Head,
-    eras: Arc<Generations>,
+    generations: Arc<Generations>,
     counts: DeliveryStateCounts,
 }
 
@@ -339,8 +339,12 @@ impl WorkingState {
             ready_by_level: [0; 4],
             journal: Vec::new(),
             mark: 0,
-            stirred_mark: 0,
-            durable: DurableState { head, eras: Arc::default(), counts: DeliveryStateCounts::default() },
+            scheduled_mark: 0,
+            durable: DurableState {
+                head,
+                generations: Arc::default(),
+                counts: DeliveryStateCounts::default(),
+            },
         }
     }
 
@@ -349,13 +353,13 @@ impl WorkingState {
     pub fn restore(
         id: SpaceId,
         head: Head,
-        eras: Generations,
+        generations: Generations,
         agents: Vec<Agent>,
         counters: StoredCounters,
     ) -> Self {
         let mut working = Self::new(id);
         working.head = head;
-        working.generations = Arc::new(eras);
+        working.generations = Arc::new(generations);
         working.next_delivery = counters.next_delivery;
         working.last_token = counters.last_token;
         working.counts = DeliveryStateCounts { ready: 0, scheduled: 0, leased: 0, ..counters.counts };
@@ -447,13 +451,13 @@ impl WorkingState {
         let due = self.due.first().map(|(at, _)| *at);
         let expiry = self.message_expiries.first().map(|(at, _)| *at);
         // A dispatch that was scheduled by a refused commit is done by the next sweep, immediately.
-        let stirred = (!self.scheduled_dispatch.is_empty()).then_some(Timestamp(0));
-        let (alarm, deadline) = self.items.wake();
+        let dispatch = (!self.scheduled_dispatch.is_empty()).then_some(Timestamp(0));
+        let (item_time, item_deadline) = self.items.wake();
         NextWake {
-            wall: [due, expiry, stirred, alarm].into_iter().flatten().min(),
+            wall: [due, expiry, dispatch, item_time].into_iter().flatten().min(),
             mono: [
                 self.lease_deadlines.first().map(|(at, _)| *at),
-                deadline,
+                item_deadline,
                 self.next_deadlock_check(),
                 self.activity.wake(),
             ]
@@ -474,21 +478,21 @@ impl WorkingState {
             self.schedule_dispatch(before.to.queue());
         }
         self.mark = self.journal.len();
-        self.stirred_mark = self.scheduled_dispatch.len();
+        self.scheduled_mark = self.scheduled_dispatch.len();
         self.items.tasks.mark();
         self.journal.push(Undo::Numbers {
             next_delivery: self.next_delivery,
             last_token: self.last_token,
             last_epoch: self.last_epoch,
-            look_at: self.deadlock_check_at,
-            presence_at: self.activity.check_at,
+            deadlock_check_at: self.deadlock_check_at,
+            presence_check_at: self.activity.check_at,
         });
     }
 
     /// Undoes the current commit. Deliveries that became due stay ready.
     pub(crate) fn undo(&mut self) {
         self.undo_to(self.mark);
-        self.scheduled_dispatch.truncate(self.stirred_mark);
+        self.scheduled_dispatch.truncate(self.scheduled_mark);
         self.items.tasks.reset_to_mark();
     }
 
@@ -497,7 +501,7 @@ impl WorkingState {
         self.journal.clear();
         self.mark = 0;
         self.durable =
-            DurableState { head: self.head, eras: Arc::clone(&self.generations), counts: self.counts };
+            DurableState { head: self.head, generations: Arc::clone(&self.generations), counts: self.counts };
     }
 
     /// Whether there are records that are not marked as durable yet.
@@ -509,9 +513,9 @@ impl WorkingState {
     /// Undoes all commits since [`WorkingState::mark_durable`], because they could not be written.
     pub fn revert_to_durable(&mut self) {
         self.undo_to(0);
-        let DurableState { head, eras, counts } = self.durable.clone();
+        let DurableState { head, generations, counts } = self.durable.clone();
         self.head = head;
-        self.generations = eras;
+        self.generations = generations;
         self.counts = counts;
         // Undone dispatches have to be repeated: both the deliveries and the consumers wait again.
         self.scheduled_dispatch.clear();
@@ -542,24 +546,30 @@ impl WorkingState {
                 Undo::Task(before) => self.undo_task(before),
                 Undo::Broadcasts(agent, Some(before)) => drop(self.broadcast_quotas.insert(agent, before)),
                 Undo::Broadcasts(agent, None) => drop(self.broadcast_quotas.remove(&agent)),
-                Undo::Numbers { next_delivery, last_token, last_epoch, look_at, presence_at } => {
-                    self.deadlock_check_at = look_at;
+                Undo::Numbers {
+                    next_delivery,
+                    last_token,
+                    last_epoch,
+                    deadlock_check_at,
+                    presence_check_at,
+                } => {
+                    self.deadlock_check_at = deadlock_check_at;
                     self.next_delivery = next_delivery;
                     self.last_token = last_token;
                     self.last_epoch = last_epoch;
-                    self.activity.check_at = presence_at;
+                    self.activity.check_at = presence_check_at;
                 }
                 Undo::Activity(agent, at) => self.activity.set_last_seen(agent, at),
-                Undo::Listener(place, before) => drop(self.items.requests.put_listener(place, before)),
+                Undo::Listener(position, before) => drop(self.items.requests.put_listener(position, before)),
             }
         }
     }
 
     /// Schedules the dispatch of an inbox or pool, if it has ready deliveries and waiting consumers.
-    pub(crate) fn schedule_dispatch(&mut self, home: QueueId) {
-        let inbox = self.inbox_at(home);
-        if inbox.has_waiting_consumers() && inbox.has_ready() && !self.scheduled_dispatch.contains(&home) {
-            self.scheduled_dispatch.push(home);
+    pub(crate) fn schedule_dispatch(&mut self, queue: QueueId) {
+        let inbox = self.inbox_at(queue);
+        if inbox.has_waiting_consumers() && inbox.has_ready() && !self.scheduled_dispatch.contains(&queue) {
+            self.scheduled_dispatch.push(queue);
         }
     }
 
@@ -643,13 +653,13 @@ impl WorkingState {
             None => self.open.remove(&number),
         };
         if let Some(old) = old {
-            let home = home_of(&mut self.inboxes, &mut self.pools, old.to);
-            home.open -= 1;
+            let inbox = inbox_of(&mut self.inboxes, &mut self.pools, old.to);
+            inbox.open -= 1;
             match old.state {
                 OpenDeliveryState::Ready { .. } => {
                     self.counts.ready -= 1;
                     self.ready_by_level[level_of(old.priority)] -= 1;
-                    home.remove_ready(old.priority, number);
+                    inbox.remove_ready(old.priority, number);
                 }
                 OpenDeliveryState::Scheduled { due } => {
                     self.counts.scheduled -= 1;
@@ -677,13 +687,13 @@ impl WorkingState {
             new.and_then(|(open, _)| open.session()),
         );
         let Some((open, lease)) = new else { return };
-        let home = home_of(&mut self.inboxes, &mut self.pools, open.to);
-        home.open += 1;
+        let inbox = inbox_of(&mut self.inboxes, &mut self.pools, open.to);
+        inbox.open += 1;
         match open.state {
             OpenDeliveryState::Ready { since } => {
                 self.counts.ready += 1;
                 self.ready_by_level[level_of(open.priority)] += 1;
-                home.insert_ready(open.priority, number, since);
+                inbox.insert_ready(open.priority, number, since);
             }
             OpenDeliveryState::Scheduled { due } => {
                 self.counts.scheduled += 1;
@@ -716,7 +726,7 @@ impl WorkingState {
 
     /// Replaces an agent. Returns whether the set of pools that it serves changed.
     fn put_agent(&mut self, number: AgentNo, new: Option<Agent>) -> bool {
-        let known = new.is_some();
+        let exists = new.is_some();
         let count = match &new {
             Some(_) => self.inboxes.len().max(number.0 as usize),
             None => number.0 as usize - 1,
@@ -725,7 +735,7 @@ impl WorkingState {
         self.track_agent(number, new.as_ref(), count);
         self.last_epoch = self.last_epoch.max(new.as_ref().map_or(0, |agent| agent.epoch.0));
         Arc::make_mut(&mut self.agents).set(number, new);
-        known && self.join_pools(number)
+        exists && self.join_pools(number)
     }
 }
 
@@ -735,7 +745,7 @@ fn level_of(priority: Priority) -> usize {
 }
 
 /// Returns the inbox or pool that a delivery belongs to.
-fn home_of<'a>(inboxes: &'a mut [Inbox], pools: &'a mut pools::Pools, to: Recipient) -> &'a mut Inbox {
+fn inbox_of<'a>(inboxes: &'a mut [Inbox], pools: &'a mut pools::Pools, to: Recipient) -> &'a mut Inbox {
     match to.queue() {
         QueueId::Agent(agent) => &mut inboxes[agent.0 as usize - 1],
         QueueId::Pool(pool) => pools.inbox_mut(pool),

@@ -1,4 +1,4 @@
-//! Admission: all checks on the caller's side before a commit is passed to the writer. First shape and size, then
+//! Admission: all checks on the caller's side before a commit is passed to the writer. First structure and size, then
 //! JSON and secrets. Large commits are checked on the blocking pool, so that they do not stall the caller's thread.
 
 use std::sync::Arc;
@@ -37,12 +37,12 @@ impl Default for Options {
 /// Checks commits before they are passed to the writer.
 pub(crate) struct Admission {
     options: Options,
-    sieve: SecretFilter,
+    filter: SecretFilter,
 }
 
 impl Admission {
-    pub(crate) fn new(options: Options, chance: Arc<Entropy>) -> Arc<Self> {
-        Arc::new(Self { options, sieve: SecretFilter::new(chance) })
+    pub(crate) fn new(options: Options, entropy: Arc<Entropy>) -> Arc<Self> {
+        Arc::new(Self { options, filter: SecretFilter::new(entropy) })
     }
 
     pub(crate) fn options(&self) -> &Options {
@@ -80,17 +80,17 @@ impl Admission {
 
     /// Admits the name of a new space.
     pub(crate) fn admit_space(&self, name: &SpaceName) -> Result<(), Refused> {
-        self.sieve.check_name("name of the space", name.as_str(), self.options.secrets)
+        self.filter.check_name("name of the space", name.as_str(), self.options.secrets)
     }
 
     fn scan(&self, commit: Commit, policy: &Policy, secrets: SecretHandling) -> Result<Commit, Refused> {
         json_check::check_commit(&commit, policy)?;
-        self.sieve.filter(commit, policy, secrets)
+        self.filter.filter(commit, policy, secrets)
     }
 }
 
 impl std::fmt::Debug for Admission {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Door").field("options", &self.options).finish_non_exhaustive()
+        f.debug_struct("Admission").field("options", &self.options).finish_non_exhaustive()
     }
 }

@@ -89,10 +89,10 @@ impl Space {
     pub async fn request_approval(
         &self,
         principal: &quorate_core::Principal,
-        ask: RequestApproval,
+        request: RequestApproval,
     ) -> Result<ApprovalId, Error> {
         let receipt =
-            self.commit(Commit::new(principal.clone(), vec![Op::RequestApproval(Box::new(ask))])).await?;
+            self.commit(Commit::new(principal.clone(), vec![Op::RequestApproval(Box::new(request))])).await?;
         match receipt.results.into_iter().next() {
             Some(OpResult::ApprovalRequested { id, .. }) => Ok(id),
             _ => Err(unexpected_result()),
@@ -117,16 +117,16 @@ impl Space {
     /// # Errors
     /// `NOT_FOUND`, or a storage failure.
     pub async fn wait_for_approval(&self, id: &ApprovalId, wait: Duration) -> Result<Approval, Error> {
-        let mut follow = self.follow();
+        let mut published = self.follow();
         let decided = async {
             loop {
-                let seen = follow.borrow_and_update().approval_changes;
+                let changes = published.borrow_and_update().approval_changes;
                 let approval: Approval = self.item(id).await?;
                 if !approval.is_pending() {
                     return Ok(approval);
                 }
                 // Check again only after some approval has changed.
-                if follow.wait_for(|published| published.approval_changes != seen).await.is_err() {
+                if published.wait_for(|published| published.approval_changes != changes).await.is_err() {
                     return Err(StoreError::Closed.into());
                 }
             }

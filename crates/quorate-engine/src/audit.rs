@@ -12,17 +12,17 @@ use quorate_store::{SpaceInfo, Store, StoreError};
 use crate::engine::Engine;
 
 /// Number of records read together.
-const PAGE: usize = 1_000;
+const RECORDS_PER_READ: usize = 1_000;
 /// Payload bytes read together.
-const PAYLOADS_AT_ONCE: u64 = 4 * 1024 * 1024;
+const PAYLOAD_BYTES_PER_READ: u64 = 4 * 1024 * 1024;
 /// Payload bytes audited before the hub is ready: about 50 ms.
-const PAYLOADS_OF_NEWEST: u64 = 32 * 1024 * 1024;
+const NEWEST_PAYLOAD_BYTES_MAX: u64 = 32 * 1024 * 1024;
 /// Minimum number of records per space audited before the hub is ready, regardless of the number of spaces.
-const NEWEST_MIN: u64 = 1_000;
-/// Idle time per unit of work, so that the audit does not affect callers.
-const REST: u64 = 30;
+const NEWEST_RECORDS_MIN: u64 = 1_000;
+/// Idle milliseconds per millisecond of work, so that the audit does not affect callers.
+const IDLE_PER_WORK: u64 = 30;
 /// Delay while the reader threads are overloaded.
-const BUSY: Duration = Duration::from_millis(100);
+const BUSY_RETRY_DELAY: Duration = Duration::from_millis(100);
 
 /// Corruption of a log.
 #[derive(Clone, Debug, thiserror::Error)]
@@ -53,9 +53,9 @@ pub(crate) struct Auditor(Mutex<BTreeMap<SpaceNo, AuditProgress>>);
 
 /// Reason for an early end of an audit.
 enum Stop {
-    Unsound(AuditFailure),
+    Corrupt(AuditFailure),
     /// The store is closed or has failed, which is reported elsewhere.
-    Gone,
+    StoreUnavailable,
 }
 
 impl Engine {
@@ -88,11 +88,11 @@ impl Engine {
     pub async fn audit_newest(&self, records: u64) -> Result<(), AuditFailure> {
         let spaces = self.store.spaces();
         let share = |whole: u64| whole / (spaces.len() as u64).max(1);
-        let records = share(records).max(records.min(NEWEST_MIN));
+        let records = share(records).max(records.min(NEWEST_RECORDS_MIN));
         for info in &spaces {
-            match self.audit_newest_of(info, records, share(PAYLOADS_OF_NEWEST)).await {
-                Err(Stop::Unsound(unsound)) => return Err(unsound),
-                Err(Stop::Gone) => return Ok(()),
+            match self.audit_newest_of(info, records, share(NEWEST_PAYLOAD_BYTES_MAX)).await {
+                Err(Stop::Corrupt(failure)) => return Err(failure),
+                Err(Stop::StoreUnavailable) => return Ok(()),
                 Ok(()) => {}
             }
         }
@@ -102,20 +102,20 @@ impl Engine {
     async fn audit_newest_of(&self, info: &SpaceInfo, records: u64, payloads: u64) -> Result<(), Stop> {
         let head = self.head_of(info)?;
         let first = Seq((head.seq.0 + 1).saturating_sub(records).max(1));
-        let mut walk = Walk::begin(&*self.store, info, first, head).await?;
+        let mut audit = LogAudit::start(&*self.store, info, first, head).await?;
         let mut lengths = Vec::new();
-        while walk.has_more() {
-            lengths.extend(walk.audit_page().await?);
+        while audit.has_more() {
+            lengths.extend(audit.audit_page().await?);
         }
         // Audit the newest payloads within the budget; the others follow in the background.
         let mut bytes = 0;
-        let cheap = lengths.iter().rev().take_while(|(_, length)| {
+        let within_budget = lengths.iter().rev().take_while(|(_, length)| {
             bytes += length;
             bytes <= payloads
         });
-        let from = lengths.len() - cheap.count();
+        let from = lengths.len() - within_budget.count();
         for run in runs(&lengths[from..]) {
-            walk.audit_payloads(run).await?;
+            audit.audit_payloads(run).await?;
         }
         if (first, from) == (Seq(1), 0) {
             self.record_audit(info.number, head.seq);
@@ -130,8 +130,8 @@ impl Engine {
     pub async fn audit_all(&self) -> Result<(), AuditFailure> {
         for info in self.store.spaces() {
             match self.audit_all_of(&info).await {
-                Err(Stop::Unsound(unsound)) => return Err(unsound),
-                Err(Stop::Gone) => return Ok(()),
+                Err(Stop::Corrupt(failure)) => return Err(failure),
+                Err(Stop::StoreUnavailable) => return Ok(()),
                 Ok(()) => {}
             }
         }
@@ -139,23 +139,26 @@ impl Engine {
     }
 
     async fn audit_all_of(&self, info: &SpaceInfo) -> Result<(), Stop> {
-        let mut begun = self.clock.now().mono;
-        let mut walk = Walk::begin(&*self.store, info, Seq(1), self.head_of(info)?).await?;
-        while walk.has_more() {
-            let lengths = walk.audit_page().await?;
+        let mut started = self.clock.now().mono;
+        let mut audit = LogAudit::start(&*self.store, info, Seq(1), self.head_of(info)?).await?;
+        while audit.has_more() {
+            let lengths = audit.audit_page().await?;
             for run in runs(&lengths) {
-                walk.audit_payloads(run).await?;
-                let worked_ms = self.clock.now().mono.0.saturating_sub(begun.0);
-                tokio::time::sleep(Duration::from_millis((worked_ms + 1) * REST)).await;
-                begun = self.clock.now().mono;
+                audit.audit_payloads(run).await?;
+                let worked_ms = self.clock.now().mono.0.saturating_sub(started.0);
+                tokio::time::sleep(Duration::from_millis((worked_ms + 1) * IDLE_PER_WORK)).await;
+                started = self.clock.now().mono;
             }
         }
-        self.record_audit(info.number, walk.head.seq);
+        self.record_audit(info.number, audit.head.seq);
         Ok(())
     }
 
     fn head_of(&self, info: &SpaceInfo) -> Result<Head, Stop> {
-        self.store.published(info.number).map(|published| published.borrow().head).ok_or(Stop::Gone)
+        self.store
+            .published(info.number)
+            .map(|published| published.borrow().head)
+            .ok_or(Stop::StoreUnavailable)
     }
 }
 
@@ -166,7 +169,7 @@ fn runs(lengths: &[(Seq, u64)]) -> Vec<(Seq, usize)> {
     for (seq, length) in lengths {
         bytes += length;
         match runs.last_mut() {
-            Some((_, count)) if bytes <= PAYLOADS_AT_ONCE => *count += 1,
+            Some((_, count)) if bytes <= PAYLOAD_BYTES_PER_READ => *count += 1,
             _ => {
                 runs.push((*seq, 1));
                 bytes = *length;
@@ -177,28 +180,28 @@ fn runs(lengths: &[(Seq, u64)]) -> Vec<(Seq, usize)> {
 }
 
 /// Audit of the log of one space, up to its head at the start of the audit.
-struct Walk<'a> {
+struct LogAudit<'a> {
     store: &'a dyn Store,
     info: &'a SpaceInfo,
     chain: ChainVerifier,
     head: Head,
 }
 
-impl<'a> Walk<'a> {
-    async fn begin(store: &'a dyn Store, info: &'a SpaceInfo, first: Seq, head: Head) -> Result<Self, Stop> {
-        let mut walk =
+impl<'a> LogAudit<'a> {
+    async fn start(store: &'a dyn Store, info: &'a SpaceInfo, first: Seq, head: Head) -> Result<Self, Stop> {
+        let mut audit =
             Self { store, info, chain: ChainVerifier::starting_at(first, genesis_hash(info.id)), head };
         if first > Seq(1) {
             let before = Seq(first.0 - 1);
-            let found = walk.retry_busy(|| store.log_bodies(info.number, before, 1)).await;
-            let found = walk.read(before, found)?;
+            let found = audit.retry_busy(|| store.log_bodies(info.number, before, 1)).await;
+            let found = audit.read(before, found)?;
             let found = found.into_iter().find(|record| record.seq == before);
-            walk.chain.hash = found.map(|record| record.hash).ok_or_else(|| {
+            audit.chain.hash = found.map(|record| record.hash).ok_or_else(|| {
                 let detail = "the record preceding the audited range is missing".to_owned();
-                walk.unsound(before, LogDamage::Deleted, detail)
+                audit.corrupt(before, LogDamage::Deleted, detail)
             })?;
         }
-        Ok(walk)
+        Ok(audit)
     }
 
     fn has_more(&self) -> bool {
@@ -208,32 +211,32 @@ impl<'a> Walk<'a> {
     /// Audits the next records and returns the payload length of each.
     async fn audit_page(&mut self) -> Result<Vec<(Seq, u64)>, Stop> {
         let from = self.chain.next;
-        let max = PAGE.min((self.head.seq.0 - from.0) as usize + 1);
+        let max = RECORDS_PER_READ.min((self.head.seq.0 - from.0) as usize + 1);
         let records = self.retry_busy(|| self.store.log_bodies(self.info.number, from, max)).await;
         let records = self.read(from, records)?;
         if records.is_empty() {
             let detail = format!("the log ends here, but its head is {}", self.head.seq);
-            return Err(self.unsound(from, LogDamage::Truncated, detail));
+            return Err(self.corrupt(from, LogDamage::Truncated, detail));
         }
         let mut lengths = Vec::with_capacity(records.len());
         for record in &records {
             let next = self.chain.next;
-            self.chain.verify_next(record).map_err(|broken| {
-                let detail = match broken {
+            self.chain.verify_next(record).map_err(|damage| {
+                let detail = match damage {
                     LogDamage::Deleted => format!("the next record is {}", record.seq),
                     LogDamage::Reordered => {
                         "its timestamp is earlier than that of the previous record".to_owned()
                     }
                     _ => "the stored bytes do not match the stored hash".to_owned(),
                 };
-                self.unsound(next, broken, detail)
+                self.corrupt(next, damage, detail)
             })?;
             let parts = codec::part_table(&record.body).unwrap_or_default();
             lengths.push((record.seq, parts.iter().map(|(length, _)| length).sum()));
         }
         if !self.has_more() && self.chain.hash != self.head.hash {
             let detail = "the chain does not lead to the head".to_owned();
-            return Err(self.unsound(self.head.seq, LogDamage::Forked, detail));
+            return Err(self.corrupt(self.head.seq, LogDamage::Forked, detail));
         }
         Ok(lengths)
     }
@@ -242,7 +245,7 @@ impl<'a> Walk<'a> {
     async fn audit_payloads(&self, (first, count): (Seq, usize)) -> Result<(), Stop> {
         let records = self.retry_busy(|| self.store.log(self.info.number, first, count)).await;
         for record in self.read(first, records)? {
-            verify_parts(&record).map_err(|detail| self.unsound(record.seq, LogDamage::Edited, detail))?;
+            verify_parts(&record).map_err(|detail| self.corrupt(record.seq, LogDamage::Edited, detail))?;
         }
         Ok(())
     }
@@ -254,7 +257,7 @@ impl<'a> Walk<'a> {
     {
         loop {
             match read().await {
-                Err(StoreError::Busy) => tokio::time::sleep(BUSY).await,
+                Err(StoreError::Busy) => tokio::time::sleep(BUSY_RETRY_DELAY).await,
                 read => return read,
             }
         }
@@ -264,17 +267,17 @@ impl<'a> Walk<'a> {
     fn read<T>(&self, from: Seq, read: Result<T, StoreError>) -> Result<T, Stop> {
         read.map_err(|error| match error {
             StoreError::Read(_) | StoreError::Corrupt(_) => {
-                self.unsound(from, LogDamage::Unreadable, error.to_string())
+                self.corrupt(from, LogDamage::Unreadable, error.to_string())
             }
             StoreError::Busy
             | StoreError::DiskFull
             | StoreError::Failed(_)
             | StoreError::Closed
-            | StoreError::UnknownSpace => Stop::Gone,
+            | StoreError::UnknownSpace => Stop::StoreUnavailable,
         })
     }
 
-    fn unsound(&self, seq: Seq, broken: LogDamage, detail: String) -> Stop {
-        Stop::Unsound(AuditFailure { space: self.info.name.clone(), seq, damage: broken, detail })
+    fn corrupt(&self, seq: Seq, damage: LogDamage, detail: String) -> Stop {
+        Stop::Corrupt(AuditFailure { space: self.info.name.clone(), seq, damage, detail })
     }
 }

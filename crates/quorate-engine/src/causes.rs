@@ -98,9 +98,9 @@ impl Space {
         for op in &mut commit.ops {
             let Some(message) = message_of(op) else { continue };
             if let Some(cause) = self.cause_of(message, &earlier).await?
-                && let Some(led) = cause.propagate_to(message)
+                && let Some(updated) = cause.propagate_to(message)
             {
-                replace(op, led);
+                replace(op, updated);
             }
             if let Some(message) = message_of(op)
                 && let Some(client_id) = &message.client_id
@@ -171,17 +171,17 @@ impl Space {
 fn message_of(op: &Op) -> Option<&Message> {
     match op {
         Op::Send { message, .. } => Some(message),
-        Op::Request(ask) => Some(&ask.message),
+        Op::Request(request) => Some(&request.message),
         _ => None,
     }
 }
 
 /// Replaces the message of an operation. The fingerprint covers the stored message, so that it can be recomputed from
 /// the log; the fingerprint of the original is retained too, because a retry may resolve to a different cause.
-fn replace(op: &mut Op, led: Message) {
+fn replace(op: &mut Op, updated: Message) {
     let mut new = match op {
-        Op::Send { .. } => Op::send(led),
-        Op::Request(ask) => Op::Request(ask.with_message(led)),
+        Op::Send { .. } => Op::send(updated),
+        Op::Request(request) => Op::Request(request.with_message(updated)),
         _ => return,
     };
     if let (Some(original), Some(stored)) = (fingerprint_of(op), fingerprint_of(&mut new)) {

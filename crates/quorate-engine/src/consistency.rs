@@ -32,17 +32,17 @@ async fn run_check(
     let published = store.published(space).ok_or(StoreError::UnknownSpace)?;
     let seq = published.borrow().head.seq;
     let at = clock.now().wall;
-    let found = Dependencies::load(store, space).await?;
+    let dependencies = Dependencies::load(store, space).await?;
     let (mut dangling, mut stale) = (Vec::new(), Vec::new());
     let mut counts = [0; 2];
-    for entry in &found.entries {
-        for on in &entry.sources {
-            let live = on.current.filter(|head| !head.deleted);
+    for entry in &dependencies.entries {
+        for source in &entry.sources {
+            let live = source.current.filter(|head| !head.deleted);
             let (key, version) = (entry.key.clone(), entry.version);
-            let (name, on_version) = (on.key.clone(), on.version);
+            let (name, on_version) = (source.key.clone(), source.version);
             match live {
-                Some(now) if now.version == on.version => {}
-                Some(now) => {
+                Some(head) if head.version == source.version => {}
+                Some(head) => {
                     counts[1] += 1;
                     push_limited(
                         &mut stale,
@@ -51,7 +51,7 @@ async fn run_check(
                             version,
                             on: name,
                             on_version,
-                            current_version: now.version,
+                            current_version: head.version,
                         },
                     );
                 }
@@ -66,15 +66,15 @@ async fn run_check(
         }
     }
     let ended = EndedTasks::read(store, space).await?;
-    let cycles = found.cycles();
+    let cycles = dependencies.cycles();
     let cyclic = cycles.len() as u64;
     let cycles = cycles.into_iter().map(|keys| Inconsistency::Cycle { keys });
     let findings = cycles.chain(dangling).chain(ended.findings).chain(stale).take(FINDINGS_MAX).collect();
     let [dangling, stale] = counts;
-    let complete = found.complete && ended.complete;
+    let complete = dependencies.complete && ended.complete;
     let clean = complete && dangling + stale + cyclic + ended.resultless == 0;
     let counts = ConsistencyCounts {
-        entries: found.entries.len() as u64,
+        entries: dependencies.entries.len() as u64,
         tasks: ended.tasks,
         dangling,
         stale,
@@ -95,7 +95,7 @@ struct EndedTasks {
 
 impl EndedTasks {
     async fn read(store: &Arc<dyn Store>, space: SpaceNo) -> Result<Self, Error> {
-        let mut found = Self { complete: true, ..Self::default() };
+        let mut tasks = Self { complete: true, ..Self::default() };
         let (mut after, mut seen) = (None, 0);
         loop {
             let page =
@@ -104,13 +104,13 @@ impl EndedTasks {
             let Some(ReadResult::Items(page)) = rows.into_iter().next() else {
                 return Err(StoreError::Read("unexpected result of a read".into()).into());
             };
-            let Some(last) = page.last() else { return Ok(found) };
+            let Some(last) = page.last() else { return Ok(tasks) };
             after = Some(last.item.key().id);
             seen += page.len();
-            page.iter().for_each(|listed| found.check_item(&listed.item));
+            page.iter().for_each(|listed| tasks.check_item(&listed.item));
             if seen >= TASKS_MAX {
-                found.complete = page.len() < PAGE;
-                return Ok(found);
+                tasks.complete = page.len() < PAGE;
+                return Ok(tasks);
             }
         }
     }
@@ -141,16 +141,16 @@ impl Space {
     /// Storage failures.
     pub async fn check(&self) -> Result<Arc<ConsistencyReport>, Error> {
         let engine = self.engine();
-        let check = Arc::new(run_check(&engine.store, &*engine.clock, self.number()).await?);
-        engine.checks.publish(self.number(), &check);
-        Ok(check)
+        let report = Arc::new(run_check(&engine.store, &*engine.clock, self.number()).await?);
+        engine.checks.publish(self.number(), &report);
+        Ok(report)
     }
 
     /// Repeats the check at this interval after the end of the previous one. A new interval replaces the old one.
-    pub fn check_every(&self, every: Duration) {
+    pub fn check_every(&self, interval: Duration) {
         let engine = self.engine();
         let (store, clock) = (Arc::clone(&engine.store), Arc::clone(&engine.clock));
-        engine.checks.repeat(store, clock, self.number(), every);
+        engine.checks.repeat(store, clock, self.number(), interval);
     }
 
     /// Returns the result of the last check, manual or periodic.
@@ -181,21 +181,21 @@ impl ConsistencyChecks {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn publish(&self, space: SpaceNo, check: &Arc<ConsistencyReport>) {
-        self.lock().last.entry(space).or_default().send_replace(Some(Arc::clone(check)));
+    fn publish(&self, space: SpaceNo, report: &Arc<ConsistencyReport>) {
+        self.lock().last.entry(space).or_default().send_replace(Some(Arc::clone(report)));
     }
 
     fn follow(&self, space: SpaceNo) -> watch::Receiver<Option<Arc<ConsistencyReport>>> {
         self.lock().last.entry(space).or_default().subscribe()
     }
 
-    fn repeat(&self, store: Arc<dyn Store>, clock: Arc<dyn Clock>, space: SpaceNo, every: Duration) {
+    fn repeat(&self, store: Arc<dyn Store>, clock: Arc<dyn Clock>, space: SpaceNo, interval: Duration) {
         let checks = self.clone();
         let timer = tokio::spawn(async move {
             loop {
-                clock.wait(every).await;
+                clock.wait(interval).await;
                 match run_check(&store, &*clock, space).await {
-                    Ok(check) => checks.publish(space, &Arc::new(check)),
+                    Ok(report) => checks.publish(space, &Arc::new(report)),
                     Err(Error::Store(
                         StoreError::Closed | StoreError::Failed(_) | StoreError::UnknownSpace,
                     )) => {

@@ -43,26 +43,27 @@ pub(crate) struct Source {
 impl Dependencies {
     /// Reads the dependencies. Each entry is consistent, but different entries can be from different points in time.
     pub(crate) async fn load(store: &Arc<dyn Store>, space: SpaceNo) -> Result<Self, Error> {
-        let mut found = Self { complete: true, ..Self::default() };
+        let mut loaded = Self { complete: true, ..Self::default() };
         let mut after = None;
-        let mut dependencies = 0;
+        let mut dependency_count = 0;
         loop {
             let page = ReadQuery::Dependencies { after: after.clone(), limit: PAGE };
             let rows = store.read(space, vec![page]).await?;
             let Some(ReadResult::Dependencies(page)) = rows.into_iter().next() else {
                 return Err(StoreError::Read("unexpected result of a read".into()).into());
             };
-            let Some(last) = page.last() else { return Ok(found) };
+            let Some(last) = page.last() else { return Ok(loaded) };
             after = Some(last.key.clone());
             for EntryDependencies { key, version, depends_on } in page {
-                if found.entries.len() >= ENTRIES_MAX || dependencies >= DEPENDENCIES_MAX {
-                    found.complete = false;
-                    return Ok(found);
+                if loaded.entries.len() >= ENTRIES_MAX || dependency_count >= DEPENDENCIES_MAX {
+                    loaded.complete = false;
+                    return Ok(loaded);
                 }
-                dependencies += depends_on.len();
-                let others = depends_on.into_iter().filter(|(on, ..)| *on != key);
-                let on = others.map(|(key, version, now)| Source { key, version, current: now }).collect();
-                found.entries.push(DependentEntry { key, version, sources: on });
+                dependency_count += depends_on.len();
+                let others = depends_on.into_iter().filter(|(source, ..)| *source != key);
+                let sources =
+                    others.map(|(key, version, current)| Source { key, version, current }).collect();
+                loaded.entries.push(DependentEntry { key, version, sources });
             }
         }
     }
@@ -75,31 +76,31 @@ impl Dependencies {
     ) -> Vec<(&DependentEntry, &Source)> {
         let index: HashMap<&Key, usize> =
             self.entries.iter().enumerate().map(|(index, entry)| (&entry.key, index)).collect();
-        let mut users: Vec<Vec<(usize, &Source)>> = self.entries.iter().map(|_| Vec::new()).collect();
-        let mut found: Vec<Option<&Source>> = vec![None; self.entries.len()];
-        let mut next = Vec::new();
-        for (user, entry) in self.entries.iter().enumerate() {
-            for on in &entry.sources {
-                if let Some(used) = index.get(&on.key)
-                    && self.entries[*used].version == on.version
+        let mut dependents: Vec<Vec<(usize, &Source)>> = self.entries.iter().map(|_| Vec::new()).collect();
+        let mut derived: Vec<Option<&Source>> = vec![None; self.entries.len()];
+        let mut pending = Vec::new();
+        for (dependent, entry) in self.entries.iter().enumerate() {
+            for source in &entry.sources {
+                if let Some(source_index) = index.get(&source.key)
+                    && self.entries[*source_index].version == source.version
                 {
-                    users[*used].push((user, on));
+                    dependents[*source_index].push((dependent, source));
                 }
-                if found[user].is_none() && is_undone(&on.key, on.version) {
-                    found[user] = Some(on);
-                    next.push(user);
-                }
-            }
-        }
-        while let Some(used) = next.pop() {
-            for (user, on) in &users[used] {
-                if found[*user].is_none() {
-                    found[*user] = Some(on);
-                    next.push(*user);
+                if derived[dependent].is_none() && is_undone(&source.key, source.version) {
+                    derived[dependent] = Some(source);
+                    pending.push(dependent);
                 }
             }
         }
-        self.entries.iter().zip(found).filter_map(|(entry, on)| Some((entry, on?))).collect()
+        while let Some(source_index) = pending.pop() {
+            for (dependent, source) in &dependents[source_index] {
+                if derived[*dependent].is_none() {
+                    derived[*dependent] = Some(source);
+                    pending.push(*dependent);
+                }
+            }
+        }
+        self.entries.iter().zip(derived).filter_map(|(entry, source)| Some((entry, source?))).collect()
     }
 
     /// Returns one cycle of each strongly connected component, starting at its smallest key.
@@ -109,7 +110,7 @@ impl Dependencies {
         let edges: Vec<Vec<usize>> = self
             .entries
             .iter()
-            .map(|entry| entry.sources.iter().filter_map(|on| index.get(&on.key).copied()).collect())
+            .map(|entry| entry.sources.iter().filter_map(|source| index.get(&source.key).copied()).collect())
             .collect();
         let mut cycles: Vec<Vec<Key>> = Vec::new();
         for group in strongly_connected(&edges) {
@@ -120,7 +121,7 @@ impl Dependencies {
                 && let Some(step) = edges[*last].iter().find(|step| members.contains(*step))
             {
                 if let Some(start) = path.iter().position(|seen| seen == step) {
-                    cycles.push(path[start..].iter().map(|one| self.entries[*one].key.clone()).collect());
+                    cycles.push(path[start..].iter().map(|node| self.entries[*node].key.clone()).collect());
                     break;
                 }
                 path.push(*step);
@@ -138,7 +139,7 @@ fn strongly_connected(edges: &[Vec<usize>]) -> Vec<Vec<usize>> {
     let mut number = vec![UNSEEN; edges.len()];
     let mut lowest = vec![0; edges.len()];
     let mut on_stack = vec![false; edges.len()];
-    let (mut stack, mut found, mut count) = (Vec::new(), Vec::new(), 0);
+    let (mut stack, mut components, mut count) = (Vec::new(), Vec::new(), 0);
     for root in 0..edges.len() {
         let mut work = if number[root] == UNSEEN { vec![(root, 0)] } else { Vec::new() };
         while let Some((node, edge)) = work.pop() {
@@ -163,17 +164,17 @@ fn strongly_connected(edges: &[Vec<usize>]) -> Vec<Vec<usize>> {
                 }
                 None if lowest[node] == number[node] => {
                     let start = stack.iter().rposition(|member| *member == node).unwrap_or(0);
-                    let group = stack.split_off(start);
-                    group.iter().for_each(|member| on_stack[*member] = false);
-                    if group.len() > 1 {
-                        found.push(group);
+                    let component = stack.split_off(start);
+                    component.iter().for_each(|member| on_stack[*member] = false);
+                    if component.len() > 1 {
+                        components.push(component);
                     }
                 }
                 None => {}
             }
         }
     }
-    found
+    components
 }
 
 #[cfg(test)]
@@ -181,19 +182,19 @@ mod tests {
     use super::*;
 
     /// A key, its version, and its sources.
-    type Built<'a> = (&'a str, u64, &'a [(&'a str, u64)]);
+    type EntrySpec<'a> = (&'a str, u64, &'a [(&'a str, u64)]);
 
-    fn dependencies(entries: &[Built<'_>]) -> Dependencies {
+    fn dependencies(entries: &[EntrySpec<'_>]) -> Dependencies {
         let key = |text: &str| Key::new(text).expect("a valid key");
-        let on = |(name, version): &(&str, u64)| Source {
+        let source = |(name, version): &(&str, u64)| Source {
             key: key(name),
             version: Version(*version),
             current: None,
         };
-        let entry = |(name, version, ons): &Built<'_>| DependentEntry {
+        let entry = |(name, version, sources): &EntrySpec<'_>| DependentEntry {
             key: key(name),
             version: Version(*version),
-            sources: ons.iter().map(on).collect(),
+            sources: sources.iter().map(source).collect(),
         };
         Dependencies { entries: entries.iter().map(entry).collect(), complete: true }
     }
@@ -206,7 +207,7 @@ mod tests {
     // Fails under: `lowest` not propagated from a child, or a member left on the stack.
     #[test]
     fn c11_every_cycle_is_found_once() {
-        let found = dependencies(&[
+        let graph = dependencies(&[
             ("a", 1, &[("b", 1), ("x", 1)]),
             ("b", 1, &[("c", 1)]),
             ("c", 1, &[("a", 1), ("d", 1)]),
@@ -215,17 +216,19 @@ mod tests {
             ("f", 1, &[("e", 1)]),
             ("g", 1, &[("a", 1), ("e", 1)]),
         ]);
-        assert_eq!(describe(&found.cycles()), ["a b c", "e f"]);
+        assert_eq!(describe(&graph.cycles()), ["a b c", "e f"]);
         let line: Vec<_> = (0..50_000).map(|number| format!("k{number:05}")).collect();
-        let ons: Vec<_> = line.iter().skip(1).chain([&line[0]]).map(|next| [(next.as_str(), 1)]).collect();
-        let all: Vec<_> = line.iter().zip(&ons).map(|(name, on)| (name.as_str(), 1, &on[..])).collect();
+        let sources: Vec<_> =
+            line.iter().skip(1).chain([&line[0]]).map(|next| [(next.as_str(), 1)]).collect();
+        let all: Vec<_> =
+            line.iter().zip(&sources).map(|(name, source)| (name.as_str(), 1, &source[..])).collect();
         assert_eq!(dependencies(&all).cycles()[0].len(), 50_000, "recursion would overflow the stack");
     }
 
     // Fails under: a version that is not compared, or an edge that is not followed.
     #[test]
     fn c11_entries_derived_from_undone_versions_are_found_transitively() {
-        let found = dependencies(&[
+        let graph = dependencies(&[
             ("direct", 3, &[("base", 5)]),
             ("fine", 1, &[("base", 4)]),
             ("old", 1, &[("direct", 2)]),
@@ -233,9 +236,11 @@ mod tests {
             ("third", 9, &[("fine", 1), ("second", 1)]),
         ]);
         let undone = |key: &Key, version: Version| key.as_str() == "base" && version == Version(5);
-        let built = found.derived_from(undone);
-        let described: Vec<_> =
-            built.iter().map(|(entry, on)| format!("{} on {} v{}", entry.key, on.key, on.version)).collect();
+        let derived = graph.derived_from(undone);
+        let described: Vec<_> = derived
+            .iter()
+            .map(|(entry, source)| format!("{} on {} v{}", entry.key, source.key, source.version))
+            .collect();
         assert_eq!(described, ["direct on base v5", "second on direct v3", "third on second v1"]);
     }
 }

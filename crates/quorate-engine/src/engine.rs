@@ -25,8 +25,8 @@ use crate::timers::Timers;
 use crate::violations::Violations;
 
 /// Background sweep of one space.
-struct Sweeping {
-    signs: Arc<HeartbeatBuffer>,
+struct SpaceSweep {
+    heartbeats: Arc<HeartbeatBuffer>,
     task: JoinHandle<()>,
 }
 
@@ -39,7 +39,7 @@ pub struct Engine {
     pub(crate) admission: Arc<Admission>,
     mailboxes: Arc<Mailboxes>,
     timers: Arc<Timers>,
-    sweeps: Mutex<HashMap<SpaceNo, Sweeping>>,
+    sweeps: Mutex<HashMap<SpaceNo, SpaceSweep>>,
     pub(crate) checks: ConsistencyChecks,
     pub(crate) pending_locks: PendingLocks,
     pub(crate) causes: CauseCache,
@@ -74,10 +74,10 @@ impl Engine {
     /// The error of `open`.
     pub fn start<E>(
         clock: Arc<dyn Clock>,
-        chance: Arc<Entropy>,
+        entropy: Arc<Entropy>,
         open: impl FnOnce(StoreContext) -> Result<Arc<dyn Store>, E>,
     ) -> Result<Arc<Self>, E> {
-        Self::start_with(Options::default(), clock, chance, open)
+        Self::start_with(Options::default(), clock, entropy, open)
     }
 
     /// Starts an engine with options.
@@ -87,33 +87,33 @@ impl Engine {
     pub fn start_with<E>(
         options: Options,
         clock: Arc<dyn Clock>,
-        chance: Arc<Entropy>,
+        entropy: Arc<Entropy>,
         open: impl FnOnce(StoreContext) -> Result<Arc<dyn Store>, E>,
     ) -> Result<Arc<Self>, E> {
-        let post = Arc::new(Mailboxes::default());
-        let alarms = Arc::new(Timers::default());
-        let (mailboxes, timers) = (Arc::clone(&post), Arc::clone(&alarms));
-        let sink: Sink = Arc::new(move |handover| {
-            timers.update(handover.space, handover.wake);
-            mailboxes.dispatch(handover);
+        let mailboxes = Arc::new(Mailboxes::default());
+        let timers = Arc::new(Timers::default());
+        let (sink_mailboxes, sink_timers) = (Arc::clone(&mailboxes), Arc::clone(&timers));
+        let sink: Sink = Arc::new(move |dispatch| {
+            sink_timers.update(dispatch.space, dispatch.wake);
+            sink_mailboxes.dispatch(dispatch);
         });
-        let wiring = StoreContext { clock: Arc::clone(&clock), entropy: Arc::clone(&chance), sink };
-        let store = open(wiring)?;
-        let door = Admission::new(options, Arc::clone(&chance));
-        let (guard, checks) = (Violations::default(), ConsistencyChecks::default());
-        let (sweeps, lines) = (Mutex::default(), PendingLocks::default());
+        let context = StoreContext { clock: Arc::clone(&clock), entropy: Arc::clone(&entropy), sink };
+        let store = open(context)?;
+        let admission = Admission::new(options, Arc::clone(&entropy));
+        let (violations, checks) = (Violations::default(), ConsistencyChecks::default());
+        let (sweeps, pending_locks) = (Mutex::default(), PendingLocks::default());
         let (causes, auditor) = (CauseCache::default(), Auditor::default());
         Ok(Arc::new(Self {
             store,
             clock,
-            entropy: chance,
-            admission: door,
-            violations: guard,
-            mailboxes: post,
-            timers: alarms,
+            entropy,
+            admission,
+            violations,
+            mailboxes,
+            timers,
             sweeps,
             checks,
-            pending_locks: lines,
+            pending_locks,
             causes,
             auditor,
             private: RwLock::default(),
@@ -166,17 +166,17 @@ impl Engine {
         let subscribed = !published.borrow().topics.is_empty();
         let mut sweeps = self.sweeps.lock().unwrap_or_else(PoisonError::into_inner);
         let is_new = !sweeps.contains_key(&number);
-        let sweeping = sweeps.entry(number).or_insert_with(|| {
-            let signs = Arc::new(HeartbeatBuffer::default());
+        let sweep = sweeps.entry(number).or_insert_with(|| {
+            let heartbeats = Arc::new(HeartbeatBuffer::default());
             let (store, clock) = (Arc::clone(&self.store), Arc::clone(&self.clock));
-            let (published, alarm) = (published.clone(), self.timers.of_space(number));
-            let gather = self.admission.options().heartbeat_batching;
-            let sweep = sweep::run(store, clock, number, published, alarm, Arc::clone(&signs), gather);
-            Sweeping { signs, task: tokio::spawn(sweep.with_current_subscriber()) }
+            let (published, timer) = (published.clone(), self.timers.of_space(number));
+            let batching = self.admission.options().heartbeat_batching;
+            let sweep = sweep::run(store, clock, number, published, timer, Arc::clone(&heartbeats), batching);
+            SpaceSweep { heartbeats, task: tokio::spawn(sweep.with_current_subscriber()) }
         });
-        let (post, signs) = (Arc::clone(&self.mailboxes), Arc::clone(&sweeping.signs));
+        let (mailboxes, heartbeats) = (Arc::clone(&self.mailboxes), Arc::clone(&sweep.heartbeats));
         drop(sweeps);
-        let space = Space::new(Arc::clone(self), number, published, post, signs);
+        let space = Space::new(Arc::clone(self), number, published, mailboxes, heartbeats);
         if is_new && subscribed {
             let space = space.clone();
             let catch_up = async move {

@@ -13,9 +13,9 @@ use crate::space::{ConsumerGuard, Space};
 pub struct PendingCommit {
     space: Space,
     principal: Principal,
-    answer: BoxFuture<'static, Result<Vec<CommitResult>, StoreError>>,
+    results: BoxFuture<'static, Result<Vec<CommitResult>, StoreError>>,
     /// Operations that were raised as flags and are not part of the commit.
-    places: FlaggedOps,
+    flagged: FlaggedOps,
 }
 
 impl PendingCommit {
@@ -24,9 +24,9 @@ impl PendingCommit {
     /// # Errors
     /// The refusal, or a storage failure.
     pub async fn receipt(&mut self) -> Result<Receipt, Error> {
-        let outcome = (&mut self.answer).await?.into_iter().next().ok_or(StoreError::Closed)?;
-        let outcome = outcome.map_err(|refused| self.places.restore_indexes(refused));
-        Ok(self.places.restore_results(self.space.record_violation(&self.principal, outcome)?))
+        let outcome = (&mut self.results).await?.into_iter().next().ok_or(StoreError::Closed)?;
+        let outcome = outcome.map_err(|refused| self.flagged.restore_indexes(refused));
+        Ok(self.flagged.restore_results(self.space.record_violation(&self.principal, outcome)?))
     }
 }
 
@@ -47,13 +47,13 @@ impl Space {
     /// Enqueues the rest of a commit after its conduct flags were raised.
     async fn enqueue_flagged(&self, commit: Commit) -> Result<PendingCommit, Error> {
         let principal = commit.principal.clone();
-        let (rest, places) = self.extract_flags(commit).await?;
+        let (rest, flagged) = self.extract_flags(commit).await?;
         let Some(rest) = rest else {
             let receipt = Receipt { seq: None, at: self.engine().clock.now().wall, results: Vec::new() };
-            let answer = Box::pin(std::future::ready(Ok(vec![Ok(receipt)])));
-            return Ok(PendingCommit { space: self.clone(), principal, answer, places });
+            let results = Box::pin(std::future::ready(Ok(vec![Ok(receipt)])));
+            return Ok(PendingCommit { space: self.clone(), principal, results, flagged });
         };
-        self.enqueue_rest(rest, places).await
+        self.enqueue_rest(rest, flagged).await
     }
 
     /// Commits without screening for flags, for the private store.
@@ -61,19 +61,19 @@ impl Space {
         self.enqueue_rest(commit, FlaggedOps::default()).await?.receipt().await
     }
 
-    async fn enqueue_rest(&self, mut commit: Commit, places: FlaggedOps) -> Result<PendingCommit, Error> {
+    async fn enqueue_rest(&self, mut commit: Commit, flagged: FlaggedOps) -> Result<PendingCommit, Error> {
         let principal = commit.principal.clone();
         self.apply_modifications(&mut commit).await?;
         self.propagate_causes(&mut commit).await?;
         let policy = std::sync::Arc::clone(&self.published().policy);
         let admitted = self.engine().admission.admit(commit, policy).await?;
-        let admitted = admitted.map_err(|refused| places.restore_indexes(refused));
+        let admitted = admitted.map_err(|refused| flagged.restore_indexes(refused));
         let mut commit = self.record_violation(&principal, admitted)?;
         if commit.unplanned_rollbacks().next().is_some() {
             commit = self.engine().store.prepare(self.number(), commit).await?;
         }
-        let answer = self.engine().store.transact(self.number(), vec![commit]);
-        Ok(PendingCommit { space: self.clone(), principal, answer, places })
+        let results = self.engine().store.transact(self.number(), vec![commit]);
+        Ok(PendingCommit { space: self.clone(), principal, results, flagged })
     }
 
     /// Opens a standing consumer without credit. If `resumes` is true, deliveries that the agent already holds are
@@ -92,8 +92,8 @@ impl Space {
         let number = self.published().agents.number(agent).ok_or_else(|| {
             Refused::new(Code::NotFound, format!("there is no agent {agent}")).hint("register it first")
         })?;
-        let (id, mail) = self.mailboxes().open_consumer(self.number(), number);
-        let mut closing = ConsumerGuard { space: self, id, registered: true, owns_mailbox: true };
+        let (id, mailbox) = self.mailboxes().open_consumer(self.number(), number);
+        let mut guard = ConsumerGuard { space: self, id, registered: true, owns_mailbox: true };
         let mut ops =
             vec![Op::Claim { agent: agent.clone(), max: 0, lease_ms, waiting: WaitMode::Standing(id) }];
         if resumes {
@@ -107,8 +107,8 @@ impl Space {
         });
         let held = held.flatten().collect();
         // From here on the consumer closes itself when dropped.
-        closing.registered = false;
-        closing.owns_mailbox = false;
-        Ok(Consumer::new(self.clone(), id, mail, held).mark_resumed())
+        guard.registered = false;
+        guard.owns_mailbox = false;
+        Ok(Consumer::new(self.clone(), id, mailbox, held).mark_resumed())
     }
 }

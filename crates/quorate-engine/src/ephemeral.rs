@@ -19,9 +19,9 @@ use crate::space::Space;
 pub(crate) use requests::EphemeralRequests;
 
 /// Maximum number of messages in a buffer.
-const SHELF_MAX: usize = 1024;
+const MESSAGES_MAX: usize = 1024;
 /// Maximum number of payload bytes in a buffer.
-const SHELF_BYTES_MAX: usize = 16 * 1024 * 1024;
+const BYTES_MAX: usize = 16 * 1024 * 1024;
 
 /// An ephemeral message.
 #[derive(Clone, Debug)]
@@ -56,7 +56,7 @@ impl MailboxUsage {
     /// Whether there is capacity for the message.
     pub(crate) fn has_capacity(&self, message: &EphemeralMessage) -> bool {
         let bytes = self.bytes.load(Ordering::Relaxed) + message.message.payload.bytes.len();
-        self.messages.load(Ordering::Relaxed) < SHELF_MAX && bytes <= SHELF_BYTES_MAX
+        self.messages.load(Ordering::Relaxed) < MESSAGES_MAX && bytes <= BYTES_MAX
     }
 }
 
@@ -95,7 +95,7 @@ pub(crate) struct EphemeralBuffer {
 /// Creates the error for a full buffer.
 pub(crate) fn buffer_full() -> Refused {
     Refused::new(Code::QueueFull, "the buffer for ephemeral messages of the recipient is full")
-        .limit(SHELF_MAX as u64)
+        .limit(MESSAGES_MAX as u64)
         .hint("send a durable message, or retry when the recipient is connected")
 }
 
@@ -103,7 +103,7 @@ impl EphemeralBuffer {
     /// Whether there is capacity for the message.
     pub(crate) fn has_capacity(&self, message: &EphemeralMessage) -> bool {
         let bytes = self.bytes + message.message.payload.bytes.len();
-        self.messages.len() < SHELF_MAX && bytes <= SHELF_BYTES_MAX
+        self.messages.len() < MESSAGES_MAX && bytes <= BYTES_MAX
     }
 
     /// Appends a message. The caller checks the capacity.
@@ -151,8 +151,8 @@ impl Space {
         let admitted = self.admit_ephemeral(principal, epoch, message)?;
         let number = admitted.message.number;
         match answered_request(&admitted.message.message) {
-            // A late or unsolicited response is dropped.
-            Some(question) => self.mailboxes().requests.answer(question, self.number(), admitted),
+            // A late or unsolicited answer is dropped.
+            Some(request) => self.mailboxes().requests.answer(request, self.number(), admitted),
             None => self.deliver_ephemeral(admitted)?,
         }
         Ok(MessageRef::Ephemeral(number))
@@ -166,11 +166,11 @@ impl Space {
         message: Message,
     ) -> Result<Admitted, Refused> {
         let published = self.published();
-        let rules = &published.policy.policy;
+        let policy = &published.policy.policy;
         let op = Op::send(Message { durability: Durability::Ephemeral, ..message });
         principal.check_allowed(&op)?;
         let commit = Commit::new(principal.clone(), vec![op]);
-        let commit = self.engine().admission.admit_ephemeral(commit, rules)?;
+        let commit = self.engine().admission.admit_ephemeral(commit, policy)?;
         let Some(Op::Send { message, .. }) = commit.ops.into_iter().next() else {
             return Err(Refused::new(Code::Invalid, "the commit contains no message"));
         };
@@ -180,16 +180,16 @@ impl Space {
                 .hint("send a durable message, or omit the budget"));
         }
         check_sender(&published, principal, epoch, &message)?;
-        rules.check_size(message.payload.bytes.len())?;
-        rules.check_shape(&message)?;
-        let map = RoutingContext { agents: &published.agents, topics: &published.topics, policy: rules };
-        let reach = map.route(message.from.as_ref(), &message.to)?;
+        policy.check_size(message.payload.bytes.len())?;
+        policy.check_required_fields(&message)?;
+        let routing = RoutingContext { agents: &published.agents, topics: &published.topics, policy };
+        let routed = routing.route(message.from.as_ref(), &message.to)?;
         let from = message.from.as_ref().and_then(|from| published.agents.number(from));
         let sent_at = self.engine().clock.now().wall;
         if let (Destination::Broadcast, Some(sender)) = (&message.to, from) {
-            self.engine().violations.count_broadcast(self.number(), sender, rules, sent_at)?;
+            self.engine().violations.count_broadcast(self.number(), sender, policy, sent_at)?;
         }
-        let to = match reach {
+        let to = match routed {
             RoutedTo::Agents(agents) if message.to.names_agents() => EphemeralTarget::All(agents),
             RoutedTo::Agents(agents) => EphemeralTarget::Any(agents),
             RoutedTo::AnyCapable { capability, access } => {
@@ -207,9 +207,9 @@ impl Space {
                 self.mailboxes().deliver_to_all(self.number(), &agents, &message)?
             }
             EphemeralTarget::Any(agents) => self.mailboxes().deliver_to_any(self.number(), &agents, &message),
-            EphemeralTarget::One(able) => {
+            EphemeralTarget::One(capable) => {
                 let to = message.message.to.to_string();
-                if !self.mailboxes().deliver_to_one(self.number(), &able, message) {
+                if !self.mailboxes().deliver_to_one(self.number(), &capable, message) {
                     return Err(Refused::new(Code::Unavailable, format!("no agent is connected for {to}"))
                         .hint("send a durable message, which waits for an agent with the capability"));
                 }

@@ -54,21 +54,21 @@ impl FlaggedOps {
 /// Commit without its private parts.
 struct Screened {
     rest: Commit,
-    places: FlaggedOps,
+    flagged: FlaggedOps,
     flags: Vec<Flagged>,
 }
 
 /// Flag to raise.
 struct Flagged {
-    about: Vec<u8>,
+    report: Vec<u8>,
     /// Client-assigned ID. A flag is raised only once per ID.
     client_id: Option<String>,
 }
 
 impl Space {
-    /// Whether a commit has to be screened. Costs a search of its payloads for a few keywords.
+    /// Whether a commit has to be screened. Only searches its payloads for a few keywords.
     pub(crate) fn may_contain_flags(commit: &Commit) -> bool {
-        commit.ops.iter().any(may_hold_flag)
+        commit.ops.iter().any(may_contain_flag)
     }
 
     /// Raises marked content as flags and returns the remaining commit; `None` if nothing is left. Flags are raised
@@ -83,9 +83,9 @@ impl Space {
             }),
         };
         let is_keyed = commit.key.is_some();
-        let Screened { mut rest, places, flags } = self.screen(commit)?;
+        let Screened { mut rest, flagged, flags } = self.screen(commit)?;
         if flags.is_empty() {
-            return Ok((Some(rest), places));
+            return Ok((Some(rest), flagged));
         }
         // A commit that consists only of flags behaves like `POST /v1/flags`: without a key, each call raises a new
         // flag.
@@ -93,16 +93,16 @@ impl Space {
         for (n, flag) in flags.into_iter().enumerate() {
             let key = flag.client_id.as_ref().map(|id| format!("id {id}"));
             let key = key.or_else(|| identity.as_ref().map(|identity| format!("commit {n} {identity}")));
-            self.raise_flag(&rest.principal, key, flag.about).await?;
+            self.raise_flag(&rest.principal, key, flag.report).await?;
         }
         if rest.ops.is_empty() {
-            return Ok((None, places));
+            return Ok((None, flagged));
         }
         // The log contains the fingerprint of the request, which must not depend on private content.
         if let Some((key, _)) = rest.key.take() {
             rest = rest.keyed(key);
         }
-        Ok((Some(rest), places))
+        Ok((Some(rest), flagged))
     }
 
     /// Screens an ephemeral message; returns `None` if it was raised as a flag.
@@ -143,7 +143,7 @@ impl Space {
         &self,
         principal: &Principal,
         key: Option<String>,
-        about: Vec<u8>,
+        report: Vec<u8>,
     ) -> Result<(), Error> {
         let unavailable = || {
             Refused::new(Code::Unavailable, "this hub has no private store for conduct flags")
@@ -151,10 +151,10 @@ impl Space {
                 .private()
         };
         let flags = self.engine().flags(self.number()).ok_or_else(unavailable)?;
-        let key = key.map(hashed).transpose()?;
-        let about = bytes::Bytes::from(about);
-        let asked = FlagRequest { principal, key: key.as_ref(), content: [b"message", &about] };
-        flags.raise(&asked, &about).await.map_err(|error| match error {
+        let key = key.map(hashed_key).transpose()?;
+        let report = bytes::Bytes::from(report);
+        let request = FlagRequest { principal, key: key.as_ref(), content: [b"message", &report] };
+        flags.raise(&request, &report).await.map_err(|error| match error {
             Error::Refused(refused) => refused.private().into(),
             other => other,
         })
@@ -164,11 +164,11 @@ impl Space {
     fn screen(&self, commit: Commit) -> Result<Screened, Refused> {
         let mut screened = Screened {
             rest: Commit { ops: Vec::with_capacity(commit.ops.len()), ..commit.clone() },
-            places: FlaggedOps::default(),
+            flagged: FlaggedOps::default(),
             flags: Vec::new(),
         };
         for (index, op) in commit.ops.into_iter().enumerate() {
-            if !may_hold_flag(&op) {
+            if !may_contain_flag(&op) {
                 screened.rest.ops.push(op);
                 continue;
             }
@@ -176,7 +176,7 @@ impl Space {
             screened.flags.extend(flag);
             match op {
                 Some(op) => screened.rest.ops.push(op),
-                None => screened.places.raised.push(index),
+                None => screened.flagged.raised.push(index),
             }
         }
         Ok(screened)
@@ -189,34 +189,34 @@ impl Space {
                 let (rest, flag) = self.screen_message(&message);
                 Ok((rest.map(Op::send), flag))
             }
-            Op::Request(ask) => {
-                let (rest, flag) = self.screen_message(&ask.message);
+            Op::Request(request) => {
+                let (rest, flag) = self.screen_message(&request.message);
                 let rest = rest.map(|message| {
                     Op::Request(SendRequest {
-                        retry_of: ask.retry_of,
-                        ..SendRequest::new(message, ask.timeout_ms, ask.waiting)
+                        retry_of: request.retry_of,
+                        ..SendRequest::new(message, request.timeout_ms, request.waiting)
                     })
                 });
                 Ok((rest, flag))
             }
             Op::CompleteTask(complete) => {
-                let about = |result| Envelope::of_completion(&complete, result);
-                let (result, flag) = self.screen_payload(complete.result.as_ref(), about);
+                let report = |result| Envelope::of_completion(&complete, result);
+                let (result, flag) = self.screen_payload(complete.result.as_ref(), report);
                 Ok((Some(Op::CompleteTask(CompleteTask { result, ..complete })), flag))
             }
             Op::FailTask(fail) => {
-                let about = |details| Envelope::of_failure(&fail, details);
-                let (details, flag) = self.screen_payload(fail.details.as_ref(), about);
+                let report = |details| Envelope::of_failure(&fail, details);
+                let (details, flag) = self.screen_payload(fail.details.as_ref(), report);
                 Ok((Some(Op::FailTask(FailTask { details, ..fail })), flag))
             }
             Op::HeartbeatTask(heartbeat) => {
-                let about = |partial| Envelope::of_partial(&heartbeat, partial);
-                let (partial, flag) = self.screen_payload(heartbeat.partial.as_ref(), about);
+                let report = |partial| Envelope::of_partial(&heartbeat, partial);
+                let (partial, flag) = self.screen_payload(heartbeat.partial.as_ref(), report);
                 Ok((Some(Op::HeartbeatTask(HeartbeatTask { partial, ..heartbeat })), flag))
             }
             // The state of a procedure driven by the hub consists of messages that were screened before.
             Op::StartProcedure(_) | Op::StepProcedure(_) if *by == Principal::System => Ok((Some(op), None)),
-            op if holds_flag(&op) => Err(Refused::new(
+            op if contains_flag(&op) => Err(Refused::new(
                 Code::Invalid,
                 "content marked as private to moderators is not allowed in this operation",
             )
@@ -231,14 +231,14 @@ impl Space {
     fn screen_message(&self, message: &Message) -> (Option<Message>, Option<Flagged>) {
         let mark = mark_of_message(message);
         let flag = || Flagged {
-            about: Envelope::of_message(message),
+            report: Envelope::of_message(message),
             client_id: message.client_id.as_ref().map(ToString::to_string),
         };
         match mark {
             Mark::None => (Some(message.clone()), None),
             Mark::Private => (None, Some(flag())),
             Mark::Concern(rest) => {
-                let payload = self.resealed(&message.payload, rest);
+                let payload = self.reseal(&message.payload, rest);
                 (Some(Message { payload, ..message.clone() }), Some(flag()))
             }
         }
@@ -247,21 +247,21 @@ impl Space {
     fn screen_payload<'a>(
         &self,
         payload: Option<&'a Payload>,
-        about: impl FnOnce(&'a Payload) -> Vec<u8>,
+        report: impl FnOnce(&'a Payload) -> Vec<u8>,
     ) -> (Option<Payload>, Option<Flagged>) {
         let Some(payload) = payload else { return (None, None) };
         match mark_of(&payload.bytes) {
             Mark::None => (Some(payload.clone()), None),
-            Mark::Private => (None, Some(Flagged { about: about(payload), client_id: None })),
+            Mark::Private => (None, Some(Flagged { report: report(payload), client_id: None })),
             Mark::Concern(rest) => {
-                let flag = Flagged { about: about(payload), client_id: None };
-                (Some(self.resealed(payload, rest)), Some(flag))
+                let flag = Flagged { report: report(payload), client_id: None };
+                (Some(self.reseal(payload, rest)), Some(flag))
             }
         }
     }
 
     /// Seals other bytes with the same salt. The bytes that were sealed with it before are never written.
-    fn resealed(&self, payload: &Payload, bytes: Vec<u8>) -> Payload {
+    fn reseal(&self, payload: &Payload, bytes: Vec<u8>) -> Payload {
         match payload.is_sealed() {
             true => Payload::seal(bytes.into(), payload.salt),
             false => Payload::unsealed(bytes.into()),
@@ -278,7 +278,7 @@ pub(crate) fn is_private(outcome: &Result<Receipt, Error>) -> bool {
     }
 }
 
-/// Creates the error for a request that was raised as a flag and will never receive a response.
+/// Creates the error for a request that was raised as a flag and will never receive an answer.
 #[must_use]
 pub fn flag_has_no_answer() -> Refused {
     Refused::new(
@@ -305,11 +305,11 @@ fn mark_of_message(message: &Message) -> Mark {
 }
 
 /// Fast check whether an operation has to be screened.
-fn may_hold_flag(op: &Op) -> bool {
+fn may_contain_flag(op: &Op) -> bool {
     let has_keyword = match op {
         Op::Send { message, .. } => return may_be_flag(message),
-        Op::Request(ask) => return may_be_flag(&ask.message),
-        _ => holds_flag_word(op),
+        Op::Request(request) => return may_be_flag(&request.message),
+        _ => has_flag_action(op),
     };
     has_keyword || op.payloads().any(|(_, payload)| may_be_marked(&payload.bytes))
 }
@@ -320,16 +320,17 @@ fn may_be_flag(message: &Message) -> bool {
         || message.metadata.as_ref().is_some_and(|text| may_be_marked(text.as_bytes()))
 }
 
-fn holds_flag_word(op: &Op) -> bool {
+fn has_flag_action(op: &Op) -> bool {
     match op {
-        Op::RequestApproval(ask) => {
-            is_flag_marker(&ask.action) || ask.follow_ups.iter().any(|(_, action)| is_flag_marker(action))
+        Op::RequestApproval(request) => {
+            is_flag_marker(&request.action)
+                || request.follow_ups.iter().any(|(_, action)| is_flag_marker(action))
         }
         _ => false,
     }
 }
 
-fn holds_flag(op: &Op) -> bool {
+fn contains_flag(op: &Op) -> bool {
     let is_private = |payload: &Payload| is_marked(&payload.bytes);
     let inputs_are_private = match op {
         // The inputs of several tasks are concatenated in one payload.
@@ -338,10 +339,10 @@ fn holds_flag(op: &Op) -> bool {
         }
         _ => op.payloads().any(|(_, payload)| is_private(payload)),
     };
-    inputs_are_private || holds_flag_word(op)
+    inputs_are_private || has_flag_action(op)
 }
 
-fn hashed(text: String) -> Result<IdempotencyKey, Refused> {
+fn hashed_key(text: String) -> Result<IdempotencyKey, Refused> {
     let digest = Sha256::digest(text);
     IdempotencyKey::new(hex::encode(&digest))
 }

@@ -73,32 +73,32 @@ impl Flags {
     ///
     /// # Errors
     /// `INVALID`, `TOO_LARGE` or `SECRET_DETECTED` for the content, `DUPLICATE`, or a storage failure.
-    pub async fn raise(&self, asked: &FlagRequest<'_>, about: &Bytes) -> Result<(), Error> {
-        let flag = checked(about)?;
-        let (raised_at, by) = (self.now(), asked.principal.to_text());
+    pub async fn raise(&self, request: &FlagRequest<'_>, report: &Bytes) -> Result<(), Error> {
+        let flag = parse_report(report)?;
+        let (raised_at, by) = (self.now(), request.principal.to_text());
         let content = Content { raised_by: by, raised_at_ms: raised_at.0, flag, resolution: None };
         let engine = self.0.engine();
         let id = id_of(engine.next_flag_time(raised_at), engine.random_16());
         let put = self.put(Key::new(id)?, Version(0), &content)?;
-        self.0.commit_private(asked.commit(put)).await.map(drop)
+        self.0.commit_private(request.commit(put)).await.map(drop)
     }
 
     /// Resolves a flag.
     ///
     /// # Errors
     /// `NOT_FOUND`, `CONFLICT` if it is already resolved, or a storage failure.
-    pub async fn resolve(&self, asked: &FlagRequest<'_>, id: &str, note: String) -> Result<Flag, Error> {
+    pub async fn resolve(&self, request: &FlagRequest<'_>, id: &str, note: String) -> Result<Flag, Error> {
         if note.chars().count() > REASON_CHARS_MAX {
             return Err(Refused::new(Code::TooLarge, "the note is too long")
                 .limit(REASON_CHARS_MAX as u64)
                 .hint(format!("send at most {REASON_CHARS_MAX} characters"))
                 .into());
         }
-        if asked.key.is_some() && self.0.stored_receipt(asked.commit(Vec::new())).await?.is_some() {
+        if request.key.is_some() && self.0.stored_receipt(request.commit(Vec::new())).await?.is_some() {
             return self.flag(id).await;
         }
         let entry = self.entry(id).await?;
-        let mut content = read(&entry)?.ok_or_else(|| erased(id))?;
+        let mut content = parse_content(&entry)?.ok_or_else(|| erased(id))?;
         if let Some(resolution) = &content.resolution {
             return Err(Refused::new(
                 Code::Conflict,
@@ -108,9 +108,9 @@ impl Flags {
             .into());
         }
         content.resolution =
-            Some(StoredResolution { by: asked.principal.to_text(), at_ms: self.now().0, note });
+            Some(StoredResolution { by: request.principal.to_text(), at_ms: self.now().0, note });
         let put = self.put(entry.key.clone(), entry.version.head.version, &content)?;
-        self.0.commit_private(asked.commit(put)).await?;
+        self.0.commit_private(request.commit(put)).await?;
         self.flag(id).await
     }
 
@@ -203,17 +203,17 @@ fn id_of(at: Timestamp, random: [u8; 16]) -> String {
 }
 
 /// Validates a flag. Any non-empty JSON object is accepted, so that no report is rejected for its fields.
-fn checked(about: &Bytes) -> Result<Box<RawValue>, Refused> {
-    if about.len() > FLAG_BYTES_MAX {
-        return Err(Refused::new(Code::TooLarge, format!("the flag has {} bytes", about.len()))
+fn parse_report(report: &Bytes) -> Result<Box<RawValue>, Refused> {
+    if report.len() > FLAG_BYTES_MAX {
+        return Err(Refused::new(Code::TooLarge, format!("the flag has {} bytes", report.len()))
             .limit(FLAG_BYTES_MAX as u64)
             .hint("reference the content, and quote only the relevant part"));
     }
     let invalid = |detail: String| {
         Refused::new(Code::Invalid, detail).hint("send a JSON object that describes what happened and where")
     };
-    wellformed::check_json("flag", about)?;
-    let flag: Box<RawValue> = serde_json::from_slice(about).map_err(|error| invalid(error.to_string()))?;
+    wellformed::check_json("flag", report)?;
+    let flag: Box<RawValue> = serde_json::from_slice(report).map_err(|error| invalid(error.to_string()))?;
     let fields: serde_json::Map<String, serde_json::Value> =
         serde_json::from_str(flag.get()).map_err(|_| invalid("the flag is not a JSON object".into()))?;
     if fields.is_empty() {
@@ -222,7 +222,7 @@ fn checked(about: &Bytes) -> Result<Box<RawValue>, Refused> {
     Ok(flag)
 }
 
-fn read(entry: &StoredEntry) -> Result<Option<Content>, Error> {
+fn parse_content(entry: &StoredEntry) -> Result<Option<Content>, Error> {
     let Some(content) = entry.content.as_ref().filter(|content| !content.is_erased()) else {
         return Ok(None);
     };
@@ -231,7 +231,7 @@ fn read(entry: &StoredEntry) -> Result<Option<Content>, Error> {
 
 fn flag(entry: &StoredEntry) -> Result<Flag, Error> {
     let id = entry.key.to_string();
-    let Some(content) = read(entry)? else {
+    let Some(content) = parse_content(entry)? else {
         return Ok(Flag {
             id,
             state: FlagState::Open,

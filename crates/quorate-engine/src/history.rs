@@ -14,8 +14,8 @@ use crate::space::Space;
 use crate::yielder::Yielder;
 
 /// Number of records read together: few at first, since most requested states are recent.
-const AT_ONCE_MIN: u64 = 1;
-const AT_ONCE_MAX: u64 = 100;
+const PAGE_MIN: u64 = 1;
+const PAGE_MAX: u64 = 100;
 
 impl Space {
     /// Returns the newest record at a time; `None` if there was none yet.
@@ -51,40 +51,40 @@ impl Space {
                 wanted.insert(key);
             }
         }
-        // Additions to a session since its last change, newest first.
-        let mut added: HashMap<&ItemKey, Vec<(ContributionKind, u64)>> = HashMap::new();
-        let (mut end, mut at_once, mut pace) = (at.0, AT_ONCE_MIN, Yielder::default());
+        // Contributions to a session since its last change, newest first.
+        let mut contributions: HashMap<&ItemKey, Vec<(ContributionKind, u64)>> = HashMap::new();
+        let (mut end, mut page, mut yielder) = (at.0, PAGE_MIN, Yielder::default());
         while end > 0 && !wanted.is_empty() {
             if at.0 - end >= AS_OF_RECORDS_MAX {
                 return Err(too_far(at).into());
             }
-            let begin = end.saturating_sub(at_once) + 1;
+            let begin = end.saturating_sub(page) + 1;
             let records = self.records_between(Seq(begin), Seq(end + 1)).await?;
             for record in records.iter().rev() {
                 let body = codec::read_without_payload(record)
-                    .map_err(|error| damaged(record, &error.to_string()))?;
+                    .map_err(|error| corrupt(record, &error.to_string()))?;
                 for effect in body.effects.into_iter().rev() {
                     match effect {
                         Effect::Changed { item, .. } => {
                             let key = item.key();
                             if let Some(key) = wanted.take(&key) {
-                                let added = added.remove(key).unwrap_or_default();
-                                found.insert(key.clone(), with_additions(item, added));
+                                let contributions = contributions.remove(key).unwrap_or_default();
+                                found.insert(key.clone(), with_contributions(item, contributions));
                             }
                         }
                         Effect::SessionAdded { session, kind, n, .. } => {
                             let key = ItemKey::new(ItemKind::Session, session.as_str());
                             if let Some(key) = wanted.get(&key) {
-                                added.entry(key).or_default().push((kind, n));
+                                contributions.entry(key).or_default().push((kind, n));
                             }
                         }
                         _ => {}
                     }
                 }
-                pace.after_record(record).await;
+                yielder.after_record(record).await;
             }
             end = begin - 1;
-            at_once = (at_once * 10).min(AT_ONCE_MAX);
+            page = (page * 10).min(PAGE_MAX);
         }
         Ok(found)
     }
@@ -100,9 +100,9 @@ impl Space {
     }
 }
 
-fn with_additions(mut item: Item, added: Vec<(ContributionKind, u64)>) -> Item {
+fn with_contributions(mut item: Item, contributions: Vec<(ContributionKind, u64)>) -> Item {
     if let Item::Session(session) = &mut item {
-        added.into_iter().rev().for_each(|(kind, n)| session.count_contribution(kind, n));
+        contributions.into_iter().rev().for_each(|(kind, n)| session.count_contribution(kind, n));
     }
     item
 }
@@ -116,6 +116,6 @@ fn too_far(at: Seq) -> Refused {
     .hint("request a later record, or use the audit export")
 }
 
-fn damaged(record: &Record, detail: &str) -> StoreError {
+fn corrupt(record: &Record, detail: &str) -> StoreError {
     StoreError::Corrupt(format!("record {}: {detail}", record.seq).into())
 }

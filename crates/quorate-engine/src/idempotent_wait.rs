@@ -1,5 +1,5 @@
 //! Waiting calls under an idempotency key. The awaited result is acquired by a commit that carries the key, so that a
-//! retry returns the same answer, even after a restart.
+//! retry returns the same result, even after a restart.
 //!
 //! Without a key, a waiting call registers with the writer, and the result is dispatched to it by the commit of
 //! another caller, which cannot carry the key. Therefore a claim with a key does not register: it polls whenever the
@@ -36,7 +36,7 @@ impl Space {
     /// The refusal, or a storage failure.
     pub async fn claim_idempotent(
         &self,
-        asker: CommitBuilder<'_>,
+        build_commit: CommitBuilder<'_>,
         agent: &AgentId,
         max: u32,
         lease_ms: u64,
@@ -45,30 +45,31 @@ impl Space {
         let number = self.published().agents.number(agent).ok_or_else(|| {
             Refused::new(Code::NotFound, format!("there is no agent {agent}")).hint("register it first")
         })?;
-        let (id, mut mail) = self.mailboxes().open_consumer(self.number(), number);
-        let closing = ConsumerGuard { space: self, id, registered: false, owns_mailbox: true };
+        let (id, mut mailbox) = self.mailboxes().open_consumer(self.number(), number);
+        let guard = ConsumerGuard { space: self, id, registered: false, owns_mailbox: true };
         let op = Op::Claim { agent: agent.clone(), max, lease_ms, waiting: WaitMode::NoWait };
-        let acquired = |result: &OpResult| matches!(result, OpResult::Claimed(handed) if !handed.is_empty());
-        let waited = self.poll_until(asker(vec![op]), wait, acquired, Some(&mut mail)).await;
-        drop(closing);
-        let (receipt, came) = waited?;
+        let is_acquired =
+            |result: &OpResult| matches!(result, OpResult::Claimed(leased) if !leased.is_empty());
+        let polled = self.poll_until(build_commit(vec![op]), wait, is_acquired, Some(&mut mailbox)).await;
+        drop(guard);
+        let (receipt, received) = polled?;
         let mut deliveries = Vec::new();
-        if let Some(OpResult::Claimed(handed)) = receipt.results.into_iter().next() {
-            deliveries = self.load_messages(handed).await?;
+        if let Some(OpResult::Claimed(leased)) = receipt.results.into_iter().next() {
+            deliveries = self.load_messages(leased).await?;
         }
-        let mut ephemeral: Vec<_> = came
+        let mut ephemeral: Vec<_> = received
             .into_iter()
-            .chain(std::iter::from_fn(|| mail.try_recv().ok()))
-            .filter_map(|mail| match mail {
+            .chain(std::iter::from_fn(|| mailbox.try_recv().ok()))
+            .filter_map(|item| match item {
                 MailboxItem::Ephemeral(message) => Some(message.take()),
                 // Nothing else is dispatched to an unregistered consumer.
                 MailboxItem::Leased(_) | MailboxItem::Event(_) => None,
             })
             .collect();
         let capacity = if deliveries.is_empty() { max as usize } else { 0 };
-        let more = ephemeral.split_off(ephemeral.len().min(capacity));
-        if !more.is_empty() {
-            self.mailboxes().return_ephemeral(self.number(), number, more);
+        let excess = ephemeral.split_off(ephemeral.len().min(capacity));
+        if !excess.is_empty() {
+            self.mailboxes().return_ephemeral(self.number(), number, excess);
         }
         deliveries.extend(ephemeral.into_iter().map(EphemeralMessage::into_delivery));
         Ok((deliveries, receipt.at))
@@ -80,39 +81,39 @@ impl Space {
     /// The refusal, or a storage failure.
     pub async fn claim_tasks_idempotent(
         &self,
-        asker: CommitBuilder<'_>,
+        build_commit: CommitBuilder<'_>,
         claim: &TaskClaimQuery,
         max: u32,
         wait: Duration,
     ) -> Result<(Vec<LeasedTaskWithInput>, Timestamp), Error> {
-        let commit = asker(crate::task::claim_commit(claim, max, WaitMode::NoWait).ops);
+        let commit = build_commit(crate::task::claim_commit(claim, max, WaitMode::NoWait).ops);
         let receipt = self.poll_until(
             commit,
             wait,
-            |result| matches!(result, OpResult::TasksClaimed(handed) if !handed.is_empty()),
+            |result| matches!(result, OpResult::TasksClaimed(leased) if !leased.is_empty()),
             None,
         );
         let (receipt, _) = receipt.await?;
         let mut tasks = Vec::new();
-        if let Some(OpResult::TasksClaimed(handed)) = receipt.results.into_iter().next() {
-            for one in handed {
-                tasks.push(self.with_input(one).await?);
+        if let Some(OpResult::TasksClaimed(leased)) = receipt.results.into_iter().next() {
+            for task in leased {
+                tasks.push(self.with_input(task).await?);
             }
         }
         Ok((tasks, receipt.at))
     }
 
-    /// Sends a request under an idempotency key. A caller that disconnects can retry and await the same response, so
+    /// Sends a request under an idempotency key. A caller that disconnects can retry and await the same answer, so
     /// the request is not cancelled with it.
     ///
     /// # Errors
     /// The refusal, or a storage failure.
     pub async fn request_idempotent(
         &self,
-        asker: CommitBuilder<'_>,
-        ask: SendRequest,
+        build_commit: CommitBuilder<'_>,
+        request: SendRequest,
     ) -> Result<RequestWaiter, Error> {
-        let commit = asker(vec![Op::Request(SendRequest { waiting: None, ..ask })]);
+        let commit = build_commit(vec![Op::Request(SendRequest { waiting: None, ..request })]);
         let (principal, epoch) = (commit.principal.clone(), commit.epoch);
         let receipt = self.commit(commit).await?;
         if receipt.results.first() == Some(&OpResult::Received) {
@@ -121,9 +122,9 @@ impl Space {
         let Some(OpResult::Requested { id, .. }) = receipt.results.first() else {
             return Err(StoreError::Read("unexpected result of a request".into()).into());
         };
-        let mut asking = self.await_request(&principal, epoch, *id).await?;
-        asking.keep_open();
-        Ok(asking)
+        let mut waiter = self.await_request(&principal, epoch, *id).await?;
+        waiter.keep_open();
+        Ok(waiter)
     }
 
     /// Returns the stored receipt of a commit under the same key, if there is one. For calls that need it before
@@ -150,11 +151,11 @@ impl Space {
         &self,
         commit: Commit,
         wait: Duration,
-        acquired: impl Fn(&OpResult) -> bool,
-        mut mail: Option<&mut UnboundedReceiver<MailboxItem>>,
+        is_acquired: impl Fn(&OpResult) -> bool,
+        mut mailbox: Option<&mut UnboundedReceiver<MailboxItem>>,
     ) -> Result<(Receipt, Option<MailboxItem>), Error> {
         let clock = self.engine().clock();
-        let until = clock.now().plus(wait).mono;
+        let deadline = clock.now().plus(wait).mono;
         let mut published = self.follow();
         loop {
             published.borrow_and_update();
@@ -162,31 +163,34 @@ impl Space {
             let outcome = self.commit(commit.clone()).await;
             let now = clock.now().mono;
             let keeps_waiting = match &outcome {
-                Ok(receipt) => !receipt.results.first().is_some_and(&acquired),
+                Ok(receipt) => !receipt.results.first().is_some_and(&is_acquired),
                 Err(error) => error.code() == Code::Timeout,
             };
-            let came = mail.as_mut().filter(|_| keeps_waiting).and_then(|mail| mail.try_recv().ok());
-            if !keeps_waiting || came.is_some() || now >= until {
-                return outcome.map(|receipt| (receipt, came));
+            let received =
+                mailbox.as_mut().filter(|_| keeps_waiting).and_then(|mailbox| mailbox.try_recv().ok());
+            if !keeps_waiting || received.is_some() || now >= deadline {
+                return outcome.map(|receipt| (receipt, received));
             }
-            let rest = Duration::from_millis(until.0 - now.0);
+            let remaining = Duration::from_millis(deadline.0 - now.0);
             let change = async {
                 published.changed().await.map_err(|_| StoreError::Closed)?;
                 // Limits the polling rate in a busy space; in a quiet one the poll is immediate.
-                self.sleep(Duration::from_millis(next_poll.0.saturating_sub(clock.now().mono.0)).min(rest))
-                    .await;
+                self.sleep(
+                    Duration::from_millis(next_poll.0.saturating_sub(clock.now().mono.0)).min(remaining),
+                )
+                .await;
                 Ok::<_, Error>(())
             };
-            let came = async {
-                match &mut mail {
-                    Some(mail) => mail.recv().await,
+            let received = async {
+                match &mut mailbox {
+                    Some(mailbox) => mailbox.recv().await,
                     None => std::future::pending().await,
                 }
             };
             tokio::select! {
                 changed = change => changed?,
-                came = came => return outcome.map(|receipt| (receipt, came)),
-                () = self.sleep(rest) => {}
+                received = received => return outcome.map(|receipt| (receipt, received)),
+                () = self.sleep(remaining) => {}
             }
         }
     }

@@ -17,9 +17,9 @@ use crate::reads::unexpected_result;
 use crate::space::Space;
 
 /// Maximum number of items scanned for one page; the cursor continues after them.
-const LOOKED_AT_MAX: usize = 10_000;
+const SCANNED_MAX: usize = 10_000;
 /// Number of items read together.
-const AT_ONCE: usize = 500;
+const PAGE: usize = 500;
 
 /// Resource that is stored as one row.
 pub trait StoredItem: Sized {
@@ -87,8 +87,8 @@ pub struct ItemPage<T> {
 
 impl<T: StoredItem> ItemPage<T> {
     /// Converts the page to the form that clients receive.
-    pub fn render<U>(&self, show: impl Fn(&T) -> U) -> Page<U> {
-        let items = self.items.iter().map(|(_, item)| show(item)).collect();
+    pub fn render<U>(&self, convert: impl Fn(&T) -> U) -> Page<U> {
+        let items = self.items.iter().map(|(_, item)| convert(item)).collect();
         Page { items, cursor: self.rest.as_ref().and_then(|rest| encode_cursor(T::KIND, rest)) }
     }
 }
@@ -161,17 +161,17 @@ impl Space {
     ) -> Result<ItemPage<T>, Error> {
         let mut page = ItemPage { items: Vec::new(), rest: Some(range) };
         // Start with the requested number: usually most items match.
-        let (mut scanned, mut at_once) = (0, limit.min(AT_ONCE));
-        while scanned < LOOKED_AT_MAX
+        let (mut scanned, mut batch) = (0, limit.min(PAGE));
+        while scanned < SCANNED_MAX
             && let Some(range) = page.rest.take()
         {
-            let read = ReadQuery::Items { kind, range: range.clone(), limit: at_once };
+            let read = ReadQuery::Items { kind, range: range.clone(), limit: batch };
             let items = match self.read_one(read).await? {
                 ReadResult::Items(items) => items,
                 other => return Err(unexpected_result(&other)),
             };
             scanned += items.len();
-            let is_last = items.len() < at_once;
+            let is_last = items.len() < batch;
             for listed in items {
                 let rest = range.after(listed.created, &listed.item.key().id);
                 page.rest = Some(rest.clone());
@@ -183,7 +183,7 @@ impl Space {
             if is_last {
                 page.rest = None;
             }
-            at_once = AT_ONCE;
+            batch = PAGE;
         }
         Ok(page)
     }

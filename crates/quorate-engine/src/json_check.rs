@@ -12,7 +12,7 @@ pub(crate) fn check_commit(commit: &Commit, policy: &Policy) -> Result<(), Refus
     for (index, op) in commit.ops.iter().enumerate() {
         let checked = match op {
             Op::Send { message, .. } => check_message(message, policy),
-            Op::Request(ask) => check_message(&ask.message, policy),
+            Op::Request(request) => check_message(&request.message, policy),
             Op::Put(put) if put.is_json() => check_json("content", &put.content.bytes),
             Op::OpenSession(open) => {
                 open.task.as_ref().map_or(Ok(()), |task| check_json("task", &task.bytes))
@@ -24,7 +24,9 @@ pub(crate) fn check_commit(commit: &Commit, policy: &Policy) -> Result<(), Refus
                 optional_json("result", complete.result.as_ref())
             }
             Op::FailTask(fail) => optional_json("details", fail.details.as_ref()),
-            Op::RequestApproval(ask) => approvals::check_document(Some(&ask.action), &ask.document),
+            Op::RequestApproval(request) => {
+                approvals::check_document(Some(&request.action), &request.document)
+            }
             Op::DecideApproval(decide) => approvals::check_verdict(&decide.verdict),
             Op::StartProcedure(start) => optional_json("spec", start.spec.as_ref()),
             Op::StepProcedure(step) => optional_json("state", step.state.as_ref())

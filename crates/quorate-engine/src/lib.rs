@@ -64,7 +64,7 @@ pub use reads::{DeliveryView, MessageView};
 pub use registry::{AgentView, InboxEntry};
 pub use request::{Answer, RequestWaiter};
 pub use secrets::{Scanner, SecretHandling, SecretMatch};
-pub use sessions::{RecordedAddition, RecordedSessionEvent, SessionEvent, TIMELINE_MAX};
+pub use sessions::{RecordedContribution, RecordedSessionEvent, SessionEvent, TIMELINE_MAX};
 pub use space::Space;
 pub use task::{
     LeasedTaskWithInput, PartialResult, TaskClaimQuery, TaskConsumer, TaskConsumerEvent, TaskFilter, TaskView,

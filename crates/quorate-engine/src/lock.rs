@@ -24,19 +24,20 @@ impl Space {
         &self,
         principal: &Principal,
         epoch: Option<Epoch>,
-        ask: AcquireLocks,
+        request: AcquireLocks,
         wait: Duration,
     ) -> Result<GrantedLocks, Error> {
-        let (id, mail) = self.mailboxes().open_waiter(self.number());
+        let (id, mailbox) = self.mailboxes().open_waiter(self.number());
         let waiting = if wait.is_zero() { WaitMode::NoWait } else { WaitMode::Once(id) };
-        let mut queued = QueuedLock { space: self.clone(), id, mail: Some(mail), waits: !wait.is_zero() };
-        let name = ask.names.first().cloned();
-        let op = Op::AcquireLocks(AcquireLocks { waiting, ..ask });
+        let mut queued =
+            QueuedLock { space: self.clone(), id, mailbox: Some(mailbox), waits: !wait.is_zero() };
+        let name = request.names.first().cloned();
+        let op = Op::AcquireLocks(AcquireLocks { waiting, ..request });
         let receipt = self.commit(Commit { epoch, ..Commit::new(principal.clone(), vec![op]) }).await?;
         match receipt.results.into_iter().next() {
-            Some(OpResult::LocksGranted(locked)) => {
+            Some(OpResult::LocksGranted(granted)) => {
                 queued.waits = false;
-                Ok(locked)
+                Ok(granted)
             }
             Some(OpResult::Queued) => queued.wait(wait, name).await,
             _ => Err(StoreError::Read("unexpected result of a lock operation".into()).into()),
@@ -48,7 +49,7 @@ impl Space {
 struct QueuedLock {
     space: Space,
     id: ConsumerId,
-    mail: Option<UnboundedReceiver<MailboxItem>>,
+    mailbox: Option<UnboundedReceiver<MailboxItem>>,
     /// Whether the waiter is registered with the writer.
     waits: bool,
 }
@@ -56,19 +57,19 @@ struct QueuedLock {
 impl QueuedLock {
     async fn wait(mut self, wait: Duration, name: Option<LockName>) -> Result<GrantedLocks, Error> {
         let space = self.space.clone();
-        let Some(mail) = &mut self.mail else { return Err(StoreError::Closed.into()) };
+        let Some(mailbox) = &mut self.mailbox else { return Err(StoreError::Closed.into()) };
         let (mut event, in_time) = tokio::select! {
-            event = mail.recv() => (event, true),
+            event = mailbox.recv() => (event, true),
             () = space.sleep(wait) => (None, false),
         };
         if event.is_none() {
             // Locks granted before the wait ended are in the mailbox once this commit returns.
             space.commit_system(vec![Op::CloseConsumer { consumer: self.id }]).await?;
-            event = mail.try_recv().ok();
+            event = mailbox.try_recv().ok();
         }
         self.waits = false;
         match event {
-            Some(MailboxItem::Event(ConsumerEvent::LocksGranted(locked))) => Ok(locked),
+            Some(MailboxItem::Event(ConsumerEvent::LocksGranted(granted))) => Ok(granted),
             Some(MailboxItem::Event(ConsumerEvent::Refused(refused))) => Err(refused.into()),
             Some(_) => Err(StoreError::Read("unexpected result of a lock operation".into()).into()),
             None if in_time => {
@@ -99,7 +100,7 @@ impl Space {
 impl Drop for QueuedLock {
     fn drop(&mut self) {
         let (space, id) = (self.space.clone(), self.id);
-        let Some(mut mail) = self.mail.take().filter(|_| self.waits) else {
+        let Some(mut mailbox) = self.mailbox.take().filter(|_| self.waits) else {
             return space.mailboxes().close(id);
         };
         let Ok(handle) = Handle::try_current() else {
@@ -111,9 +112,9 @@ impl Drop for QueuedLock {
             space.mailboxes().close(id);
             // Release locks that were granted in the meantime, since the caller is gone. If that cannot be written,
             // they expire.
-            while let (Ok(_), Ok(MailboxItem::Event(event))) = (&closed, mail.try_recv()) {
-                if let ConsumerEvent::LocksGranted(locked) = event {
-                    space.release_abandoned_locks(locked.locks).await;
+            while let (Ok(_), Ok(MailboxItem::Event(event))) = (&closed, mailbox.try_recv()) {
+                if let ConsumerEvent::LocksGranted(granted) = event {
+                    space.release_abandoned_locks(granted.locks).await;
                 }
             }
         });

@@ -69,11 +69,14 @@ impl Space {
     /// failure.
     pub async fn lock_idempotent(
         &self,
-        asker: CommitBuilder<'_>,
-        ask: AcquireLocks,
+        build_commit: CommitBuilder<'_>,
+        request: AcquireLocks,
         wait: Duration,
     ) -> Result<(GrantedLocks, Timestamp), Error> {
-        let commit = asker(vec![Op::AcquireLocks(AcquireLocks { waiting: WaitMode::NoWait, ..ask.clone() })]);
+        let commit = build_commit(vec![Op::AcquireLocks(AcquireLocks {
+            waiting: WaitMode::NoWait,
+            ..request.clone()
+        })]);
         let keyed = commit
             .key
             .clone()
@@ -85,13 +88,13 @@ impl Space {
             Some(outcome) => outcome,
             None => match self.commit(commit).await {
                 Err(error) if error.code() == Code::Timeout && !wait.is_zero() => {
-                    let granted = {
+                    let acquisition = {
                         let space = self.clone();
-                        async move { space.lock(&principal, epoch, ask, wait).await }
+                        async move { space.lock(&principal, epoch, request, wait).await }
                     };
-                    self.wait_in_queue(wait_key, fingerprint, granted)
+                    self.wait_in_queue(wait_key, fingerprint, acquisition)
                 }
-                outcome => return locked_of(outcome?),
+                outcome => return granted_locks(outcome?),
             },
         };
         let aborted = || {
@@ -107,7 +110,7 @@ impl Space {
         &self,
         key: WaitKey,
         fingerprint: [u8; 32],
-        granted: impl Future<Output = Result<GrantedLocks, Error>> + Send + 'static,
+        acquisition: impl Future<Output = Result<GrantedLocks, Error>> + Send + 'static,
     ) -> watch::Receiver<Option<LockOutcome>> {
         let mut waits = self.engine().pending_locks.lock();
         let vacant = match waits.entry(key.clone()) {
@@ -119,16 +122,16 @@ impl Space {
         vacant.insert(PendingLock { fingerprint, sender: Arc::clone(&sender) });
         let space = self.clone();
         tokio::spawn(async move {
-            wait_for_grant(&space, &sender, granted).await;
+            wait_for_grant(&space, &sender, acquisition).await;
             space.engine().pending_locks.lock().remove(&key);
         });
         receiver
     }
 }
 
-fn locked_of(receipt: Receipt) -> LockOutcome {
+fn granted_locks(receipt: Receipt) -> LockOutcome {
     match receipt.results.into_iter().next() {
-        Some(OpResult::LocksGranted(locked)) => Ok((locked, receipt.at)),
+        Some(OpResult::LocksGranted(granted)) => Ok((granted, receipt.at)),
         _ => Err(StoreError::Read("unexpected result of a lock operation".into()).into()),
     }
 }
@@ -138,26 +141,26 @@ fn locked_of(receipt: Receipt) -> LockOutcome {
 async fn wait_for_grant(
     space: &Space,
     sender: &watch::Sender<Option<LockOutcome>>,
-    granted: impl Future<Output = Result<GrantedLocks, Error>>,
+    acquisition: impl Future<Output = Result<GrantedLocks, Error>>,
 ) {
-    let granted = tokio::select! {
-        granted = granted => granted,
-        // Dropping `granted` leaves the queue and releases any lock that was granted meanwhile.
+    let outcome = tokio::select! {
+        outcome = acquisition => outcome,
+        // Dropping `acquisition` leaves the queue and releases any lock that was granted meanwhile.
         () = abandoned(space, sender) => return,
     };
     let at = space.engine().clock().now().wall;
-    let locked = granted.as_ref().ok().cloned();
+    let granted = outcome.as_ref().ok().cloned();
     let was_received = sender.receiver_count() > 0;
-    sender.send_replace(Some(granted.map(|locked| (locked, at))));
-    let Some(locked) = locked else { return };
+    sender.send_replace(Some(outcome.map(|granted| (granted, at))));
+    let Some(granted) = granted else { return };
     if !was_received {
         space.sleep(RECONNECT_TIMEOUT).await;
         if sender.receiver_count() == 0 {
-            space.release_abandoned_locks(locked.locks).await;
+            space.release_abandoned_locks(granted.locks).await;
             return;
         }
     }
-    space.sleep(RETENTION.min(Duration::from_millis(locked.ttl_ms))).await;
+    space.sleep(RETENTION.min(Duration::from_millis(granted.ttl_ms))).await;
 }
 
 /// Resolves once no caller has been waiting for [`RECONNECT_TIMEOUT`].

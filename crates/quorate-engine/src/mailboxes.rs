@@ -47,10 +47,10 @@ struct Mailbox {
 
 #[derive(Default)]
 struct State {
-    boxes: HashMap<ConsumerId, Mailbox>,
+    mailboxes: HashMap<ConsumerId, Mailbox>,
     /// Consumers of each agent, for ephemeral messages.
-    listeners: HashMap<(SpaceNo, AgentNo), VecDeque<ConsumerId>>,
-    shelves: HashMap<(SpaceNo, AgentNo), EphemeralBuffer>,
+    consumers: HashMap<(SpaceNo, AgentNo), VecDeque<ConsumerId>>,
+    buffers: HashMap<(SpaceNo, AgentNo), EphemeralBuffer>,
 }
 
 /// All mailboxes of a hub. The content of a mailbox is bounded by its consumer's credit.
@@ -79,13 +79,13 @@ impl Mailboxes {
         let (sender, receiver) = mpsc::unbounded_channel();
         let usage = Arc::default();
         let mut state = self.lock();
-        if let Some(mut shelf) = state.shelves.remove(&(space, agent)) {
-            while let Some(message) = shelf.take() {
+        if let Some(mut buffer) = state.buffers.remove(&(space, agent)) {
+            while let Some(message) = buffer.take() {
                 let _ = sender.send(MailboxItem::Ephemeral(QueuedEphemeral::new(message, &usage)));
             }
         }
-        state.listeners.entry((space, agent)).or_default().push_back(id);
-        state.boxes.insert(id, Mailbox { space, agent, sender, usage });
+        state.consumers.entry((space, agent)).or_default().push_back(id);
+        state.mailboxes.insert(id, Mailbox { space, agent, sender, usage });
         (id, receiver)
     }
 
@@ -93,7 +93,7 @@ impl Mailboxes {
     pub(crate) fn open_waiter(&self, space: SpaceNo) -> (ConsumerId, mpsc::UnboundedReceiver<MailboxItem>) {
         let id = ConsumerId(self.last.fetch_add(1, Ordering::Relaxed) + 1);
         let (sender, receiver) = mpsc::unbounded_channel();
-        self.lock().boxes.insert(id, Mailbox { space, agent: AgentNo(0), sender, usage: Arc::default() });
+        self.lock().mailboxes.insert(id, Mailbox { space, agent: AgentNo(0), sender, usage: Arc::default() });
         (id, receiver)
     }
 
@@ -102,32 +102,32 @@ impl Mailboxes {
     }
 
     /// Dispatches the results of a batch. Called from the writer thread: only moves pointers.
-    pub(crate) fn dispatch(&self, handover: BatchDispatch) {
-        if handover.is_empty() {
+    pub(crate) fn dispatch(&self, dispatch: BatchDispatch) {
+        if dispatch.is_empty() {
             return;
         }
         let mut state = self.lock();
-        let mut sorted: Vec<(ConsumerId, Vec<LeasedDelivery>)> = Vec::new();
+        let mut by_consumer: Vec<(ConsumerId, Vec<LeasedDelivery>)> = Vec::new();
         let mut positions: HashMap<ConsumerId, usize> = HashMap::new();
-        for (id, handed) in handover.dispatched {
-            let position = *positions.entry(id).or_insert(sorted.len());
-            match sorted.get_mut(position) {
-                Some((_, list)) => list.push(handed),
-                None => sorted.push((id, vec![handed])),
+        for (id, delivery) in dispatch.dispatched {
+            let position = *positions.entry(id).or_insert(by_consumer.len());
+            match by_consumer.get_mut(position) {
+                Some((_, deliveries)) => deliveries.push(delivery),
+                None => by_consumer.push((id, vec![delivery])),
             }
         }
-        for (id, list) in sorted {
+        for (id, deliveries) in by_consumer {
             // If the consumer is gone, its leases expire and the deliveries are redelivered.
-            if let Some(found) = state.boxes.get(&id) {
-                let _ = found.sender.send(MailboxItem::Leased(list));
+            if let Some(mailbox) = state.mailboxes.get(&id) {
+                let _ = mailbox.sender.send(MailboxItem::Leased(deliveries));
             }
         }
-        for (id, event) in handover.consumer_events {
-            if let Some(found) = state.boxes.get(&id) {
-                let _ = found.sender.send(MailboxItem::Event(event));
+        for (id, event) in dispatch.consumer_events {
+            if let Some(mailbox) = state.mailboxes.get(&id) {
+                let _ = mailbox.sender.send(MailboxItem::Event(event));
             }
         }
-        for id in handover.dismissed_consumers {
+        for id in dispatch.dismissed_consumers {
             state.remove(id);
         }
     }
@@ -140,7 +140,7 @@ impl Mailboxes {
         message: &EphemeralMessage,
     ) -> Result<(), Refused> {
         let mut state = self.lock();
-        if agents.iter().any(|agent| !state.has_room((space, *agent), message)) {
+        if agents.iter().any(|agent| !state.can_accept((space, *agent), message)) {
             return Err(buffer_full());
         }
         agents.iter().for_each(|agent| state.deliver((space, *agent), message));
@@ -151,7 +151,7 @@ impl Mailboxes {
     pub(crate) fn deliver_to_any(&self, space: SpaceNo, agents: &[AgentNo], message: &EphemeralMessage) {
         let mut state = self.lock();
         for agent in agents {
-            if state.has_room((space, *agent), message) {
+            if state.can_accept((space, *agent), message) {
                 state.deliver((space, *agent), message);
             }
         }
@@ -183,15 +183,15 @@ impl Mailboxes {
             messages.into_iter().partition(|message| state.has_capacity(key, message));
         deliverable.iter().for_each(|message| state.deliver(key, message));
         if !buffered.is_empty() {
-            let shelf = state.shelves.entry(key).or_default();
-            buffered.into_iter().rev().for_each(|message| shelf.put_back(message));
+            let buffer = state.buffers.entry(key).or_default();
+            buffered.into_iter().rev().for_each(|message| buffer.put_back(message));
         }
     }
 
     pub(crate) fn close_all(&self) {
         let mut state = self.lock();
-        state.boxes.clear();
-        state.listeners.clear();
+        state.mailboxes.clear();
+        state.consumers.clear();
     }
 }
 
@@ -201,45 +201,45 @@ type AgentKey = (SpaceNo, AgentNo);
 impl State {
     /// Whether a consumer of the agent has capacity for the message.
     fn has_capacity(&self, key: AgentKey, message: &EphemeralMessage) -> bool {
-        let mut boxes = self.boxes_of(key);
-        boxes.any(|found| found.usage.has_capacity(message))
+        let mut mailboxes = self.mailboxes_of(key);
+        mailboxes.any(|mailbox| mailbox.usage.has_capacity(message))
     }
 
     /// Returns the mailboxes of the consumers of an agent.
-    fn boxes_of(&self, key: AgentKey) -> impl Iterator<Item = &Mailbox> {
-        self.listeners.get(&key).into_iter().flatten().filter_map(|id| self.boxes.get(id))
+    fn mailboxes_of(&self, key: AgentKey) -> impl Iterator<Item = &Mailbox> {
+        self.consumers.get(&key).into_iter().flatten().filter_map(|id| self.mailboxes.get(id))
     }
 
     /// Whether a consumer has capacity, or there is none and the message can be buffered.
-    fn has_room(&self, key: AgentKey, message: &EphemeralMessage) -> bool {
-        match self.boxes_of(key).next() {
+    fn can_accept(&self, key: AgentKey, message: &EphemeralMessage) -> bool {
+        match self.mailboxes_of(key).next() {
             Some(_) => self.has_capacity(key, message),
-            None => self.shelves.get(&key).is_none_or(|shelf| shelf.has_capacity(message)),
+            None => self.buffers.get(&key).is_none_or(|buffer| buffer.has_capacity(message)),
         }
     }
 
     /// Delivers an ephemeral message to a consumer of the agent, in round-robin order, otherwise buffers it.
     fn deliver(&mut self, key: AgentKey, message: &EphemeralMessage) {
-        let Self { boxes, listeners, shelves } = self;
-        let consumers = listeners.entry(key).or_default();
-        consumers.retain(|id| boxes.contains_key(id));
+        let Self { mailboxes, consumers, buffers } = self;
+        let consumers = consumers.entry(key).or_default();
+        consumers.retain(|id| mailboxes.contains_key(id));
         for _ in 0..consumers.len() {
             consumers.rotate_left(1);
-            let Some(found) = consumers.back().and_then(|id| boxes.get(id)) else { continue };
-            if found.usage.has_capacity(message) {
+            let Some(mailbox) = consumers.back().and_then(|id| mailboxes.get(id)) else { continue };
+            if mailbox.usage.has_capacity(message) {
                 // At most once: if the consumer is dropped concurrently, the message is lost.
-                let _ = found
+                let _ = mailbox
                     .sender
-                    .send(MailboxItem::Ephemeral(QueuedEphemeral::new(message.clone(), &found.usage)));
+                    .send(MailboxItem::Ephemeral(QueuedEphemeral::new(message.clone(), &mailbox.usage)));
                 return;
             }
         }
-        shelves.entry(key).or_default().put(message.clone());
+        buffers.entry(key).or_default().put(message.clone());
     }
 
     fn remove(&mut self, id: ConsumerId) {
-        if let Some(Mailbox { space, agent, .. }) = self.boxes.remove(&id)
-            && let Some(consumers) = self.listeners.get_mut(&(space, agent))
+        if let Some(Mailbox { space, agent, .. }) = self.mailboxes.remove(&id)
+            && let Some(consumers) = self.consumers.get_mut(&(space, agent))
         {
             consumers.retain(|other| *other != id);
         }
@@ -251,7 +251,7 @@ impl State {
 pub struct Consumer {
     space: Space,
     id: ConsumerId,
-    mail: mpsc::UnboundedReceiver<MailboxItem>,
+    mailbox: mpsc::UnboundedReceiver<MailboxItem>,
     ready: VecDeque<LeasedDelivery>,
     ephemeral: VecDeque<QueuedEphemeral>,
     /// Number of deliveries at the front that the agent already held before it resumed.
@@ -264,10 +264,18 @@ impl Consumer {
     pub(crate) fn new(
         space: Space,
         id: ConsumerId,
-        mail: mpsc::UnboundedReceiver<MailboxItem>,
+        mailbox: mpsc::UnboundedReceiver<MailboxItem>,
         ready: Vec<LeasedDelivery>,
     ) -> Self {
-        Self { space, id, mail, ready: ready.into(), ephemeral: VecDeque::new(), resumed: 0, reading: None }
+        Self {
+            space,
+            id,
+            mailbox,
+            ready: ready.into(),
+            ephemeral: VecDeque::new(),
+            resumed: 0,
+            reading: None,
+        }
     }
 
     /// Marks the current deliveries as held by the agent before.
@@ -288,10 +296,10 @@ impl Consumer {
     /// # Errors
     /// Storage failures; the leases then expire.
     pub async fn release_unread(&mut self) -> Result<usize, Error> {
-        while let Ok(mail) = self.mail.try_recv() {
-            self.enqueue(mail);
+        while let Ok(item) = self.mailbox.try_recv() {
+            self.enqueue(item);
         }
-        let leases: Vec<_> = self.ready.drain(..).map(|handed| self.space.lease_of(&handed)).collect();
+        let leases: Vec<_> = self.ready.drain(..).map(|delivery| self.space.lease_of(&delivery)).collect();
         let count = leases.len();
         self.resumed = 0;
         self.reading = None;
@@ -304,7 +312,7 @@ impl Consumer {
             return Vec::new();
         }
         let resumed: HashSet<_> =
-            self.ready.iter().take(self.resumed).map(|handed| self.space.lease_of(handed)).collect();
+            self.ready.iter().take(self.resumed).map(|delivery| self.space.lease_of(delivery)).collect();
         leases.into_iter().filter(|lease| resumed.contains(lease)).copied().collect()
     }
 
@@ -316,9 +324,9 @@ impl Consumer {
         }
         let (mut seen, resumed, before) = (0, self.resumed, self.ready.len());
         let space = &self.space;
-        self.ready.retain(|handed| {
+        self.ready.retain(|delivery| {
             seen += 1;
-            seen > resumed || !ended.contains(&space.lease_of(handed))
+            seen > resumed || !ended.contains(&space.lease_of(delivery))
         });
         let skipped = before - self.ready.len();
         if skipped > 0 {
@@ -345,8 +353,8 @@ impl Consumer {
             if let Some(delivery) = self.try_next().await? {
                 return Ok(Some(delivery));
             }
-            match self.mail.recv().await {
-                Some(mail) => self.enqueue(mail),
+            match self.mailbox.recv().await {
+                Some(item) => self.enqueue(item),
                 None => return Ok(None),
             }
         }
@@ -357,8 +365,8 @@ impl Consumer {
     /// # Errors
     /// If the message cannot be read.
     pub async fn try_next(&mut self) -> Result<Option<ReceivedDelivery>, Error> {
-        while let Ok(mail) = self.mail.try_recv() {
-            self.enqueue(mail);
+        while let Ok(item) = self.mailbox.try_recv() {
+            self.enqueue(item);
         }
         if let Some(message) = self.ephemeral.pop_front() {
             return Ok(Some(message.take().into_delivery()));
@@ -368,7 +376,7 @@ impl Consumer {
             self.read_ahead().await?;
         }
         self.resumed = self.resumed.saturating_sub(1);
-        Ok(self.ready.pop_front().and_then(|handed| self.space.delivery_from(handed)))
+        Ok(self.ready.pop_front().and_then(|delivery| self.space.delivery_from(delivery)))
     }
 
     /// Reads several messages that are not in memory. Cancel safe: after a cancellation the read is still pending and
@@ -392,9 +400,9 @@ impl Consumer {
         Ok(())
     }
 
-    fn enqueue(&mut self, mail: MailboxItem) {
-        match mail {
-            MailboxItem::Leased(list) => self.ready.extend(list),
+    fn enqueue(&mut self, item: MailboxItem) {
+        match item {
+            MailboxItem::Leased(deliveries) => self.ready.extend(deliveries),
             MailboxItem::Ephemeral(message) => self.ephemeral.push_back(message),
             // A consumer of deliveries receives no other events.
             MailboxItem::Event(_) => {}
@@ -409,11 +417,11 @@ impl Consumer {
     pub async fn close(mut self) -> Result<(), Error> {
         self.space.commit_system(vec![Op::CloseConsumer { consumer: self.id }]).await?;
         self.space.mailboxes().close(self.id);
-        while let Some(mail) = self.mail.recv().await {
-            self.enqueue(mail);
+        while let Some(item) = self.mailbox.recv().await {
+            self.enqueue(item);
         }
-        let untouched = self.ready.drain(..).skip(self.resumed);
-        let leases: Vec<_> = untouched.map(|handed| self.space.lease_of(&handed)).collect();
+        let unread = self.ready.drain(..).skip(self.resumed);
+        let leases: Vec<_> = unread.map(|delivery| self.space.lease_of(&delivery)).collect();
         self.space.release(leases).await
     }
 }
@@ -426,6 +434,6 @@ impl Drop for Consumer {
 }
 
 /// Returns the position of the message in the log.
-pub(crate) fn message_position(handed: &LeasedDelivery) -> (Seq, u32) {
-    (handed.seq, handed.n)
+pub(crate) fn message_position(delivery: &LeasedDelivery) -> (Seq, u32) {
+    (delivery.seq, delivery.n)
 }

@@ -12,11 +12,11 @@ use crate::yielder::Yielder;
 pub use quorate_api::query::{ListedMessage, MessageCursor, MessageFilter, MessagesPage, OutboxPage};
 
 /// Number of records read together.
-const READ_AT_ONCE: u64 = 64;
+const PAGE: u64 = 64;
 /// Maximum number of records scanned for one page; the cursor continues after them.
-const LOOKED_AT_MAX: u64 = 10_000;
+const SCANNED_MAX: u64 = 10_000;
 /// Maximum number of records of a session scanned for one page.
-const OF_SESSION_MAX: usize = 256;
+const SESSION_PAGE: usize = 256;
 
 impl Space {
     /// Returns the messages before a position, newest first. A page can be short and still have a cursor: the scan
@@ -35,7 +35,7 @@ impl Space {
         let mut bytes = 0;
         let mut missing = sent.messages.len();
         // Messages of the same record are read together, so that it is decoded once.
-        for ids in sent.messages.chunk_by(|one, next| one.seq == next.seq) {
+        for ids in sent.messages.chunk_by(|previous, next| previous.seq == next.seq) {
             for (id, stored) in ids.iter().zip(self.stored(ids).await?) {
                 missing -= 1;
                 let Some(StoredMessage { at, message, .. }) = stored else { continue };
@@ -85,8 +85,8 @@ impl Space {
     ) -> Result<OutboxPage, Error> {
         let head = MessageCursor::before_record(Seq(self.published().head.seq.0 + 1));
         let mut before = before.unwrap_or(head).min(head);
-        let last = Seq(before.seq.0.saturating_sub(LOOKED_AT_MAX)).max(Seq(1));
-        let (mut messages, mut pace) = (Vec::new(), Yielder::default());
+        let last = Seq(before.seq.0.saturating_sub(SCANNED_MAX)).max(Seq(1));
+        let (mut messages, mut yielder) = (Vec::new(), Yielder::default());
         loop {
             // The previous page may have ended within a record: its remaining messages come first.
             let end = Seq(before.seq.0 + u64::from(before.n > 0));
@@ -95,7 +95,7 @@ impl Space {
                 None if end <= last => break,
                 None => self.records_before(end, last).await?,
             };
-            let is_last = records.is_empty() || filter.session.is_some() && records.len() < OF_SESSION_MAX;
+            let is_last = records.is_empty() || filter.session.is_some() && records.len() < SESSION_PAGE;
             for record in &records {
                 let found = self.sent_in(record, filter)?;
                 for id in found.into_iter().filter(|id| MessageCursor { seq: id.seq, n: id.n } < before) {
@@ -106,7 +106,7 @@ impl Space {
                     }
                 }
                 before = MessageCursor::before_record(record.seq);
-                pace.after_record(record).await;
+                yielder.after_record(record).await;
             }
             if is_last {
                 return Ok(OutboxPage { messages, cursor: None });
@@ -117,7 +117,7 @@ impl Space {
 
     /// Reads the records before this one, newest first, without their payloads.
     async fn records_before(&self, before: Seq, last: Seq) -> Result<Vec<Record>, Error> {
-        let from = Seq(before.0.saturating_sub(READ_AT_ONCE)).max(last);
+        let from = Seq(before.0.saturating_sub(PAGE)).max(last);
         let mut records = self.records_between(from, before).await?;
         records.reverse();
         Ok(records)
@@ -127,7 +127,7 @@ impl Space {
     async fn session_records_before(&self, session: &SessionId, before: Seq) -> Result<Vec<Record>, Error> {
         let (session, kind) = (session.as_str().into(), Some(TimelineKind::Message));
         let read =
-            ReadQuery::Timeline { session, kind, page: TimelinePage::Before(before), limit: OF_SESSION_MAX };
+            ReadQuery::Timeline { session, kind, page: TimelinePage::Before(before), limit: SESSION_PAGE };
         let seqs = match self.read_one(read).await? {
             ReadResult::Timeline(seqs) => seqs,
             other => return Err(unexpected_result(&other)),
@@ -152,7 +152,7 @@ impl Space {
             n += 1;
             let received_by = |agent: &AgentId| {
                 let number = published.agents.number(agent);
-                deliveries.iter().any(|one| number.is_some() && one.to.agent_no() == number)
+                deliveries.iter().any(|delivery| number.is_some() && delivery.to.agent_no() == number)
             };
             let sent_by = |agent: &AgentId| message.from.as_ref() == Some(agent);
             let matches = filter.from.as_ref().is_none_or(&sent_by)

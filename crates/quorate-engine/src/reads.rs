@@ -16,8 +16,8 @@ use crate::error::Error;
 use crate::space::Space;
 
 /// Minimum and maximum number of entries read together.
-const ENTRIES_AT_ONCE_MIN: usize = 8;
-const ENTRIES_AT_ONCE_MAX: usize = 64;
+const BATCH_MIN: usize = 8;
+const BATCH_MAX: usize = 64;
 
 /// Message with the state of its deliveries.
 #[derive(Clone, Debug)]
@@ -109,10 +109,10 @@ impl Space {
             // Estimate from the average size so far; start with a few.
             let average = bytes / page.len().max(1) + 1;
             let fit = if page.is_empty() { 0 } else { (PAGE_BYTES_MAX - bytes) / average };
-            let at_once = fit.clamp(ENTRIES_AT_ONCE_MIN, ENTRIES_AT_ONCE_MAX).min(limit - page.len());
-            continue_after(&mut read, page.last(), at_once);
+            let batch = fit.clamp(BATCH_MIN, BATCH_MAX).min(limit - page.len());
+            continue_after(&mut read, page.last(), batch);
             let more = self.query_entries(read.clone()).await?;
-            let is_last = more.len() < at_once;
+            let is_last = more.len() < batch;
             for entry in more {
                 bytes += entry.content.as_ref().map_or(0, |content| content.bytes.len());
                 page.push(entry);
@@ -222,7 +222,7 @@ impl Space {
             None => None,
         };
         match self.read_one(ReadQuery::DeadLetters { agent, after, limit }).await? {
-            ReadResult::DeadLetters(letters) => Ok(letters),
+            ReadResult::DeadLetters(dead_letters) => Ok(dead_letters),
             other => Err(unexpected_result(&other)),
         }
     }
@@ -263,14 +263,14 @@ impl Space {
 }
 
 /// Continues a query after an entry, with a new limit.
-fn continue_after(read: &mut ReadQuery, last: Option<&StoredEntry>, at_once: usize) {
+fn continue_after(read: &mut ReadQuery, last: Option<&StoredEntry>, batch: usize) {
     match read {
         ReadQuery::Entries { after, limit, .. } => {
-            *limit = at_once;
+            *limit = batch;
             *after = last.map(|last| last.key.clone()).or_else(|| after.take());
         }
         ReadQuery::History { after, limit, .. } => {
-            *limit = at_once;
+            *limit = batch;
             *after = last.map_or(*after, |last| last.version.head.version);
         }
         _ => {}

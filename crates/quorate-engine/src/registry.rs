@@ -76,16 +76,16 @@ impl Space {
         limit: usize,
     ) -> Result<Vec<InboxEntry>, Error> {
         let inspect = Inspect::Inbox { agent: agent.clone(), after, limit };
-        let InspectResult::Inbox(looks) = self.inspect(inspect).await? else {
+        let InspectResult::Inbox(deliveries) = self.inspect(inspect).await? else {
             return Err(StoreError::Read("unexpected result of an inspection".into()).into());
         };
-        let eras = &self.published().generations;
-        let inbox_entry = |look: DeliveryInspection| InboxEntry {
-            id: eras.delivery_id(look.number),
-            message: eras.message_id(look.open.seq, look.open.n()),
-            delivery: look,
+        let generations = &self.published().generations;
+        let inbox_entry = |delivery: DeliveryInspection| InboxEntry {
+            id: generations.delivery_id(delivery.number),
+            message: generations.message_id(delivery.open.seq, delivery.open.n()),
+            delivery,
         };
-        Ok(looks.into_iter().map(inbox_entry).collect())
+        Ok(deliveries.into_iter().map(inbox_entry).collect())
     }
 
     /// Records a heartbeat. It writes a record only if the status or health of the agent changed.
@@ -113,11 +113,11 @@ impl Space {
         &self,
         agent: AgentId,
         epoch: Epoch,
-        every: Duration,
+        interval: Duration,
         report: impl Fn() -> (AgentStatus, Health),
     ) {
         loop {
-            self.sleep(every).await;
+            self.sleep(interval).await;
             let (status, health) = report();
             match self.heartbeat(&agent, Some(epoch), status, health).await {
                 Err(error) if matches!(error.code(), Code::StaleEpoch | Code::NotFound) => return,

@@ -1,4 +1,4 @@
-//! Requests: sending them, receiving the responses, resuming the wait, and cancelling.
+//! Requests: sending them, receiving the answers, resuming the wait, and cancelling.
 
 use std::collections::VecDeque;
 
@@ -16,34 +16,35 @@ use crate::space::{ConsumerGuard, Space};
 
 pub use quorate_api::received::Answer;
 
-/// Pending request and the receiver of its responses. Dropping it before the end cancels the request.
+/// Pending request and the receiver of its answers. Dropping it before the end cancels the request.
 pub struct RequestWaiter {
     space: Space,
     principal: Principal,
     epoch: Option<Epoch>,
     request: MessageId,
     id: ConsumerId,
-    mail: UnboundedReceiver<MailboxItem>,
-    /// Responses that arrived before this wait started.
+    mailbox: UnboundedReceiver<MailboxItem>,
+    /// Answers that arrived before this wait started.
     earlier: VecDeque<Answer>,
-    /// IDs of those responses, which can be delivered again.
+    /// IDs of those answers, which can be delivered again.
     received: Vec<MessageId>,
-    end: End,
+    state: WaitState,
     /// Whether the request remains open when this is dropped.
-    stays: bool,
+    keep_open: bool,
 }
 
-/// Whether more responses can arrive.
-enum End {
-    NotYet,
-    /// All possible responses have arrived.
-    Over,
+/// State of the wait for answers.
+enum WaitState {
+    /// More answers can arrive.
+    Open,
+    /// All possible answers have arrived.
+    Ended,
     /// The wait ended with this error, which was not returned yet.
     Failed(Refused),
 }
 
 impl Space {
-    /// Sends a request. It is durable when this returns; the responses arrive through the returned value. The
+    /// Sends a request. It is durable when this returns; the answers arrive through the returned value. The
     /// `waiting` field of the request is ignored.
     ///
     /// # Errors
@@ -52,15 +53,15 @@ impl Space {
         &self,
         principal: &Principal,
         epoch: Option<Epoch>,
-        ask: SendRequest,
+        request: SendRequest,
     ) -> Result<RequestWaiter, Error> {
         self.open_request(principal, epoch, |waiting| {
-            Op::Request(SendRequest { waiting: Some(waiting), ..ask })
+            Op::Request(SendRequest { waiting: Some(waiting), ..request })
         })
         .await
     }
 
-    /// Waits for the responses to a request, after a restart or instead of an earlier waiter.
+    /// Waits for the answers to a request, after a restart or instead of an earlier waiter.
     ///
     /// # Errors
     /// `NOT_FOUND`, `FORBIDDEN` if another agent sent the request, or a storage failure.
@@ -79,13 +80,13 @@ impl Space {
         epoch: Option<Epoch>,
         op: impl FnOnce(ConsumerId) -> Op,
     ) -> Result<RequestWaiter, Error> {
-        let (id, mail) = self.mailboxes().open_waiter(self.number());
-        let mut closing = ConsumerGuard { space: self, id, registered: true, owns_mailbox: true };
+        let (id, mailbox) = self.mailboxes().open_waiter(self.number());
+        let mut guard = ConsumerGuard { space: self, id, registered: true, owns_mailbox: true };
         let commit = Commit { epoch, ..Commit::new(principal.clone(), vec![op(id)]) };
         let outcome = self.commit(commit).await;
         if is_private(&outcome) {
             // The writer never saw the request, so there is no consumer to close.
-            closing.registered = false;
+            guard.registered = false;
             return outcome.and_then(|_| Err(flag_has_no_answer().into()));
         }
         let receipt = outcome?;
@@ -93,29 +94,29 @@ impl Space {
         else {
             return Err(StoreError::Read("unexpected result of a request".into()).into());
         };
-        let mut asking = RequestWaiter {
+        let mut waiter = RequestWaiter {
             space: self.clone(),
             principal: principal.clone(),
             epoch,
             request,
             id,
-            mail,
+            mailbox,
             earlier: VecDeque::new(),
             received: Vec::new(),
-            end: End::NotYet,
-            stays: false,
+            state: WaitState::Open,
+            keep_open: false,
         };
         // From here on the pending request closes itself when dropped.
-        closing.registered = false;
-        closing.owns_mailbox = false;
-        // No response can precede the request itself.
+        guard.registered = false;
+        guard.owns_mailbox = false;
+        // No answer can precede the request itself.
         if receipt.seq != Some(request.seq) {
-            asking.catch_up(is_open).await?;
+            waiter.catch_up(is_open).await?;
         }
-        Ok(asking)
+        Ok(waiter)
     }
 
-    /// Cancels a request. Deliveries that no agent has claimed are withdrawn; a late response is only recorded.
+    /// Cancels a request. Deliveries that no agent has claimed are withdrawn; a late answer is only recorded.
     ///
     /// # Errors
     /// `NOT_FOUND`, `FORBIDDEN` if another agent sent it, `CONFLICT` if it has ended, or a storage failure.
@@ -138,20 +139,20 @@ impl RequestWaiter {
     }
 
     /// Keeps the request open when this is dropped: the caller can repeat the request under the same ID or key and
-    /// await the same response. Otherwise it ends with its timeout.
+    /// await the same answer. Otherwise it ends with its timeout.
     pub fn keep_open(&mut self) {
-        self.stays = true;
+        self.keep_open = true;
     }
 
-    /// Returns the next response; `None` when all possible responses have arrived.
+    /// Returns the next answer; `None` when all possible answers have arrived.
     ///
     /// # Errors
     /// `TIMEOUT`, `UNAVAILABLE`, `DEADLOCK` or another error that ended the wait, with the ID of the request, which
     /// remains stored; or a storage failure.
     pub async fn next(&mut self) -> Result<Option<Answer>, Error> {
-        let question = self.request;
+        let request = self.request;
         self.receive_next().await.map_err(|error| match error {
-            Error::Refused(refused) => refused.sent_request(question).into(),
+            Error::Refused(refused) => refused.sent_request(request).into(),
             other => other,
         })
     }
@@ -160,17 +161,17 @@ impl RequestWaiter {
         if let Some(answer) = self.earlier.pop_front() {
             return Ok(Some(answer));
         }
-        match std::mem::replace(&mut self.end, End::Over) {
-            End::NotYet => {}
-            End::Over => return Ok(None),
-            End::Failed(refused) => return Err(refused.into()),
+        match std::mem::replace(&mut self.state, WaitState::Ended) {
+            WaitState::Open => {}
+            WaitState::Ended => return Ok(None),
+            WaitState::Failed(refused) => return Err(refused.into()),
         }
-        self.end = End::NotYet;
+        self.state = WaitState::Open;
         loop {
-            match self.mail.recv().await {
+            match self.mailbox.recv().await {
                 Some(MailboxItem::Event(ConsumerEvent::Answered { id, at, message, is_last })) => {
                     if is_last {
-                        self.end = End::Over;
+                        self.state = WaitState::Ended;
                     }
                     if !self.received.contains(&id) {
                         return Ok(Some(Answer { id: MessageRef::Durable(id), at, message }));
@@ -180,12 +181,12 @@ impl RequestWaiter {
                     }
                 }
                 Some(MailboxItem::Event(ConsumerEvent::Refused(refused))) => {
-                    self.end = End::Over;
+                    self.state = WaitState::Ended;
                     return Err(refused.into());
                 }
                 Some(_) => return Err(StoreError::Read("unexpected result of a request".into()).into()),
                 None => {
-                    self.end = End::Over;
+                    self.state = WaitState::Ended;
                     return Err(Refused::new(
                         Code::StaleEpoch,
                         "the agent has registered again, or was removed",
@@ -197,17 +198,17 @@ impl RequestWaiter {
         }
     }
 
-    /// Returns the only response of a request to a single recipient.
+    /// Returns the only answer of a request to a single recipient.
     ///
     /// # Errors
-    /// As [`Asking::next`].
+    /// As [`RequestWaiter::next`].
     pub async fn answer(&mut self) -> Result<Answer, Error> {
-        let no_response = |question| {
+        let no_answer = |request| {
             Refused::new(Code::Cancelled, "no response can arrive any longer")
                 .hint("read the request to see how it ended")
-                .sent_request(question)
+                .sent_request(request)
         };
-        self.next().await?.ok_or_else(|| no_response(self.request).into())
+        self.next().await?.ok_or_else(|| no_answer(self.request).into())
     }
 
     /// Cancels the request.
@@ -215,23 +216,23 @@ impl RequestWaiter {
     /// # Errors
     /// `CONFLICT` if it has ended, or a storage failure.
     pub async fn cancel(mut self) -> Result<(), Error> {
-        self.end = End::Over;
+        self.state = WaitState::Ended;
         self.space.cancel_request(&self.principal, self.epoch, self.request).await
     }
 
-    /// Loads earlier responses and the final state, if the request has ended.
+    /// Loads earlier answers and the final state, if the request has ended.
     async fn catch_up(&mut self, is_open: bool) -> Result<(), Error> {
         let Some(request) = self.space.find::<Request>(&self.request).await? else { return Ok(()) };
         let id = self.request;
-        let over = |code, detail: String| End::Failed(Refused::new(code, detail));
-        self.end = match &request.state {
-            // An end in the meantime is in the mailbox.
-            _ if is_open => End::NotYet,
-            RequestState::Waiting | RequestState::Answered => End::Over,
-            RequestState::TimedOut => over(Code::Timeout, format!("no response to {id} in time")),
-            RequestState::Cancelled => over(Code::Cancelled, format!("request {id} was cancelled")),
+        let failed = |code, detail: String| WaitState::Failed(Refused::new(code, detail));
+        self.state = match &request.state {
+            // If it ends in the meantime, the event is in the mailbox.
+            _ if is_open => WaitState::Open,
+            RequestState::Waiting | RequestState::Answered => WaitState::Ended,
+            RequestState::TimedOut => failed(Code::Timeout, format!("no response to {id} in time")),
+            RequestState::Cancelled => failed(Code::Cancelled, format!("request {id} was cancelled")),
             RequestState::Failed { code, reason } => {
-                over(*code, format!("request {id} has no answer: {reason}"))
+                failed(*code, format!("request {id} has no answer: {reason}"))
             }
         };
         for (seq, n) in request.replies() {
@@ -251,7 +252,7 @@ impl RequestWaiter {
 impl Drop for RequestWaiter {
     fn drop(&mut self) {
         self.space.mailboxes().close(self.id);
-        if matches!(self.end, End::NotYet) && !self.stays {
+        if matches!(self.state, WaitState::Open) && !self.keep_open {
             let op = Op::CancelRequest { request: self.request };
             let commit = Commit { epoch: self.epoch, ..Commit::new(self.principal.clone(), vec![op]) };
             // If the queue is full or closed, the request ends with its timeout.

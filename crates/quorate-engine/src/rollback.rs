@@ -42,7 +42,7 @@ impl Space {
         let Some(OpResult::RolledBack { to, .. }) = receipt.results.first() else {
             return Err(StoreError::Read("unexpected result of a rollback".into()).into());
         };
-        let mut found = RollbackResult {
+        let mut result = RollbackResult {
             seq: receipt.seq,
             to: *to,
             changed: Vec::new(),
@@ -50,26 +50,26 @@ impl Space {
             built_on_count: 0,
             complete: true,
         };
-        let Some(seq) = receipt.seq else { return Ok(found) };
-        found.changed = self.entries_changed_by(seq).await?;
-        let undone = self.undone_ranges(&found.changed, *to).await?;
+        let Some(seq) = receipt.seq else { return Ok(result) };
+        result.changed = self.entries_changed_by(seq).await?;
+        let undone = self.undone_ranges(&result.changed, *to).await?;
         let dependencies = Dependencies::load(&self.engine().store, self.number()).await?;
-        let built_on = dependencies.derived_from(|key, version| {
+        let derived = dependencies.derived_from(|key, version| {
             undone.get(key).is_some_and(|(kept, new)| kept < &version && version < *new)
         });
-        found.complete = dependencies.complete;
-        found.built_on_count = built_on.len() as u64;
-        found.built_on = built_on
+        result.complete = dependencies.complete;
+        result.built_on_count = derived.len() as u64;
+        result.built_on = derived
             .into_iter()
             .take(LISTED_MAX)
-            .map(|(entry, on)| DerivedEntry {
+            .map(|(entry, source)| DerivedEntry {
                 key: entry.key.clone(),
                 version: entry.version,
-                on: on.key.clone(),
-                on_version: on.version,
+                on: source.key.clone(),
+                on_version: source.version,
             })
             .collect();
-        Ok(found)
+        Ok(result)
     }
 
     /// Returns the entries that a record rolled back.
@@ -93,7 +93,7 @@ impl Space {
                 _ => {}
             }
         }
-        changed.sort_by(|one, other| one.key.cmp(&other.key));
+        changed.sort_by(|a, b| a.key.cmp(&b.key));
         Ok(changed)
     }
 

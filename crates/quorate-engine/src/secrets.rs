@@ -28,7 +28,7 @@ use rules::Rule;
 use scan_pass::{Hit, ScanPass, insert_hit};
 
 /// Minimum length of a text that can contain a name and a secret.
-const SHORTEST: usize = 12;
+const LENGTH_MIN: usize = 12;
 
 /// Detects secrets. Creating one takes about a millisecond; share it.
 pub struct Scanner {
@@ -85,13 +85,13 @@ impl Scanner {
     /// Returns the first secret, if there is one.
     #[must_use]
     pub fn scan(&self, bytes: &[u8]) -> Option<SecretMatch> {
-        self.find_hits(bytes, 1).first().map(|hit| self.found(hit))
+        self.find_hits(bytes, 1).first().map(|hit| self.to_match(hit))
     }
 
     /// Returns all secrets, in order and without overlap.
     #[must_use]
     pub fn scan_all(&self, bytes: &[u8]) -> Vec<SecretMatch> {
-        self.find_hits(bytes, usize::MAX).iter().map(|hit| self.found(hit)).collect()
+        self.find_hits(bytes, usize::MAX).iter().map(|hit| self.to_match(hit)).collect()
     }
 
     /// Replaces each secret with `[redacted:RULE]`; `None` if there is none.
@@ -109,32 +109,32 @@ impl Scanner {
         (!hits.is_empty()).then_some(text)
     }
 
-    fn found(&self, hit: &Hit) -> SecretMatch {
+    fn to_match(&self, hit: &Hit) -> SecretMatch {
         SecretMatch { rule: self.rules[hit.rule].name, offset: hit.start, length: hit.end - hit.start }
     }
 
     /// Scans the text as a human reader sees it: decoded where escapes or terminal control sequences may hide a
     /// secret.
-    fn find_hits(&self, bytes: &[u8], most: usize) -> Vec<Hit> {
+    fn find_hits(&self, bytes: &[u8], limit: usize) -> Vec<Hit> {
         let mut hits = Vec::new();
-        if bytes.len() < SHORTEST {
+        if bytes.len() < LENGTH_MIN {
             return hits;
         }
         if !decode::is_needed(bytes) {
-            ScanPass::new(self, bytes, most, &mut hits).run();
+            ScanPass::new(self, bytes, limit, &mut hits).run();
             return hits;
         }
         let text = Decoded::decode_escapes(bytes);
         if !text.has_control_codes() {
-            self.find_hits_decoded(&text.bytes, most, &mut hits, |hit| text.to_original(hit));
+            self.find_hits_decoded(&text.bytes, limit, &mut hits, |hit| text.to_original(hit));
             return hits;
         }
         for codes in [ControlCodes::Separate, ControlCodes::Join] {
             let visible = Decoded::replace_control_codes(&text.bytes, codes);
-            self.find_hits_decoded(&visible.bytes, most, &mut hits, |hit| {
+            self.find_hits_decoded(&visible.bytes, limit, &mut hits, |hit| {
                 text.to_original(visible.to_original(hit))
             });
-            if hits.len() >= most {
+            if hits.len() >= limit {
                 break;
             }
         }
@@ -145,12 +145,12 @@ impl Scanner {
     fn find_hits_decoded(
         &self,
         bytes: &[u8],
-        most: usize,
+        limit: usize,
         hits: &mut Vec<Hit>,
         original: impl Fn(Range<usize>) -> Range<usize>,
     ) {
         let mut found = Vec::new();
-        ScanPass::new(self, bytes, most, &mut found).run();
+        ScanPass::new(self, bytes, limit, &mut found).run();
         for hit in found {
             let Range { start, end } = original(hit.start..hit.end);
             insert_hit(hits, Hit { start, end, ..hit });

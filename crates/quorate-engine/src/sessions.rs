@@ -1,4 +1,4 @@
-//! Sessions: opening, changing, adding, and reading the timeline from the log.
+//! Sessions: opening and changing them, adding contributions, and reading the timeline from the log.
 
 use std::sync::Arc;
 
@@ -48,22 +48,22 @@ pub enum SessionEvent {
         /// Session after the change.
         session: Box<Session>,
     },
-    /// An addition.
-    Added(RecordedAddition),
+    /// A contribution.
+    Added(RecordedContribution),
 }
 
-/// Addition to a session.
+/// Contribution to a session.
 #[derive(Clone, Debug)]
-pub struct RecordedAddition {
-    /// Kind of addition.
+pub struct RecordedContribution {
+    /// Kind of contribution.
     pub kind: ContributionKind,
-    /// Number of the addition among those of its kind, starting at 1.
+    /// Number of the contribution among those of its kind, starting at 1.
     pub n: u64,
-    /// Body of the addition.
+    /// Body of the contribution.
     pub body: Payload,
     /// Media type of the body; `None` for JSON.
     pub content_type: Option<String>,
-    /// Reason for the addition; may be empty.
+    /// Reason for the contribution; may be empty.
     pub rationale: String,
 }
 
@@ -97,7 +97,7 @@ impl Space {
         self.session_op(principal, epoch, Op::ChangeSession(change)).await.map(drop)
     }
 
-    /// Adds to a session and returns the number of the addition among those of its kind.
+    /// Adds a contribution to a session and returns its number among those of its kind.
     ///
     /// # Errors
     /// `NOT_FOUND`, `FORBIDDEN`, `SESSION_CLOSED`, or a storage failure.
@@ -135,7 +135,7 @@ impl Space {
         }
     }
 
-    /// Returns a page of the timeline of a session: additions, changes and messages of the session in log order,
+    /// Returns a page of the timeline of a session: contributions, changes and messages of the session in log order,
     /// optionally of one kind, with the cursor of the next page. A page covers at most 256 records and ends with the
     /// record that brings it to [`PAGE_BYTES_MAX`]. A record can contribute several entries. A session ID that was
     /// never opened has a timeline if messages refer to it.
@@ -162,11 +162,11 @@ impl Space {
             };
             let Some(record) = record else { continue };
             bytes += record.payload.len();
-            let mut of_record = self.entries_of_record(id, kind, &record)?;
+            let mut record_entries = self.entries_of_record(id, kind, &record)?;
             if let TimelinePage::Before(_) = page {
-                of_record.reverse();
+                record_entries.reverse();
             }
-            entries.extend(of_record);
+            entries.extend(record_entries);
             if bytes >= PAGE_BYTES_MAX && index + 1 < seqs.len() {
                 is_full = true;
                 break;
@@ -200,27 +200,27 @@ impl Space {
         record: &Record,
     ) -> Result<Vec<RecordedSessionEvent>, Error> {
         let body = codec::read_body(record).map_err(|error| undecodable_record(record, &error))?;
-        let eras = Arc::clone(&self.published().generations);
+        let generations = Arc::clone(&self.published().generations);
         let mut entries = Vec::new();
         let mut n = 0;
         for effect in body.effects {
-            let matches = effect
-                .timeline_entry()
-                .is_some_and(|(session, of)| session == id.as_str() && kind.is_none_or(|kind| kind == of));
-            let what = match effect {
+            let matches = effect.timeline_entry().is_some_and(|(session, entry_kind)| {
+                session == id.as_str() && kind.is_none_or(|kind| kind == entry_kind)
+            });
+            let event = match effect {
                 Effect::Sent { message, .. } => {
                     n += 1;
                     if matches && !message.payload.is_intact() {
                         return Err(StoreError::corrupt_payload(record.seq).into());
                     }
-                    SessionEvent::Message { id: eras.message_id(record.seq, n - 1), message }
+                    SessionEvent::Message { id: generations.message_id(record.seq, n - 1), message }
                 }
                 Effect::Changed { verb, item: Item::Session(session) } => {
                     SessionEvent::Changed { verb, session: Box::new(session) }
                 }
                 Effect::SessionAdded { kind, n, part, content_type, rationale, .. } => {
                     let body = payload_of(record, part)?.ok_or_else(unexpected_result)?;
-                    SessionEvent::Added(RecordedAddition { kind, n, body, content_type, rationale })
+                    SessionEvent::Added(RecordedContribution { kind, n, body, content_type, rationale })
                 }
                 _ => continue,
             };
@@ -229,7 +229,7 @@ impl Space {
                     seq: record.seq,
                     at: record.at,
                     by: record.principal.clone(),
-                    event: what,
+                    event,
                 });
             }
         }

@@ -33,10 +33,10 @@ impl Space {
         engine: Arc<Engine>,
         number: SpaceNo,
         published: watch::Receiver<Arc<PublishedState>>,
-        post: Arc<Mailboxes>,
-        signs: Arc<HeartbeatBuffer>,
+        mailboxes: Arc<Mailboxes>,
+        heartbeats: Arc<HeartbeatBuffer>,
     ) -> Self {
-        Self { engine, number, published, mailboxes: post, heartbeats: signs }
+        Self { engine, number, published, mailboxes, heartbeats }
     }
 
     pub(crate) fn heartbeats(&self) -> &HeartbeatBuffer {
@@ -136,44 +136,44 @@ impl Space {
         let number = self.published().agents.number(agent).ok_or_else(|| {
             Refused::new(Code::NotFound, format!("there is no agent {agent}")).hint("register it first")
         })?;
-        let (id, mut mail) = self.mailboxes.open_consumer(self.number, number);
+        let (id, mut mailbox) = self.mailboxes.open_consumer(self.number, number);
         let waiting = if wait.is_zero() { WaitMode::NoWait } else { WaitMode::Once(id) };
-        let mut closing = ConsumerGuard { space: self, id, registered: !wait.is_zero(), owns_mailbox: true };
+        let mut guard = ConsumerGuard { space: self, id, registered: !wait.is_zero(), owns_mailbox: true };
         let op = Op::Claim { agent: agent.clone(), max, lease_ms, waiting };
         let receipt = self.commit(Commit { epoch, ..Commit::new(principal.clone(), vec![op]) }).await?;
-        let mut handed = match receipt.results.into_iter().next() {
-            Some(OpResult::Claimed(handed)) => handed,
+        let mut leased = match receipt.results.into_iter().next() {
+            Some(OpResult::Claimed(leased)) => leased,
             _ => Vec::new(),
         };
-        closing.registered = closing.registered && handed.is_empty();
+        guard.registered = guard.registered && leased.is_empty();
         let mut ephemeral = Vec::new();
-        let mut collect = |mail| match mail {
-            MailboxItem::Leased(list) => handed.extend(list),
+        let mut collect = |item| match item {
+            MailboxItem::Leased(deliveries) => leased.extend(deliveries),
             MailboxItem::Ephemeral(message) => ephemeral.push(message.take()),
             // A claim of deliveries receives no other events.
             MailboxItem::Event(_) => {}
         };
-        if closing.registered {
-            let came = tokio::select! {
-                came = mail.recv() => came,
+        if guard.registered {
+            let received = tokio::select! {
+                received = mailbox.recv() => received,
                 () = self.sleep(wait) => None,
             };
             // The writer does not see ephemeral messages, so this claim is still registered.
-            if !matches!(came, Some(MailboxItem::Leased(_))) {
+            if !matches!(received, Some(MailboxItem::Leased(_))) {
                 // Anything dispatched before the wait ended is in the mailbox once this commit returns.
                 self.commit_system(vec![Op::CloseConsumer { consumer: id }]).await?;
             }
-            closing.registered = false;
-            came.into_iter().for_each(&mut collect);
+            guard.registered = false;
+            received.into_iter().for_each(&mut collect);
         }
-        drop(closing);
-        std::iter::from_fn(|| mail.try_recv().ok()).for_each(collect);
-        let more = ephemeral.split_off(ephemeral.len().min((max as usize).saturating_sub(handed.len())));
-        if !more.is_empty() {
-            self.mailboxes.return_ephemeral(self.number, number, more);
+        drop(guard);
+        std::iter::from_fn(|| mailbox.try_recv().ok()).for_each(collect);
+        let excess = ephemeral.split_off(ephemeral.len().min((max as usize).saturating_sub(leased.len())));
+        if !excess.is_empty() {
+            self.mailboxes.return_ephemeral(self.number, number, excess);
         }
         let mut deliveries: Vec<_> = ephemeral.into_iter().map(EphemeralMessage::into_delivery).collect();
-        deliveries.extend(self.load_messages(handed).await?);
+        deliveries.extend(self.load_messages(leased).await?);
         Ok(deliveries)
     }
 
@@ -197,25 +197,25 @@ impl Space {
         let number = self.published().agents.number(agent).ok_or_else(|| {
             Refused::new(Code::NotFound, format!("there is no agent {agent}")).hint("register it first")
         })?;
-        let (id, mail) = self.mailboxes.open_consumer(self.number, number);
-        let mut closing = ConsumerGuard { space: self, id, registered: true, owns_mailbox: true };
+        let (id, mailbox) = self.mailboxes.open_consumer(self.number, number);
+        let mut guard = ConsumerGuard { space: self, id, registered: true, owns_mailbox: true };
         let op = Op::Claim { agent: agent.clone(), max: credit, lease_ms, waiting: WaitMode::Standing(id) };
         let receipt = self.commit(Commit { epoch, ..Commit::new(principal.clone(), vec![op]) }).await?;
         let ready = match receipt.results.into_iter().next() {
-            Some(OpResult::Claimed(handed)) => handed,
+            Some(OpResult::Claimed(leased)) => leased,
             _ => Vec::new(),
         };
         // From here on the consumer closes itself when dropped.
-        closing.registered = false;
-        closing.owns_mailbox = false;
-        Ok(Consumer::new(self.clone(), id, mail, ready))
+        guard.registered = false;
+        guard.owns_mailbox = false;
+        Ok(Consumer::new(self.clone(), id, mailbox, ready))
     }
 
     /// Returns the lease of a dispatched delivery.
-    pub(crate) fn lease_of(&self, handed: &LeasedDelivery) -> LeaseRef {
+    pub(crate) fn lease_of(&self, delivery: &LeasedDelivery) -> LeaseRef {
         LeaseRef {
-            delivery: self.published.borrow().generations.delivery_id(handed.delivery),
-            token: handed.token,
+            delivery: self.published.borrow().generations.delivery_id(delivery.delivery),
+            token: delivery.token,
         }
     }
 
@@ -223,15 +223,15 @@ impl Space {
     /// single read.
     pub(crate) async fn load_messages(
         &self,
-        mut handed: Vec<LeasedDelivery>,
+        mut deliveries: Vec<LeasedDelivery>,
     ) -> Result<Vec<ReceivedDelivery>, Error> {
         let missing: Vec<_> =
-            handed.iter().filter(|delivery| delivery.message.is_none()).map(message_position).collect();
+            deliveries.iter().filter(|delivery| delivery.message.is_none()).map(message_position).collect();
         if !missing.is_empty() {
             let mut messages = self.read_messages(missing).await?.into_iter();
-            handed.retain_mut(|delivery| self.attach_message(delivery, &mut messages));
+            deliveries.retain_mut(|delivery| self.attach_message(delivery, &mut messages));
         }
-        Ok(handed.into_iter().filter_map(|delivery| self.delivery_from(delivery)).collect())
+        Ok(deliveries.into_iter().filter_map(|delivery| self.delivery_from(delivery)).collect())
     }
 
     /// Reads the messages at these positions of the log. A damaged message does not fail the others.
@@ -293,11 +293,11 @@ impl Space {
     }
 
     /// Converts a dispatched delivery into the form that its recipient receives; `None` without a message.
-    pub(crate) fn delivery_from(&self, handed: LeasedDelivery) -> Option<ReceivedDelivery> {
-        let lease = self.lease_of(&handed);
-        let (seq, n) = message_position(&handed);
+    pub(crate) fn delivery_from(&self, delivery: LeasedDelivery) -> Option<ReceivedDelivery> {
+        let lease = self.lease_of(&delivery);
+        let (seq, n) = message_position(&delivery);
         let id = self.published.borrow().generations.message_id(seq, n);
-        let LeasedDelivery { lease_ms, attempt, message: Some((sent_at, message)), .. } = handed else {
+        let LeasedDelivery { lease_ms, attempt, message: Some((sent_at, message)), .. } = delivery else {
             return None;
         };
         self.engine.causes.insert(self.number, id, &message);

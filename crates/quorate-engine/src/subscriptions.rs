@@ -18,11 +18,11 @@ use crate::space::Space;
 use crate::yielder::Yielder;
 
 /// Number of records read together, including payloads.
-const PAGE: usize = 64;
+const RECORDS_PER_READ: usize = 64;
 /// Number of messages backfilled per commit.
-const AT_ONCE: usize = 512;
+const MESSAGES_PER_COMMIT: usize = 512;
 /// Number of subscriptions read together.
-const LISTED: usize = 256;
+const SUBSCRIPTIONS_PER_READ: usize = 256;
 
 impl Space {
     /// Subscribes an agent to a topic pattern, optionally with history. Returns the record from which on messages are
@@ -39,9 +39,9 @@ impl Space {
         pattern: &Pattern,
         history: Option<History>,
     ) -> Result<Seq, Error> {
-        let asked = Subscribe { agent: agent.clone(), pattern: pattern.clone(), history };
-        let commit = |ops| Commit { epoch, ..Commit::new(principal.clone(), ops) };
-        self.subscribe_idempotent(&commit, asked).await
+        let request = Subscribe { agent: agent.clone(), pattern: pattern.clone(), history };
+        let build_commit = |ops| Commit { epoch, ..Commit::new(principal.clone(), ops) };
+        self.subscribe_idempotent(&build_commit, request).await
     }
 
     /// Like [`Space::subscribe`], in a commit that can carry an idempotency key.
@@ -50,14 +50,14 @@ impl Space {
     /// As [`Space::subscribe`].
     pub async fn subscribe_idempotent(
         &self,
-        asker: CommitBuilder<'_>,
-        asked: Subscribe,
+        build_commit: CommitBuilder<'_>,
+        request: Subscribe,
     ) -> Result<Seq, Error> {
-        if let Some(history) = asked.history {
+        if let Some(history) = request.history {
             self.history_start(history, self.published().head.seq).await?;
         }
-        let (agent, pattern) = (&asked.agent.clone(), &asked.pattern.clone());
-        let receipt = self.commit(asker(vec![Op::Subscribe(asked)])).await?;
+        let (agent, pattern) = (&request.agent.clone(), &request.pattern.clone());
+        let receipt = self.commit(build_commit(vec![Op::Subscribe(request)])).await?;
         let Some(OpResult::Subscribed { since, backfill }) = receipt.results.first() else {
             return Err(StoreError::Read("unexpected result of a subscription".into()).into());
         };
@@ -91,14 +91,16 @@ impl Space {
     /// # Errors
     /// Storage failures.
     pub async fn subscriptions(&self, agent: &AgentId) -> Result<Vec<Subscription>, Error> {
-        self.subscriptions_after(format!("{agent} "), |one| one.agent == *agent).await
+        self.subscriptions_after(format!("{agent} "), |subscription| subscription.agent == *agent).await
     }
 
     /// Resumes all backfills that were unfinished when the hub stopped.
     pub(crate) async fn resume_backfills(&self) -> Result<(), Error> {
-        let all = self.subscriptions_after(String::new(), |_| true).await?;
-        for one in all.iter().filter(|one| one.pending_backfill().is_some()) {
-            self.catch_up(&one.agent, &one.pattern).await?;
+        let subscriptions = self.subscriptions_after(String::new(), |_| true).await?;
+        for subscription in
+            subscriptions.iter().filter(|subscription| subscription.pending_backfill().is_some())
+        {
+            self.catch_up(&subscription.agent, &subscription.pattern).await?;
         }
         Ok(())
     }
@@ -113,7 +115,7 @@ impl Space {
             let read = ReadQuery::Items {
                 kind: ItemKind::Subscription,
                 range: ItemRange::ById(Some(after.into())),
-                limit: LISTED,
+                limit: SUBSCRIPTIONS_PER_READ,
             };
             let ReadResult::Items(page) = self.read_one(read).await? else {
                 return Err(StoreError::Read("unexpected result of a read".into()).into());
@@ -127,7 +129,7 @@ impl Space {
             let before = found.len();
             let count = page.len();
             found.extend(page.into_iter().take_while(&filter));
-            if found.len() - before < count || count < LISTED {
+            if found.len() - before < count || count < SUBSCRIPTIONS_PER_READ {
                 return Ok(found);
             }
             after = last;
@@ -136,10 +138,12 @@ impl Space {
 
     /// Backfills the history of a subscription.
     async fn catch_up(&self, agent: &AgentId, pattern: &Pattern) -> Result<(), Error> {
-        let all = self.subscriptions(agent).await?;
-        let Some(own) = all.iter().find(|one| one.pattern == *pattern) else { return Ok(()) };
+        let subscriptions = self.subscriptions(agent).await?;
+        let Some(own) = subscriptions.iter().find(|subscription| subscription.pattern == *pattern) else {
+            return Ok(());
+        };
         let Some(history) = own.pending_backfill() else { return Ok(()) };
-        let search = Search { space: self, own, others: &all };
+        let search = Search { space: self, own, others: &subscriptions };
         match history {
             History::Last(last) => {
                 let messages = search.newest(last as usize).await?;
@@ -192,17 +196,17 @@ struct Search<'a> {
 impl Search<'_> {
     async fn all_from(&self, mut expected: History, from: Seq) -> Result<(), Error> {
         let mut next = Seq(from.0.max(1));
-        let (mut messages, mut pace) = (Vec::new(), Yielder::default());
+        let (mut messages, mut yielder) = (Vec::new(), Yielder::default());
         while next < self.own.since {
-            let records = self.space.log(next, PAGE).await?;
+            let records = self.space.log(next, RECORDS_PER_READ).await?;
             if records.is_empty() {
                 break;
             }
             for record in records.iter().take_while(|record| record.seq < self.own.since) {
                 messages.extend(self.missing_messages(record)?);
-                pace.after_record(record).await;
+                yielder.after_record(record).await;
                 // Commit between two records, so that a crash neither loses nor repeats a message.
-                if messages.len() >= AT_ONCE {
+                if messages.len() >= MESSAGES_PER_COMMIT {
                     let after = Seq(record.seq.0 + 1);
                     self.commit_backfill(expected, std::mem::take(&mut messages), after).await?;
                     expected = History::Seq(after);
@@ -215,16 +219,16 @@ impl Search<'_> {
 
     /// Returns the newest messages before the subscription, oldest first.
     async fn newest(&self, count: usize) -> Result<Vec<EarlierMessage>, Error> {
-        let (mut found, mut pace) = (Vec::<EarlierMessage>::new(), Yielder::default());
+        let (mut found, mut yielder) = (Vec::<EarlierMessage>::new(), Yielder::default());
         let mut end = self.own.since.0;
         let floor = end.saturating_sub(HISTORY_RECORDS_MAX).max(1);
         while end > floor && found.len() < count {
-            let start = end.saturating_sub(PAGE as u64).max(floor);
+            let start = end.saturating_sub(RECORDS_PER_READ as u64).max(floor);
             let records = self.space.log(Seq(start), (end - start) as usize).await?;
             let mut page = Vec::new();
             for record in &records {
                 page.extend(self.missing_messages(record)?);
-                pace.after_record(record).await;
+                yielder.after_record(record).await;
             }
             page.append(&mut found);
             found = page;
@@ -244,14 +248,16 @@ impl Search<'_> {
         });
         for (message, n) in sent.zip(0..) {
             let Destination::Topic(topic) = &message.to else { continue };
-            let delivered_by = |one: &Subscription| {
-                one.pattern != self.own.pattern && one.since < record.seq && one.pattern.matches(topic)
+            let delivered_by = |subscription: &Subscription| {
+                subscription.pattern != self.own.pattern
+                    && subscription.since < record.seq
+                    && subscription.pattern.matches(topic)
             };
-            let own = message.from.as_ref() == Some(&self.own.agent);
-            if own || !self.own.pattern.matches(topic) || self.others.iter().any(delivered_by) {
+            let is_own = message.from.as_ref() == Some(&self.own.agent);
+            if is_own || !self.own.pattern.matches(topic) || self.others.iter().any(delivered_by) {
                 continue;
             }
-            let letter = RecordedMessage {
+            let recorded = RecordedMessage {
                 seq: record.seq,
                 n,
                 priority: message.priority,
@@ -260,7 +266,7 @@ impl Search<'_> {
                 session: None,
             };
             let (from, session_id) = (message.from.clone(), message.session_id.clone());
-            found.push(EarlierMessage { from, session_id, message: letter });
+            found.push(EarlierMessage { from, session_id, message: recorded });
         }
         Ok(found)
     }

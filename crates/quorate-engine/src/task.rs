@@ -88,41 +88,41 @@ impl Space {
         max: u32,
         wait: Duration,
     ) -> Result<Vec<LeasedTaskWithInput>, Error> {
-        let (id, mut mail) = self.mailboxes().open_waiter(self.number());
+        let (id, mut mailbox) = self.mailboxes().open_waiter(self.number());
         let waits = !wait.is_zero();
         let waiting = if waits { WaitMode::Once(id) } else { WaitMode::NoWait };
-        let mut closing = ConsumerGuard { space: self, id, registered: waits, owns_mailbox: true };
+        let mut guard = ConsumerGuard { space: self, id, registered: waits, owns_mailbox: true };
         let receipt = self.commit(claim_commit(claim, max, waiting)).await?;
-        let mut handed = claimed(receipt.results);
-        closing.registered = closing.registered && handed.is_empty();
-        if closing.registered {
+        let mut leased = claimed_tasks(receipt.results);
+        guard.registered = guard.registered && leased.is_empty();
+        if guard.registered {
             let first = tokio::select! {
-                first = mail.recv() => first,
+                first = mailbox.recv() => first,
                 () = self.sleep(wait) => None,
             };
             if first.is_none() {
                 // Anything dispatched before the wait ended is in the mailbox once this commit returns.
                 self.commit_system(vec![Op::CloseConsumer { consumer: id }]).await?;
             }
-            closing.registered = false;
-            for mail in first.into_iter().chain(std::iter::from_fn(|| mail.try_recv().ok())) {
-                if let MailboxItem::Event(ConsumerEvent::TaskLeased(task)) = mail {
-                    handed.push(*task);
+            guard.registered = false;
+            for item in first.into_iter().chain(std::iter::from_fn(|| mailbox.try_recv().ok())) {
+                if let MailboxItem::Event(ConsumerEvent::TaskLeased(task)) = item {
+                    leased.push(*task);
                 }
             }
         }
-        drop(closing);
-        let mut tasks = Vec::with_capacity(handed.len());
-        for task in handed {
+        drop(guard);
+        let mut tasks = Vec::with_capacity(leased.len());
+        for task in leased {
             tasks.push(self.with_input(task).await?);
         }
         Ok(tasks)
     }
 
     /// Adds the input to a dispatched task: from memory if available, otherwise from the log.
-    pub(crate) async fn with_input(&self, handed: LeasedTask) -> Result<LeasedTaskWithInput, Error> {
-        let lease = handed.lease_ref();
-        let LeasedTask { task, input } = handed;
+    pub(crate) async fn with_input(&self, leased: LeasedTask) -> Result<LeasedTaskWithInput, Error> {
+        let lease = leased.lease_ref();
+        let LeasedTask { task, input } = leased;
         let input = match (input, task.spec.input) {
             (Some(input), _) => input,
             (None, Some(range)) if range.length > 0 => {
@@ -150,9 +150,9 @@ impl Space {
     }
 }
 
-fn claimed(results: Vec<OpResult>) -> Vec<LeasedTask> {
+fn claimed_tasks(results: Vec<OpResult>) -> Vec<LeasedTask> {
     match results.into_iter().next() {
-        Some(OpResult::TasksClaimed(handed)) => handed,
+        Some(OpResult::TasksClaimed(leased)) => leased,
         _ => Vec::new(),
     }
 }

@@ -15,8 +15,8 @@ pub(crate) struct Timers(Mutex<HashMap<SpaceNo, Arc<Timer>>>);
 #[derive(Default)]
 pub(crate) struct Timer {
     /// Time for which the timer is armed. While it is disarmed, every update notifies.
-    set: Mutex<Option<NextWake>>,
-    nearer: Notify,
+    armed: Mutex<Option<NextWake>>,
+    earlier: Notify,
 }
 
 impl Timers {
@@ -27,8 +27,8 @@ impl Timers {
 
     /// Updates the due time of a space. Called from the writer thread: only compares and notifies.
     pub(crate) fn update(&self, space: SpaceNo, wake: NextWake) {
-        if let Some(alarm) = self.lock().get(&space) {
-            alarm.moved(wake);
+        if let Some(timer) = self.lock().get(&space) {
+            timer.update(wake);
         }
     }
 
@@ -39,14 +39,14 @@ impl Timers {
 
 impl Timer {
     fn lock(&self) -> MutexGuard<'_, Option<NextWake>> {
-        self.set.lock().unwrap_or_else(PoisonError::into_inner)
+        self.armed.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn moved(&self, wake: NextWake) {
-        let mut set = self.lock();
-        if set.is_none_or(|set| is_earlier(wake.wall, set.wall) || is_earlier(wake.mono, set.mono)) {
-            *set = None;
-            self.nearer.notify_one();
+    fn update(&self, wake: NextWake) {
+        let mut armed = self.lock();
+        if armed.is_none_or(|armed| is_earlier(wake.wall, armed.wall) || is_earlier(wake.mono, armed.mono)) {
+            *armed = None;
+            self.earlier.notify_one();
         }
     }
 
@@ -62,13 +62,13 @@ impl Timer {
 
     /// Resolves when the due time has become earlier.
     pub(crate) async fn became_earlier(&self) {
-        self.nearer.notified().await;
+        self.earlier.notified().await;
     }
 }
 
-fn is_earlier<T: Ord>(new: Option<T>, set: Option<T>) -> bool {
-    match (new, set) {
-        (Some(new), Some(set)) => new < set,
+fn is_earlier<T: Ord>(new: Option<T>, armed: Option<T>) -> bool {
+    match (new, armed) {
+        (Some(new), Some(armed)) => new < armed,
         (Some(_), None) => true,
         (None, _) => false,
     }
@@ -91,19 +91,19 @@ mod tests {
             wall: wall.map(Timestamp),
             mono: mono.map(Mono),
         };
-        let alarm = Timer::default();
-        let fired = || pin!(alarm.became_earlier()).poll(&mut Context::from_waker(Waker::noop())).is_ready();
-        alarm.moved(wake(None, None));
-        alarm.arm(wake(Some(100), None));
+        let timer = Timer::default();
+        let fired = || pin!(timer.became_earlier()).poll(&mut Context::from_waker(Waker::noop())).is_ready();
+        timer.update(wake(None, None));
+        timer.arm(wake(Some(100), None));
         assert!(fired(), "updated before it was armed");
-        alarm.moved(wake(Some(100), None));
-        alarm.moved(wake(Some(101), None));
-        alarm.moved(wake(None, None));
+        timer.update(wake(Some(100), None));
+        timer.update(wake(Some(101), None));
+        timer.update(wake(None, None));
         assert!(!fired(), "later or unset");
-        alarm.moved(wake(Some(101), Some(7)));
+        timer.update(wake(Some(101), Some(7)));
         assert!(fired(), "the monotonic clock");
-        alarm.arm(wake(Some(100), Some(7)));
-        alarm.moved(wake(Some(99), Some(9)));
+        timer.arm(wake(Some(100), Some(7)));
+        timer.update(wake(Some(99), Some(9)));
         assert!(fired() && !fired(), "once");
     }
 }

@@ -38,8 +38,8 @@ impl Space {
         expires_at: Option<Timestamp>,
     ) -> Result<(TokenId, Secret), Error> {
         let secret = self.generate_secret();
-        let new = CreateToken { digest: secret.digest(), bearer, name, expires_at };
-        let receipt = self.commit(Commit::new(principal.clone(), vec![Op::CreateToken(new)])).await?;
+        let create = CreateToken { digest: secret.digest(), bearer, name, expires_at };
+        let receipt = self.commit(Commit::new(principal.clone(), vec![Op::CreateToken(create)])).await?;
         match receipt.results.first() {
             Some(OpResult::TokenCreated { id, .. }) => Ok((*id, secret)),
             _ => Err(StoreError::Read("unexpected result of a token operation".into()).into()),

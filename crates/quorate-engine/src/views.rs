@@ -8,7 +8,7 @@ use quorate_api::entry::{Entry as ApiEntry, EntryVersion};
 use quorate_api::inbox::InboxDelivery;
 use quorate_api::message::{Deliveries, Message as ApiMessage, MessageWithDeliveries};
 use quorate_api::session::{
-    TimelineAddition, TimelineChange, TimelineEntry as ApiTimelineLine, TimelineEvent, TimelineMessage,
+    TimelineChange, TimelineContribution, TimelineEntry as ApiTimelineEntry, TimelineEvent, TimelineMessage,
     TimelineRecord,
 };
 use quorate_api::task::{HeldTask, StoredTaskPayloads, TaskWithPayloads};
@@ -120,7 +120,7 @@ pub fn entry(entry: &StoredEntry) -> ApiEntry {
 #[must_use]
 pub fn agent(space: &Space, view: &AgentView) -> Agent {
     let agent = &view.agent;
-    let eras = &space.published().generations;
+    let generations = &space.published().generations;
     Agent {
         id: agent.id.clone(),
         name: agent.name.clone(),
@@ -140,7 +140,7 @@ pub fn agent(space: &Space, view: &AgentView) -> Agent {
             asking: view.open_requests,
             tasks: view.leased_tasks,
             current_task: view.current_task.clone(),
-            current_delivery: view.current_delivery.map(|number| eras.delivery_id(number)),
+            current_delivery: view.current_delivery.map(|number| generations.delivery_id(number)),
         },
         heard_at: view.last_seen_at,
         offline_at: view.offline_at,
@@ -180,11 +180,11 @@ pub fn inbox_delivery(delivery: &InboxEntry) -> InboxDelivery {
 
 /// Converts an entry of the timeline of a session.
 #[must_use]
-pub fn timeline_entry(line: &RecordedSessionEvent) -> ApiTimelineLine {
-    let what = match &line.event {
+pub fn timeline_entry(recorded: &RecordedSessionEvent) -> ApiTimelineEntry {
+    let event = match &recorded.event {
         SessionEvent::Message { id, message: sent } => TimelineEvent::Message(TimelineMessage {
             kind: TimelineKind::Message.as_str().to_owned(),
-            message: Box::new(message(*id, line.at, sent)),
+            message: Box::new(message(*id, recorded.at, sent)),
         }),
         SessionEvent::Changed { verb, session } => TimelineEvent::Changed(TimelineChange {
             kind: TimelineKind::Change.as_str().to_owned(),
@@ -193,7 +193,7 @@ pub fn timeline_entry(line: &RecordedSessionEvent) -> ApiTimelineLine {
             status: session.status,
             reason: session.reason.clone(),
         }),
-        SessionEvent::Added(added) => TimelineEvent::Added(TimelineAddition {
+        SessionEvent::Added(added) => TimelineEvent::Added(TimelineContribution {
             kind: added.kind,
             n: added.n,
             body: payload::render(&added.body, added.content_type.as_deref()),
@@ -201,8 +201,8 @@ pub fn timeline_entry(line: &RecordedSessionEvent) -> ApiTimelineLine {
             rationale: added.rationale.clone(),
         }),
     };
-    ApiTimelineLine {
-        record: TimelineRecord { seq: line.seq, at: line.at, by: line.by.clone() },
-        event: what,
+    ApiTimelineEntry {
+        record: TimelineRecord { seq: recorded.seq, at: recorded.at, by: recorded.by.clone() },
+        event,
     }
 }

@@ -78,17 +78,22 @@ mod tests {
     // Fails under: an unbounded list, or one that drops the newest.
     #[test]
     fn e6_the_newest_1000_violations_are_retained() {
-        let guard = Violations::default();
+        let violations = Violations::default();
         let refused = Refused::new(Code::PolicyViolation, "no").rule("supervised", "to");
         for ms in 0..VIOLATIONS_MAX as u64 + 7 {
-            guard.record(SpaceNo(1), &Principal::System, &refused, Timestamp(ms));
+            violations.record(SpaceNo(1), &Principal::System, &refused, Timestamp(ms));
         }
-        guard.record(SpaceNo(1), &Principal::System, &Refused::new(Code::NotFound, "no"), Timestamp(9999));
-        let noted = guard.after(SpaceNo(1), 0, usize::MAX);
-        let at = |index: usize| (noted[index].0, noted[index].1.at);
-        assert_eq!((noted.len(), at(0), at(999)), (1000, (8, Timestamp(7)), (1007, Timestamp(1006))));
-        let later = guard.after(SpaceNo(1), 1000, 3);
+        violations.record(
+            SpaceNo(1),
+            &Principal::System,
+            &Refused::new(Code::NotFound, "no"),
+            Timestamp(9999),
+        );
+        let recorded = violations.after(SpaceNo(1), 0, usize::MAX);
+        let at = |index: usize| (recorded[index].0, recorded[index].1.at);
+        assert_eq!((recorded.len(), at(0), at(999)), (1000, (8, Timestamp(7)), (1007, Timestamp(1006))));
+        let later = violations.after(SpaceNo(1), 1000, 3);
         assert_eq!(later.iter().map(|(number, _)| *number).collect::<Vec<_>>(), [1001, 1002, 1003]);
-        assert_eq!(guard.after(SpaceNo(2), 0, 9), vec![]);
+        assert_eq!(violations.after(SpaceNo(2), 0, 9), vec![]);
     }
 }

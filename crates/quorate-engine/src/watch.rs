@@ -24,7 +24,7 @@ pub struct Watch {
     /// Next record to read.
     next: Seq,
     published: watch::Receiver<Arc<PublishedState>>,
-    found: VecDeque<MemoryEntryChange>,
+    pending: VecDeque<MemoryEntryChange>,
 }
 
 impl Space {
@@ -36,7 +36,7 @@ impl Space {
             prefix: prefix.to_owned(),
             next: Seq(from.0.max(1)),
             published: self.follow(),
-            found: VecDeque::new(),
+            pending: VecDeque::new(),
         }
     }
 }
@@ -48,7 +48,7 @@ impl Watch {
     /// Storage failures, or the hub was closed.
     pub async fn next(&mut self) -> Result<MemoryEntryChange, Error> {
         loop {
-            if let Some(change) = self.found.pop_front() {
+            if let Some(change) = self.pending.pop_front() {
                 return Ok(change);
             }
             let head = self.published.borrow_and_update().head.seq;
@@ -63,13 +63,13 @@ impl Watch {
     async fn read_page(&mut self) -> Result<(), Error> {
         let records = self.space.log(self.next, PAGE).await?;
         for record in &records {
-            self.changes_of(record).await?;
+            self.queue_changes(record).await?;
             self.next = Seq(record.seq.0 + 1);
         }
         Ok(())
     }
 
-    async fn changes_of(&mut self, record: &Record) -> Result<(), Error> {
+    async fn queue_changes(&mut self, record: &Record) -> Result<(), Error> {
         for effect in codec::read_body(record).map_err(|error| undecodable_record(record, &error))?.effects {
             let (key, version, location) = match effect {
                 Effect::Written { key, version, part, restores, .. } => {
@@ -88,7 +88,7 @@ impl Watch {
                 None => None,
             };
             let author = record.principal.clone();
-            self.found.push_back(MemoryEntryChange {
+            self.pending.push_back(MemoryEntryChange {
                 seq: record.seq,
                 at: record.at,
                 author,

@@ -56,18 +56,19 @@ impl Space {
     async fn why_message(&self, view: MessageView) -> Result<Why, Error> {
         let MessageView { id, deliveries, .. } = view;
         let now = self.engine().clock().now().wall;
-        let first = deliveries.first().map_or(DeliveryNo(0), |one| one.id.number);
+        let first = deliveries.first().map_or(DeliveryNo(0), |delivery| delivery.id.number);
         let inspect =
             Inspect::Deliveries { message: Some((id.seq, id.n)), first, count: deliveries.len() as u32 };
-        let InspectResult::Deliveries { deliveries: looks, request: open } = self.inspect(inspect).await?
+        let InspectResult::Deliveries { deliveries: inspections, request: pending_request } =
+            self.inspect(inspect).await?
         else {
             return Err(quorate_store::StoreError::Read("unexpected result of an inspection".into()).into());
         };
         let mut parts = Vec::with_capacity(deliveries.len());
-        for (delivery, look) in deliveries.iter().zip(looks) {
+        for (delivery, inspection) in deliveries.iter().zip(inspections) {
             let name = delivery.id.to_string();
-            parts.push(match (look, &delivery.state) {
-                (Some(look), _) => Why::of_open_delivery(name, &look, now),
+            parts.push(match (inspection, &delivery.state) {
+                (Some(inspection), _) => Why::of_open_delivery(name, &inspection, now),
                 (None, StoredDeliveryState::Ended { state, seq }) => {
                     let reason = self.reason_of(delivery.id.number).await?;
                     Why::of_ended_delivery(name, delivery.agent.as_str(), *state, *seq, reason.as_deref())
@@ -77,7 +78,7 @@ impl Space {
             });
         }
         let why = Why::of_message(id.to_string(), parts);
-        match open {
+        match pending_request {
             Some((request, until)) => Ok(self.why_waiting(why, &request, until, now)),
             None => Ok(match self.find::<Request>(&id).await? {
                 Some(request) => with_request_end(why, &request),
@@ -95,9 +96,10 @@ impl Space {
     async fn reason_of(&self, delivery: DeliveryNo) -> Result<Option<String>, Error> {
         let after = DeliveryNo(delivery.0.saturating_sub(1));
         match self.read_one(ReadQuery::DeadLetters { agent: None, after, limit: 1 }).await? {
-            ReadResult::DeadLetters(letters) => {
-                let letter = letters.into_iter().find(|letter| letter.delivery == delivery);
-                Ok(letter.map(|letter| letter.reason).filter(|reason| !reason.is_empty()))
+            ReadResult::DeadLetters(dead_letters) => {
+                let dead_letter =
+                    dead_letters.into_iter().find(|dead_letter| dead_letter.delivery == delivery);
+                Ok(dead_letter.map(|dead_letter| dead_letter.reason).filter(|reason| !reason.is_empty()))
             }
             other => Err(unexpected_result(&other)),
         }

@@ -12,14 +12,14 @@ use crate::BoxFuture;
 pub trait Clock: Send + Sync {
     /// Reads both clocks.
     fn now(&self) -> Now;
-    /// Completes after `wait` on this clock, or spuriously earlier: callers have to check the time again.
-    fn wait(&self, wait: Duration) -> BoxFuture<'static, ()>;
+    /// Completes after `duration` on this clock, or spuriously earlier: callers have to check the time again.
+    fn wait(&self, duration: Duration) -> BoxFuture<'static, ()>;
 }
 
 /// Waits for a duration on a clock.
-pub async fn sleep(clock: &dyn Clock, wait: Duration) {
+pub async fn sleep(clock: &dyn Clock, duration: Duration) {
     let mut now = clock.now();
-    let until = now.plus(wait).mono;
+    let until = now.plus(duration).mono;
     while now.mono < until {
         clock.wait(Duration::from_millis(until.0 - now.mono.0)).await;
         now = clock.now();
@@ -46,8 +46,8 @@ impl Clock for SystemClock {
         Now { wall: Timestamp(whole_ms(wall)), mono: Mono(whole_ms(self.start.elapsed())) }
     }
 
-    fn wait(&self, wait: Duration) -> BoxFuture<'static, ()> {
-        Box::pin(tokio::time::sleep(wait))
+    fn wait(&self, duration: Duration) -> BoxFuture<'static, ()> {
+        Box::pin(tokio::time::sleep(duration))
     }
 }
 
@@ -59,7 +59,7 @@ fn whole_ms(duration: Duration) -> u64 {
 #[derive(Debug)]
 pub struct ManualClock {
     now: Mutex<Now>,
-    moved: watch::Sender<u64>,
+    changes: watch::Sender<u64>,
 }
 
 impl ManualClock {
@@ -67,7 +67,7 @@ impl ManualClock {
     #[must_use]
     pub fn at(ms: u64) -> Arc<Self> {
         let now = Now { wall: Timestamp(ms), mono: Mono(0) };
-        Arc::new(Self { now: Mutex::new(now), moved: watch::Sender::new(0) })
+        Arc::new(Self { now: Mutex::new(now), changes: watch::Sender::new(0) })
     }
 
     /// Advances both clocks and wakes all waiters.
@@ -82,7 +82,7 @@ impl ManualClock {
 
     fn change(&self, change: impl FnOnce(&mut Now)) {
         change(&mut self.now.lock().unwrap_or_else(PoisonError::into_inner));
-        self.moved.send_modify(|count| *count += 1);
+        self.changes.send_modify(|count| *count += 1);
     }
 }
 
@@ -91,15 +91,15 @@ impl Clock for ManualClock {
         *self.now.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn wait(&self, wait: Duration) -> BoxFuture<'static, ()> {
-        let until = self.now().plus(wait).mono;
-        let mut moved = self.moved.subscribe();
+    fn wait(&self, duration: Duration) -> BoxFuture<'static, ()> {
+        let until = self.now().plus(duration).mono;
+        let mut changes = self.changes.subscribe();
         // Checked after subscribing, so that no change in between is missed.
         let elapsed = self.now().mono >= until;
         Box::pin(async move {
             if !elapsed {
                 // An error means that the clock was dropped: it will never advance again, so the wait ends.
-                let _ = moved.changed().await;
+                let _ = changes.changed().await;
             }
         })
     }

@@ -36,7 +36,7 @@ impl Entropy {
     /// Returns sixteen random bytes, never all zero: a zero salt marks an erased payload.
     ///
     /// # Panics
-    /// If the system's random source fails. Continuing without would make digests guessable.
+    /// If the system's random source fails. Without random salts, digests could be guessed.
     #[must_use]
     pub fn bytes_16(&self) -> [u8; 16] {
         let mut bytes = [0; 16];
@@ -56,7 +56,7 @@ impl Entropy {
     /// Returns thirty-two random bytes, for a secret.
     ///
     /// # Panics
-    /// As [`Chance::sixteen`].
+    /// See [`Entropy::bytes_16`].
     #[must_use]
     pub fn bytes_32(&self) -> [u8; 32] {
         let mut bytes = [0; 32];

@@ -74,14 +74,14 @@ impl ConnectError {
 #[derive(Clone)]
 pub struct Connector {
     tcp: HttpConnector,
-    within: Duration,
+    timeout: Duration,
     #[cfg(feature = "tls")]
     tls: crate::tls::TlsConnector,
 }
 
 impl Connector {
     #[cfg_attr(not(feature = "tls"), expect(unused_variables, reason = "only used with TLS"))]
-    pub(crate) fn new(within: Duration, trust: TrustRoots) -> Self {
+    pub(crate) fn new(timeout: Duration, trust: TrustRoots) -> Self {
         let mut tcp = HttpConnector::new();
         tcp.enforce_http(false);
         tcp.set_nodelay(true);
@@ -89,7 +89,7 @@ impl Connector {
             #[cfg(feature = "tls")]
             tls: crate::tls::TlsConnector::new(tcp.clone(), trust),
             tcp,
-            within,
+            timeout,
         }
     }
 
@@ -98,8 +98,8 @@ impl Connector {
     /// # Errors
     /// If the connection cannot be established in time.
     pub async fn connect(&self, uri: Uri) -> Result<Stream, ConnectError> {
-        let opened = tokio::time::timeout(self.within, self.open(uri)).await;
-        opened.unwrap_or(Err(ConnectError::TimedOut(self.within)))
+        let opened = tokio::time::timeout(self.timeout, self.open(uri)).await;
+        opened.unwrap_or(Err(ConnectError::TimedOut(self.timeout)))
     }
 
     #[cfg(feature = "tls")]

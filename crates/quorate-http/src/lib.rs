@@ -104,17 +104,11 @@ impl Client {
     /// Creates a client. Connections are opened on demand.
     #[must_use]
     pub fn new(options: ClientOptions) -> Self {
-        let ClientOptions {
-            connect_timeout: connect_within,
-            calls_max,
-            idle_max,
-            idle_timeout: idle_within,
-            trust,
-        } = options;
-        let connector = Connector::new(connect_within, trust);
+        let ClientOptions { connect_timeout, calls_max, idle_max, idle_timeout, trust } = options;
+        let connector = Connector::new(connect_timeout, trust);
         let pool = legacy::Client::builder(TokioExecutor::new())
             .pool_timer(TokioTimer::new())
-            .pool_idle_timeout(idle_within)
+            .pool_idle_timeout(idle_timeout)
             .pool_max_idle_per_host(idle_max)
             .http1_max_buf_size(HEADER_BYTES_MAX)
             .build(connector.clone());
@@ -153,9 +147,9 @@ impl Client {
     pub async fn stream(
         &self,
         request: Request<Full<Bytes>>,
-        within: Duration,
+        timeout: Duration,
     ) -> Result<Response<Incoming>, Error> {
-        with_timeout(within, async { self.0.pool.request(request).await.map_err(|error| classify(&error)) })
+        with_timeout(timeout, async { self.0.pool.request(request).await.map_err(|error| classify(&error)) })
             .await
     }
 }
@@ -173,8 +167,11 @@ pub async fn read_body(response: Response<Incoming>, bytes_max: usize) -> Result
     }
 }
 
-async fn with_timeout<T>(within: Duration, work: impl Future<Output = Result<T, Error>>) -> Result<T, Error> {
-    tokio::time::timeout(within, work).await.unwrap_or(Err(Error::TimedOut(within)))
+async fn with_timeout<T>(
+    timeout: Duration,
+    work: impl Future<Output = Result<T, Error>>,
+) -> Result<T, Error> {
+    tokio::time::timeout(timeout, work).await.unwrap_or(Err(Error::TimedOut(timeout)))
 }
 
 fn classify(error: &legacy::Error) -> Error {
@@ -182,13 +179,13 @@ fn classify(error: &legacy::Error) -> Error {
         return Error::Connect(connect.clone());
     }
     let hyper = connector::find_source::<hyper::Error>(error);
-    let why =
+    let reason =
         hyper.map_or_else(|| quorate_core::error_chain(error), |hyper| quorate_core::error_chain(hyper));
     // hyper reports a cancellation if the connection was closed before the request was written.
     if error.is_connect() || hyper.is_some_and(hyper::Error::is_canceled) {
-        Error::Unsent(why)
+        Error::Unsent(reason)
     } else {
-        Error::ConnectionLost(why)
+        Error::ConnectionLost(reason)
     }
 }
 

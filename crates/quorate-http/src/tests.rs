@@ -36,13 +36,13 @@ async fn accept(listener: &TcpListener) -> TcpStream {
 }
 
 /// Waits until the peer closes the connection.
-async fn closed(mut stream: TcpStream) {
+async fn wait_until_closed(mut stream: TcpStream) {
     let read = tokio::time::timeout(GUARD, stream.read(&mut [0; 1])).await.expect("it is closed");
     assert_eq!(read.unwrap_or(0), 0, "nothing more is sent");
 }
 
 /// Starts a server that sends one response per connection.
-async fn server(response: &'static str) -> String {
+async fn start_server(response: &'static str) -> String {
     let (listener, url) = listener().await;
     tokio::spawn(async move {
         loop {
@@ -53,7 +53,7 @@ async fn server(response: &'static str) -> String {
     url
 }
 
-async fn failed(url: &str, limits: CallLimits) -> Error {
+async fn send_error(url: &str, limits: CallLimits) -> Error {
     let error = Client::new(ClientOptions::default()).send(get(url), limits).await.expect_err("it fails");
     assert!(!format!("{error:?} {error}").contains("hunter2"), "{error:?}");
     error
@@ -71,7 +71,7 @@ async fn dropping_a_call_closes_its_connection() {
             stream = accept(&listener) => stream,
         };
         drop(call);
-        closed(stream).await;
+        wait_until_closed(stream).await;
     }
 }
 
@@ -80,23 +80,22 @@ async fn dropping_a_call_closes_its_connection() {
 async fn dropping_a_stream_closes_its_connection() {
     let (listener, url) = listener().await;
     let client = Client::new(ClientOptions { idle_max: 4, ..ClientOptions::default() });
-    let begin = async {
+    let respond = async {
         let mut stream = accept(&listener).await;
         stream.write_all(b"HTTP/1.1 200 OK\r\n\r\nfirst").await.expect("written");
         stream
     };
-    let (response, stream) = tokio::join!(client.stream(get(&url), GUARD), begin);
+    let (response, stream) = tokio::join!(client.stream(get(&url), GUARD), respond);
     drop(response.expect("it begins"));
-    closed(stream).await;
+    wait_until_closed(stream).await;
 }
 
 // Fails under: a pool without an idle timeout; one that reuses nothing; one without a limit.
 #[tokio::test]
 async fn idle_connections_are_reused_and_then_closed() {
     let (listener, url) = listener().await;
-    let idle_within = Duration::from_millis(100);
-    let client =
-        Client::new(ClientOptions { idle_max: 1, idle_timeout: idle_within, ..ClientOptions::default() });
+    let idle_timeout = Duration::from_millis(100);
+    let client = Client::new(ClientOptions { idle_max: 1, idle_timeout, ..ClientOptions::default() });
     let response = async {
         let mut stream = accept(&listener).await;
         stream.write_all(OK.as_bytes()).await.expect("written");
@@ -114,17 +113,17 @@ async fn idle_connections_are_reused_and_then_closed() {
         }
     };
     let ((), stream) = tokio::join!(calls, response);
-    closed(stream).await;
+    wait_until_closed(stream).await;
 }
 
 // Fails under: no limit on the time or size of a response.
 #[tokio::test]
 async fn i21_responses_are_limited_in_time_and_size() {
     let (_silent, url) = listener().await;
-    let within = Duration::from_millis(50);
-    assert!(matches!(failed(&url, CallLimits { timeout: within, ..LIMITS }).await, Error::TimedOut(_)));
-    let url = server(OK).await;
-    assert!(matches!(failed(&url, CallLimits { bytes_max: 1, ..LIMITS }).await, Error::TooLarge(1)));
+    let timeout = Duration::from_millis(50);
+    assert!(matches!(send_error(&url, CallLimits { timeout, ..LIMITS }).await, Error::TimedOut(_)));
+    let url = start_server(OK).await;
+    assert!(matches!(send_error(&url, CallLimits { bytes_max: 1, ..LIMITS }).await, Error::TooLarge(1)));
 }
 
 // Fails under: a request that may have been received reported as unsent, or vice versa.
@@ -132,19 +131,21 @@ async fn i21_responses_are_limited_in_time_and_size() {
 async fn an_error_states_whether_the_request_may_have_been_received() {
     let (listener, url) = listener().await;
     drop(listener);
-    let refused = failed(&url, LIMITS).await;
+    let refused = send_error(&url, LIMITS).await;
     assert!(matches!(refused, Error::Connect(ConnectError::Refused)), "{refused:?}");
-    let broken = failed(&server("").await, LIMITS).await;
-    assert!(matches!(broken, Error::ConnectionLost(_)), "{broken:?}");
-    let short = failed(&server("HTTP/1.1 200 OK\r\ncontent-length: 9\r\n\r\n{}").await, LIMITS).await;
-    assert!(matches!(short, Error::Incomplete(_)), "{short:?}");
+    let lost = send_error(&start_server("").await, LIMITS).await;
+    assert!(matches!(lost, Error::ConnectionLost(_)), "{lost:?}");
+    let incomplete =
+        send_error(&start_server("HTTP/1.1 200 OK\r\ncontent-length: 9\r\n\r\n{}").await, LIMITS).await;
+    assert!(matches!(incomplete, Error::Incomplete(_)), "{incomplete:?}");
 }
 
 // Fails under: a redirect that is followed, together with the token.
 #[tokio::test]
 async fn i18_redirects_are_not_followed() {
     let url =
-        server("HTTP/1.1 302 Found\r\nlocation: http://127.0.0.1:1/\r\ncontent-length: 0\r\n\r\n").await;
+        start_server("HTTP/1.1 302 Found\r\nlocation: http://127.0.0.1:1/\r\ncontent-length: 0\r\n\r\n")
+            .await;
     let response = Client::new(ClientOptions::default()).send(get(&url), LIMITS).await.expect("a response");
     assert_eq!(response.status(), 302);
 }

@@ -48,7 +48,7 @@ impl Url {
             return Err(invalid("the host or port is missing", example));
         }
         let port = authority.port_u16().unwrap_or(if secure { 443 } else { 80 });
-        let target = uri.path_and_query().map_or("/", |both| both.as_str()).to_owned();
+        let target = uri.path_and_query().map_or("/", |path_and_query| path_and_query.as_str()).to_owned();
         Ok(Self { secure, host, port, target })
     }
 

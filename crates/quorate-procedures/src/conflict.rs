@@ -26,7 +26,7 @@ mod tests;
 use serde::{Deserialize, Serialize};
 
 pub use detect::{detect, missing_checkers};
-pub use position::{Position, PositionValue, read as read_position};
+pub use position::{Position, PositionValue, parse_position};
 
 /// A rule that detects one kind of conflict.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
@@ -113,8 +113,8 @@ impl ConflictRule {
     /// Rules that apply to any subject.
     #[must_use]
     pub fn general() -> Vec<Self> {
-        let weighed = WeightedRule::default;
-        vec![Self::Severity(weighed()), Self::Categorical(weighed()), Self::Factual(weighed())]
+        let default_rule = WeightedRule::default;
+        vec![Self::Severity(default_rule()), Self::Categorical(default_rule()), Self::Factual(default_rule())]
     }
 
     /// The five rules of a contract review.

@@ -5,8 +5,8 @@
 //! Start ─▶ 1 analysis ─▶ 2 findings are published ─▶ 3 conflicts ─▶ 4 discussion (rounds) ─▶ 5 vote ─▶ synthesis
 //! ```
 //!
-//! The driver calls [`Deliberation::step`] for each [`Event`] and stores the [`State`] in the same commit that sends
-//! the outputs. Outputs that do not fit follow in later commits; after a crash in between,
+//! The driver calls [`Deliberation::step`] for each [`Input`] and stores the [`DeliberationState`] in the same commit
+//! that sends the outputs. Outputs that do not fit follow in later commits; after a crash in between,
 //! [`Deliberation::pending_outputs`] returns them. The state is complete: a machine restored from the store continues
 //! where it stopped and repeats no recorded question. Answers are evaluated only when every agent of a phase or round
 //! has answered or failed, so response times do not affect the result.
@@ -72,7 +72,7 @@ pub enum Input {
         /// Reason of the failure.
         why: String,
     },
-    /// The deadline returned by [`State::next_wakeup`] was reached.
+    /// The deadline returned by [`DeliberationState::next_wakeup`] was reached.
     DeadlineReached,
     /// The hub was restarted: pending questions get their full timeout again.
     Resumed,
@@ -103,8 +103,8 @@ pub struct Deliberation<'a> {
 impl<'a> Deliberation<'a> {
     /// Creates a machine for a spec that passed [`Spec::check`].
     #[must_use]
-    pub fn new(spec: &'a Spec, count: TokenCounter) -> Self {
-        Self { spec, count_tokens: count }
+    pub fn new(spec: &'a Spec, count_tokens: TokenCounter) -> Self {
+        Self { spec, count_tokens }
     }
 
     /// Processes an event and returns the outputs. Store the state in the same commit that sends them.
@@ -114,9 +114,9 @@ impl<'a> Deliberation<'a> {
         match event {
             Input::Start => step.start(),
             Input::Answered { ask, from, body, usage } => step.record_answer(&ask, &from, &body, usage),
-            Input::Failed { ask, why } => {
+            Input::Failed { ask, why: reason } => {
                 if step.is_pending(&ask) {
-                    step.record_failure(&ask, why);
+                    step.record_failure(&ask, reason);
                 }
             }
             Input::DeadlineReached => step.expire_asks(),
@@ -139,8 +139,8 @@ impl<'a> Deliberation<'a> {
             outputs: Vec::new(),
         };
         let published = step.state.messages.iter().cloned().map(Output::Publish);
-        let asked = step.state.asks.keys().filter_map(|id| step.render_ask(id)).map(Output::Ask);
-        published.chain(asked).chain(step.final_output()).collect()
+        let questions = step.state.asks.keys().filter_map(|id| step.render_ask(id)).map(Output::Ask);
+        published.chain(questions).chain(step.final_output()).collect()
     }
 }
 
@@ -180,61 +180,62 @@ impl Step<'_> {
         if !self.is_pending(ask) {
             return;
         }
-        let asked = self.state.asks[ask].clone();
-        if asked.agent != from {
+        let pending_ask = self.state.asks[ask].clone();
+        if pending_ask.agent != from {
             self.outputs.push(Output::Ignored(format!(
                 "{from} answered {ask}, which is addressed to {}",
-                asked.agent
+                pending_ask.agent
             )));
             return;
         }
-        self.record_usage(&asked.agent, usage);
-        if let Some(why) = reply::decline_reason(body) {
-            return self.record_failure(ask, why);
+        self.record_usage(&pending_ask.agent, usage);
+        if let Some(reason) = reply::decline_reason(body) {
+            return self.record_failure(ask, reason);
         }
-        let result = match asked.conflict {
+        let result = match pending_ask.conflict {
             None => finding::parse(body, &self.spec.vocabulary).map(|finding| {
-                self.state.findings.insert(asked.agent.clone(), finding);
+                self.state.findings.insert(pending_ask.agent.clone(), finding);
             }),
-            Some(index) => self.parse_reply(body, &asked.agent, index).map(|reply| {
-                self.state.replies.entry(index).or_default().insert(asked.agent.clone(), reply);
+            Some(index) => self.parse_reply(body, &pending_ask.agent, index).map(|reply| {
+                self.state.replies.entry(index).or_default().insert(pending_ask.agent.clone(), reply);
             }),
         };
         match result {
             Ok(()) => {
                 self.state.asks.remove(ask);
             }
-            Err(wrong) => self.record_failure(ask, wrong.to_string()),
+            Err(error) => self.record_failure(ask, error.to_string()),
         }
     }
 
     /// Asks the agent once more with the error; an agent that fails twice is excluded.
-    fn record_failure(&mut self, ask: &AskId, why: String) {
-        let Some(asked) = self.state.asks.remove(ask) else { return };
-        match asked.again {
-            None => self.ask(&asked.agent, asked.conflict, Some(why)),
+    fn record_failure(&mut self, ask: &AskId, reason: String) {
+        let Some(pending_ask) = self.state.asks.remove(ask) else { return };
+        match pending_ask.again {
+            None => self.ask(&pending_ask.agent, pending_ask.conflict, Some(reason)),
             Some(first) => self.state.missing.push(MissingAnswer {
-                agent: asked.agent,
+                agent: pending_ask.agent,
                 asked: ask.clone(),
-                conflict: asked.conflict.map(state::conflict_id),
-                why: vec![first, why],
+                conflict: pending_ask.conflict.map(state::conflict_id),
+                why: vec![first, reason],
             }),
         }
     }
 
     fn expire_asks(&mut self) {
-        let late = self.state.asks.iter().filter(|(_, asked)| asked.due_ms <= self.now_ms);
-        let late: Vec<(AskId, u64)> =
-            late.map(|(id, asked)| (id.clone(), self.timeout_ms(asked.conflict))).collect();
-        for (ask, within_ms) in late {
-            self.record_failure(&ask, format!("no answer within {} s", usage::format_seconds(within_ms)));
+        let expired = self.state.asks.iter().filter(|(_, pending_ask)| pending_ask.due_ms <= self.now_ms);
+        let expired: Vec<(AskId, u64)> =
+            expired.map(|(id, pending_ask)| (id.clone(), self.timeout_ms(pending_ask.conflict))).collect();
+        for (ask, timeout_ms) in expired {
+            self.record_failure(&ask, format!("no answer within {} s", usage::format_seconds(timeout_ms)));
         }
     }
 
     fn extend_deadlines(&mut self) {
         let (analysis, message) = (self.timeout_ms(None), self.timeout_ms(Some(0)));
-        for asked in self.state.asks.values_mut() {
-            asked.due_ms = self.now_ms + if asked.conflict.is_some() { message } else { analysis };
+        for pending_ask in self.state.asks.values_mut() {
+            pending_ask.due_ms =
+                self.now_ms + if pending_ask.conflict.is_some() { message } else { analysis };
         }
     }
 

@@ -63,10 +63,10 @@ impl Driver {
                 .into());
             }
         };
-        let driving = DriverContext { space, agent, epoch, active: Arc::default() };
-        let running = driving.running_procedures().await?;
+        let context = DriverContext { space, agent, epoch, active: Arc::default() };
+        let running = context.running_procedures().await?;
         let stop = Arc::new(Notify::new());
-        let task = tokio::spawn(driving.run(running, Arc::clone(&stop)));
+        let task = tokio::spawn(context.run(running, Arc::clone(&stop)));
         Ok(Self { stop, task })
     }
 
@@ -114,7 +114,7 @@ impl DriverContext {
         let mut after = None;
         loop {
             let page = self.space.procedures(Some(ProcedureStatus::Running), after.as_ref(), PAGE).await?;
-            running.extend(page.procedures.into_iter().filter(|one| self.drives(one)));
+            running.extend(page.procedures.into_iter().filter(|procedure| self.drives(procedure)));
             after = page.cursor;
             if after.is_none() {
                 return Ok(running);
@@ -127,9 +127,9 @@ impl DriverContext {
     }
 
     async fn run(self, running: Vec<Procedure>, stop: Arc<Notify>) {
-        let mut driven = JoinSet::new();
+        let mut deliberations = JoinSet::new();
         for procedure in running {
-            driven.spawn(self.clone().drive(procedure.id, None));
+            deliberations.spawn(self.clone().drive(procedure.id, None));
         }
         let (principal, mut backoff) = (self.principal(), commit_backoff());
         let mut consumer = loop {
@@ -147,7 +147,7 @@ impl DriverContext {
         loop {
             tokio::select! {
                 () = stop.notified() => break,
-                Some(_) = driven.join_next() => {}
+                Some(_) = deliberations.join_next() => {}
                 delivery = consumer.next() => {
                     let delivery = match delivery {
                         Ok(Some(delivery)) => delivery,
@@ -161,14 +161,14 @@ impl DriverContext {
                     let grant = consumer.grant_credit_op(1);
                     match parse_start_notice(&delivery) {
                         Some(id) => {
-                            driven.spawn(self.clone().drive(id, Some((delivery, grant))));
+                            deliberations.spawn(self.clone().drive(id, Some((delivery, grant))));
                         }
                         None => self.ack_notice(Some((delivery, grant))).await,
                     }
                 }
             }
         }
-        driven.shutdown().await;
+        deliberations.shutdown().await;
     }
 
     /// Acks a notice that needs no step, or whose deliberation is already driven.

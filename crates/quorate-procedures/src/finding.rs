@@ -70,7 +70,7 @@ pub struct Finding {
     /// search.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub found: Option<Vec<String>>,
-    /// Additional data of any shape.
+    /// Additional data of any structure.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub details: Option<Value>,
 }
@@ -127,7 +127,7 @@ impl Vocabulary {
 
 fn index_of(list: &[String], word: &str) -> Option<usize> {
     let key = crate::normalise::normalise_words(word);
-    list.iter().position(|known| crate::normalise::normalise_words(known) == key)
+    list.iter().position(|item| crate::normalise::normalise_words(item) == key)
 }
 
 /// Rounds to six decimals, so that stored numbers are read back unchanged.

@@ -24,7 +24,7 @@ use serde_json::Value;
 #[must_use]
 pub fn normalise_words(text: &str) -> String {
     let lower = text.to_lowercase();
-    let words = lower.split(|letter: char| !letter.is_alphanumeric()).filter(|word| !word.is_empty());
+    let words = lower.split(|ch: char| !ch.is_alphanumeric()).filter(|word| !word.is_empty());
     words.collect::<Vec<_>>().join(" ")
 }
 
@@ -80,7 +80,7 @@ impl ParsedValue {
         if let Some(number) = money::parse_number(&lower) {
             return Self::Number(number);
         }
-        let percent = ["%", "percent", "per cent"].iter().find_map(|end| lower.strip_suffix(end));
+        let percent = ["%", "percent", "per cent"].iter().find_map(|suffix| lower.strip_suffix(suffix));
         if let Some(number) = percent.and_then(|rest| money::parse_number(rest.trim())) {
             return Self::Percent(number);
         }
@@ -108,16 +108,18 @@ pub fn canonical_keys(values: &[Value]) -> Vec<String> {
     let parsed: Vec<ParsedValue> = values.iter().map(ParsedValue::of).collect();
     let mut currencies: Vec<&String> = parsed
         .iter()
-        .filter_map(|one| if let ParsedValue::Money { currency, .. } = one { Some(currency) } else { None })
+        .filter_map(
+            |value| if let ParsedValue::Money { currency, .. } = value { Some(currency) } else { None },
+        )
         .collect();
     currencies.sort();
     currencies.dedup();
-    let only = if let [one] = currencies[..] { Some(one.clone()) } else { None };
-    let key = |one: &ParsedValue| match (one, &only) {
+    let single_currency = if let [value] = currencies[..] { Some(value.clone()) } else { None };
+    let key = |value: &ParsedValue| match (value, &single_currency) {
         (ParsedValue::Number(amount), Some(currency)) => {
             ParsedValue::Money { currency: currency.clone(), amount: *amount }.key()
         }
-        _ => one.key(),
+        _ => value.key(),
     };
     parsed.iter().map(key).collect()
 }

@@ -174,7 +174,7 @@ impl Tally {
 
     /// Ballots for other choices than the winner.
     pub fn minority(&self) -> impl Iterator<Item = &Ballot> {
-        let is_other = |ballot: &&Ballot| self.choice.as_ref().is_some_and(|won| ballot.choice != *won);
+        let is_other = |ballot: &&Ballot| self.choice.as_ref().is_some_and(|winner| ballot.choice != *winner);
         self.ballots.iter().filter(is_other)
     }
 }
@@ -272,23 +272,23 @@ impl Question {
 /// # Errors
 /// If a question cannot be tallied: its index and the reason.
 pub fn tally_questions(
-    counting: impl Into<TallyMethod>,
+    method: impl Into<TallyMethod>,
     questions: &[Question],
 ) -> Result<Vec<Tally>, (usize, BallotError)> {
-    let counting = counting.into();
+    let method = method.into();
     for (index, question) in questions.iter().enumerate() {
-        question.check().map_err(|why| (index, why))?;
+        question.check().map_err(|error| (index, error))?;
     }
-    if counting.rule == VotingRule::Reliability {
-        let learnt = reliability::estimate_reliability(questions);
-        let counted = questions.iter().zip(learnt.shares);
-        return Ok(counted.map(|(question, shares)| determine_winner(counting, question, shares)).collect());
+    if method.rule == VotingRule::Reliability {
+        let estimate = reliability::estimate_reliability(questions);
+        let scored = questions.iter().zip(estimate.shares);
+        return Ok(scored.map(|(question, shares)| determine_winner(method, question, shares)).collect());
     }
-    let count = |question: &Question| {
+    let tally = |question: &Question| {
         let ballots = sorted(&question.ballots);
-        determine_winner(counting, question, score::shares(counting.rule, &ballots))
+        determine_winner(method, question, score::shares(method.rule, &ballots))
     };
-    Ok(questions.iter().map(count).collect())
+    Ok(questions.iter().map(tally).collect())
 }
 
 /// Orders ballots by voter, so that floating-point sums do not depend on the order of arrival.
@@ -299,30 +299,33 @@ fn sorted(ballots: &[Ballot]) -> Vec<&Ballot> {
 }
 
 /// Orders the choices and determines the winner: the single leader, or the choice that the declared tie-break selects.
-fn determine_winner(counting: TallyMethod, question: &Question, shares: Vec<(String, f64)>) -> Tally {
+fn determine_winner(method: TallyMethod, question: &Question, shares: Vec<(String, f64)>) -> Tally {
     let ballots = sorted(&question.ballots);
     let mut shares = order_shares(&ballots, shares);
-    let greatest = shares.iter().map(|one| one.share).fold(0.0, f64::max);
-    let first: Vec<String> = shares
+    let greatest = shares.iter().map(|share| share.share).fold(0.0, f64::max);
+    let leaders: Vec<String> = shares
         .iter()
-        .filter(|one| greatest - one.share < TIE_TOLERANCE)
-        .map(|one| one.choice.clone())
+        .filter(|share| greatest - share.share < TIE_TOLERANCE)
+        .map(|share| share.choice.clone())
         .collect();
-    let (choice, tie_break) = match first.as_slice() {
+    let (choice, tie_break) = match leaders.as_slice() {
         [only] => (Some(only.clone()), None),
         tied => {
-            let broken = counting.tie_break.and_then(|by| by.winner(tied, &question.options, &ballots));
-            let by = counting.tie_break.filter(|_| broken.is_some());
-            (broken, by)
+            let selected =
+                method.tie_break.and_then(|tie_break| tie_break.winner(tied, &question.options, &ballots));
+            let tie_break = method.tie_break.filter(|_| selected.is_some());
+            (selected, tie_break)
         }
     };
-    if let Some(at) = choice.as_ref().and_then(|won| shares.iter().position(|one| one.choice == *won)) {
-        shares[..=at].rotate_right(1);
+    if let Some(index) =
+        choice.as_ref().and_then(|winner| shares.iter().position(|share| share.choice == *winner))
+    {
+        shares[..=index].rotate_right(1);
     }
     Tally {
-        rule: counting.rule,
+        rule: method.rule,
         choice,
-        tied: if first.len() > 1 { first } else { Vec::new() },
+        tied: if leaders.len() > 1 { leaders } else { Vec::new() },
         tie_break,
         shares,
         ballots: ballots.into_iter().cloned().collect(),
@@ -333,9 +336,9 @@ fn determine_winner(counting: TallyMethod, question: &Question, shares: Vec<(Str
 fn order_shares(ballots: &[&Ballot], shares: Vec<(String, f64)>) -> Vec<Share> {
     let weights = score::weights(ballots);
     let votes = |choice: &str| ballots.iter().filter(|ballot| ballot.choice == choice).count();
-    let surest = |choice: &str| {
-        let weighed = ballots.iter().zip(&weights).filter(|(ballot, _)| ballot.choice == choice);
-        weighed.map(|(_, weight)| *weight).fold(0.0, f64::max)
+    let highest_confidence = |choice: &str| {
+        let weighted = ballots.iter().zip(&weights).filter(|(ballot, _)| ballot.choice == choice);
+        weighted.map(|(_, weight)| *weight).fold(0.0, f64::max)
     };
     let greatest = shares.iter().map(|(_, share)| *share).fold(0.0, f64::max);
     // Only the leaders can be tied; below them the exact share decides.
@@ -343,14 +346,14 @@ fn order_shares(ballots: &[&Ballot], shares: Vec<(String, f64)>) -> Vec<Share> {
     let mut shares: Vec<(Share, f64)> = shares
         .into_iter()
         .map(|(choice, share)| {
-            let sure = surest(&choice);
-            (Share { votes: votes(&choice), choice, share }, sure)
+            let confidence = highest_confidence(&choice);
+            (Share { votes: votes(&choice), choice, share }, confidence)
         })
         .collect();
-    shares.sort_by(|(a, a_sure), (b, b_sure)| {
+    shares.sort_by(|(a, a_confidence), (b, b_confidence)| {
         let by_share = key(b.share).total_cmp(&key(a.share));
         let by_votes = by_share.then(b.votes.cmp(&a.votes));
-        by_votes.then(b_sure.total_cmp(a_sure)).then_with(|| a.choice.cmp(&b.choice))
+        by_votes.then(b_confidence.total_cmp(a_confidence)).then_with(|| a.choice.cmp(&b.choice))
     });
     shares.into_iter().map(|(share, _)| share).collect()
 }

@@ -38,10 +38,10 @@ pub fn truncate(text: &str, limit: usize, count: TokenCounter) -> Option<String>
     if sentences > 0 {
         return Some(marked(&text[..ends[sentences - 1]]));
     }
-    let words: Vec<usize> =
-        text.char_indices().filter(|(_, letter)| letter.is_whitespace()).map(|(at, _)| at).collect();
-    let found = words.partition_point(fits);
-    let end = if found > 0 { words[found - 1] } else { 0 };
+    let word_ends: Vec<usize> =
+        text.char_indices().filter(|(_, ch)| ch.is_whitespace()).map(|(offset, _)| offset).collect();
+    let fitting = word_ends.partition_point(fits);
+    let end = if fitting > 0 { word_ends[fitting - 1] } else { 0 };
     Some(marked(&text[..end]))
 }
 
@@ -52,12 +52,12 @@ fn marked(text: &str) -> String {
 /// Byte offsets of sentence ends: after a full stop or similar that whitespace follows, and at line ends.
 fn sentence_ends(text: &str) -> Vec<usize> {
     let mut ends = Vec::new();
-    let mut letters = text.char_indices().peekable();
-    while let Some((at, letter)) = letters.next() {
-        let next = letters.peek().map(|(_, next)| *next);
-        let stops = matches!(letter, '.' | '!' | '?' | '…') && next.is_none_or(char::is_whitespace);
-        if stops || next == Some('\n') && letter != '\n' {
-            ends.push(at + letter.len_utf8());
+    let mut chars = text.char_indices().peekable();
+    while let Some((offset, ch)) = chars.next() {
+        let next = chars.peek().map(|(_, next)| *next);
+        let is_stop = matches!(ch, '.' | '!' | '?' | '…') && next.is_none_or(char::is_whitespace);
+        if is_stop || next == Some('\n') && ch != '\n' {
+            ends.push(offset + ch.len_utf8());
         }
     }
     ends

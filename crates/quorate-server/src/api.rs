@@ -81,23 +81,23 @@ pub(crate) struct Route {
 }
 
 /// A `GET` operation. Requires [`Permission::Read`] by default.
-pub(crate) fn get(path: &'static str, id: &'static str, about: &'static str) -> Operation {
-    Operation::new("get", path, id, about, Access::Requires(Permission::Read))
+pub(crate) fn get(path: &'static str, id: &'static str, summary: &'static str) -> Operation {
+    Operation::new("get", path, id, summary, Access::Requires(Permission::Read))
 }
 
 /// A `POST` operation. Requires [`Permission::Work`] by default.
-pub(crate) fn post(path: &'static str, id: &'static str, about: &'static str) -> Operation {
-    Operation::new("post", path, id, about, Access::Requires(Permission::Work))
+pub(crate) fn post(path: &'static str, id: &'static str, summary: &'static str) -> Operation {
+    Operation::new("post", path, id, summary, Access::Requires(Permission::Work))
 }
 
 /// A `PUT` operation. Requires [`Permission::Work`] by default.
-pub(crate) fn put(path: &'static str, id: &'static str, about: &'static str) -> Operation {
-    Operation::new("put", path, id, about, Access::Requires(Permission::Work))
+pub(crate) fn put(path: &'static str, id: &'static str, summary: &'static str) -> Operation {
+    Operation::new("put", path, id, summary, Access::Requires(Permission::Work))
 }
 
 /// A `DELETE` operation. Requires [`Permission::Work`] by default.
-pub(crate) fn delete(path: &'static str, id: &'static str, about: &'static str) -> Operation {
-    Operation::new("delete", path, id, about, Access::Requires(Permission::Work))
+pub(crate) fn delete(path: &'static str, id: &'static str, summary: &'static str) -> Operation {
+    Operation::new("delete", path, id, summary, Access::Requires(Permission::Work))
 }
 
 impl Operation {
@@ -105,16 +105,16 @@ impl Operation {
         method: &'static str,
         path: &'static str,
         id: &'static str,
-        about: &'static str,
-        who: Access,
+        summary: &'static str,
+        access: Access,
     ) -> Self {
         Self {
             method,
             path,
             id,
-            access: who,
+            access,
             own_agent_only: false,
-            documentation: Documentation { summary: about, ..Documentation::default() },
+            documentation: Documentation { summary, ..Documentation::default() },
         }
     }
 
@@ -125,8 +125,8 @@ impl Operation {
     }
 
     /// Requires another permission.
-    pub(crate) fn requires(mut self, deed: Permission) -> Self {
-        self.access = Access::Requires(deed);
+    pub(crate) fn requires(mut self, permission: Permission) -> Self {
+        self.access = Access::Requires(permission);
         self
     }
 
@@ -144,8 +144,12 @@ impl Operation {
     }
 
     /// Adds a path parameter.
-    pub(crate) fn path_parameter<T: Described>(mut self, name: &'static str, about: &'static str) -> Self {
-        self.documentation.path_parameters.push((name, TypeSchema::of::<T>(), about));
+    pub(crate) fn path_parameter<T: Described>(
+        mut self,
+        name: &'static str,
+        description: &'static str,
+    ) -> Self {
+        self.documentation.path_parameters.push((name, TypeSchema::of::<T>(), description));
         self
     }
 
@@ -156,8 +160,12 @@ impl Operation {
     }
 
     /// Adds an optional header that only this operation reads.
-    pub(crate) fn header_parameter<T: Described>(mut self, name: &'static str, about: &'static str) -> Self {
-        self.documentation.header_parameters.push((name, TypeSchema::of::<T>(), about));
+    pub(crate) fn header_parameter<T: Described>(
+        mut self,
+        name: &'static str,
+        description: &'static str,
+    ) -> Self {
+        self.documentation.header_parameters.push((name, TypeSchema::of::<T>(), description));
         self
     }
 
@@ -168,20 +176,20 @@ impl Operation {
     }
 
     /// Accepts the request body in an additional media type.
-    pub(crate) fn also_accepts(mut self, kind: &'static str) -> Self {
-        self.documentation.additional_media_type = Some(kind);
+    pub(crate) fn also_accepts(mut self, media_type: &'static str) -> Self {
+        self.documentation.additional_media_type = Some(media_type);
         self
     }
 
     /// Adds a JSON response.
-    pub(crate) fn returns<T: Described>(self, status: u16, about: &'static str) -> Self {
-        self.add_response(status, about, "application/json", Some(TypeSchema::of::<T>()))
+    pub(crate) fn returns<T: Described>(self, status: u16, description: &'static str) -> Self {
+        self.add_response(status, description, "application/json", Some(TypeSchema::of::<T>()))
     }
 
     /// Adds a paginated list response, as written by [`crate::call::page_response`].
     pub(crate) fn returns_page<T: Described>(self, name: &'static str) -> Self {
-        let about = "One page of results. Pass `cursor` to get the next page.";
-        self.add_response(200, about, "application/json", Some(TypeSchema::page_of::<T>(name)))
+        let description = "One page of results. Pass `cursor` to get the next page.";
+        self.add_response(200, description, "application/json", Some(TypeSchema::page_of::<T>(name)))
     }
 
     /// Adds an unpaginated list response, as written by [`crate::call::NamedList`].
@@ -191,33 +199,37 @@ impl Operation {
     }
 
     /// Adds a response in another media type, without a schema.
-    pub(crate) fn returns_media(self, status: u16, about: &'static str, kind: &'static str) -> Self {
-        self.add_response(status, about, kind, None)
+    pub(crate) fn returns_media(
+        self,
+        status: u16,
+        description: &'static str,
+        media_type: &'static str,
+    ) -> Self {
+        self.add_response(status, description, media_type, None)
     }
 
     /// Adds a response that streams JSON documents in the given media type.
-    pub(crate) fn returns_stream<T: Described>(self, about: &'static str, kind: &'static str) -> Self {
-        self.add_response(200, about, kind, Some(TypeSchema::stream_of::<T>()))
+    pub(crate) fn returns_stream<T: Described>(
+        self,
+        description: &'static str,
+        media_type: &'static str,
+    ) -> Self {
+        self.add_response(200, description, media_type, Some(TypeSchema::stream_of::<T>()))
     }
 
     /// Adds an error status that is specific to this operation.
-    pub(crate) fn returns_problem(self, status: u16, about: &'static str) -> Self {
-        self.add_response(status, about, "application/problem+json", None)
+    pub(crate) fn returns_problem(self, status: u16, description: &'static str) -> Self {
+        self.add_response(status, description, "application/problem+json", None)
     }
 
     fn add_response(
         mut self,
         status: u16,
-        about: &'static str,
-        kind: &'static str,
+        description: &'static str,
+        media_type: &'static str,
         schema: Option<TypeSchema>,
     ) -> Self {
-        self.documentation.responses.push(OperationResponse {
-            status,
-            description: about,
-            media_type: kind,
-            schema,
-        });
+        self.documentation.responses.push(OperationResponse { status, description, media_type, schema });
         self
     }
 
@@ -227,8 +239,8 @@ impl Operation {
         H: Handler<T, App>,
         T: 'static,
     {
-        let served_at = self.path;
-        self.handled_at(served_at, handler)
+        let router_path = self.path;
+        self.handled_at(router_path, handler)
     }
 
     /// Sets the handler and runs it as a bulk read: for lists and other calls that scan or render a lot of data.
@@ -252,7 +264,7 @@ impl Operation {
     }
 
     /// Sets the handler at a router path that differs from the documented path.
-    pub(crate) fn handled_at<H, T>(self, served_at: &'static str, handler: H) -> Route
+    pub(crate) fn handled_at<H, T>(self, router_path: &'static str, handler: H) -> Route
     where
         H: Handler<T, App>,
         T: 'static,
@@ -271,7 +283,7 @@ impl Operation {
             id: self.id,
             summary: self.documentation.summary,
         }));
-        Route { operations: vec![self], router_path: served_at, handler }
+        Route { operations: vec![self], router_path, handler }
     }
 }
 

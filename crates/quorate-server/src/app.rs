@@ -76,13 +76,17 @@ impl App {
         &self.0.webhook_permits
     }
 
-    /// Serves the spaces of `engine` and stores their conduct flags in `private`. Opens all existing spaces, so that
-    /// their timers run without a request.
+    /// Serves the spaces of `engine` and stores their conduct flags in `flag_engine`. Opens all existing spaces, so
+    /// that their timers run without a request.
     ///
     /// # Errors
     /// When the storage fails.
-    pub async fn new(engine: Arc<Engine>, private: Arc<Engine>, settings: Settings) -> Result<Self, Error> {
-        engine.store_flags_in(Arc::clone(&private));
+    pub async fn new(
+        engine: Arc<Engine>,
+        flag_engine: Arc<Engine>,
+        settings: Settings,
+    ) -> Result<Self, Error> {
+        engine.store_flags_in(Arc::clone(&flag_engine));
         let rates = RateLimits::new(settings.limits);
         let bulk = BulkReads::new(settings.limits.bulk_reads);
         let exporter = settings
@@ -91,7 +95,7 @@ impl App {
             .and_then(|otlp| Exporter::start(otlp, Arc::clone(engine.clock()), Arc::clone(engine.entropy())));
         let app = Self(Arc::new(Inner {
             engine,
-            flag_engine: private,
+            flag_engine,
             settings,
             spaces: RwLock::default(),
             active_connections: ActiveConnections::default(),
@@ -117,7 +121,7 @@ impl App {
 
     /// Checks that the space of every webhook exists. It is not created implicitly: a typo would create a tenant.
     fn check_webhooks(&self) -> Result<(), Refused> {
-        let unknown = self.settings().webhooks.iter().find(|one| self.space(one.space()).is_none());
+        let unknown = self.settings().webhooks.iter().find(|webhook| self.space(webhook.space()).is_none());
         unknown.map_or(Ok(()), |webhook| {
             let detail =
                 format!("webhook {} refers to unknown space {:?}", webhook.name(), webhook.space().as_str());
@@ -206,19 +210,25 @@ impl App {
     /// Creates a space. Returns whether it is new; a replay with the same idempotency key returns the first result.
     pub(crate) async fn create_space(
         &self,
-        by: &Principal,
+        principal: &Principal,
         key: Option<IdempotencyKey>,
         name: &SpaceName,
     ) -> Result<bool, Error> {
         // Serialized: of two concurrent calls only one may report the space as new.
-        let mut made = self.0.created_spaces.lock().await;
+        let mut created = self.0.created_spaces.lock().await;
         let now = self.engine().clock().now().mono;
-        if let Some(was_new) = made.replayed(by, key.as_ref(), name, now)? {
+        if let Some(was_new) = created.replayed(principal, key.as_ref(), name, now)? {
             return Ok(was_new);
         }
         let is_new = self.space(name).is_none();
         self.open_space(name.clone()).await?;
-        made.record(CreatedSpace { by: by.clone(), key, name: name.clone(), is_new, at: now });
+        created.record(CreatedSpace {
+            principal: principal.clone(),
+            key,
+            name: name.clone(),
+            is_new,
+            at: now,
+        });
         Ok(is_new)
     }
 

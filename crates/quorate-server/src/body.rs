@@ -14,7 +14,7 @@ use tokio::time::timeout;
 pub(crate) const BODY_BYTES_MAX: usize = 2 * 1024 * 1024;
 
 /// Reads the whole body within the given timeout.
-pub(crate) async fn read(headers: &HeaderMap, body: Body, within: Duration) -> Result<Bytes, Refused> {
+pub(crate) async fn read(headers: &HeaderMap, body: Body, read_timeout: Duration) -> Result<Bytes, Refused> {
     if headers.get(header::CONTENT_ENCODING).is_some_and(|encoding| encoding != "identity") {
         return Err(Refused::new(Code::Invalid, "the request body is compressed")
             .hint("send it uncompressed; Content-Encoding is not supported"));
@@ -23,9 +23,9 @@ pub(crate) async fn read(headers: &HeaderMap, body: Body, within: Duration) -> R
     if body.size_hint().lower() > BODY_BYTES_MAX as u64 {
         return Err(too_large());
     }
-    let Ok(collected) = timeout(within, Limited::new(body, BODY_BYTES_MAX).collect()).await else {
+    let Ok(collected) = timeout(read_timeout, Limited::new(body, BODY_BYTES_MAX).collect()).await else {
         return Err(Refused::new(Code::Timeout, "timed out while reading the request body")
-            .limit(within.as_millis() as u64)
+            .limit(read_timeout.as_millis() as u64)
             .hint("nothing was changed; retry the request"));
     };
     match collected {

@@ -2,7 +2,7 @@
 //! workers that serve other requests.
 //!
 //! A read is a future, and a turn is one poll of it: the work up to its next await or yield point
-//! (`quorate_engine::Pace`). After each turn the next read is polled, fair between spaces and principals, so a read
+//! (`quorate_engine::Yielder`). After each turn the next read is polled, fair between spaces and principals, so a read
 //! waits for at most one turn of each other principal. A principal may have [`crate::Limits::bulk_reads`] reads open.
 //! A read stays open until its response is written to the connection, so a client that does not read soon reaches its
 //! limit.
@@ -126,19 +126,19 @@ where
     A: Future<Output = ApiResult> + Send + 'static,
 {
     let bulk = call.app.bulk().clone();
-    let lease = bulk.open(Owner::of_call(&call))?;
+    let permit = bulk.open(Owner::of_call(&call))?;
     let (mut sender, receiver) = oneshot::channel();
-    bulk.spawn(lease.owner(), async move {
+    bulk.spawn(permit.owner(), async move {
         tokio::select! {
             biased;
             () = sender.closed() => {}
             // The receiver may have been dropped during the last turn.
-            answered = handler(call) => drop(sender.send(answered)),
+            result = handler(call) => drop(sender.send(result)),
         }
     });
     let no_response = |_| Refused::new(Code::Unavailable, "the call ended without a response");
     let response = receiver.await.map_err(no_response)??;
-    Ok(response.map(|body| lease.attach_to(body)))
+    Ok(response.map(|body| permit.attach_to(body)))
 }
 
 fn too_many(principal: &Principal, limit: usize) -> Refused {

@@ -43,7 +43,7 @@ pub(crate) struct Call {
     pub(crate) app: App,
     pub(crate) space: Space,
     /// Space of the token. Hub admins may act in other spaces.
-    pub(crate) home: SpaceNo,
+    pub(crate) token_space: SpaceNo,
     pub(crate) principal: Principal,
     pub(crate) bearer: Bearer,
     pub(crate) epoch: Option<Epoch>,
@@ -67,28 +67,28 @@ impl FromRequest<App> for Call {
     async fn from_request(request: Request, app: &App) -> Result<Self, Problem> {
         let (mut head, body) = request.into_parts();
         // Authenticate first: unauthenticated clients learn nothing, not even that a request was too large.
-        let life = head.extensions.get::<Connection>().cloned();
-        let (known, pass) = authenticate(app, &head.headers).map_err(|refused| {
-            count_failed_authentication(app, life.as_ref().map(|life| life.peer), refused)
+        let connection = head.extensions.get::<Connection>().cloned();
+        let (authenticated, credential) = authenticate(app, &head.headers).map_err(|refused| {
+            count_failed_authentication(app, connection.as_ref().map(|connection| connection.peer), refused)
         })?;
-        let Authenticated { space, home, principal, bearer } = known;
-        app.rates().check_call(home, &principal, app.engine().clock().now().mono)?;
-        if let Some(who) = head.extensions.get::<observe::CallerSlot>() {
-            who.set(space.number(), &principal);
+        let Authenticated { space, token_space, principal, bearer } = authenticated;
+        app.rates().check_call(token_space, &principal, app.engine().clock().now().mono)?;
+        if let Some(slot) = head.extensions.get::<observe::CallerSlot>() {
+            slot.set(space.number(), &principal);
         }
         // W3C Trace Context: an invalid `traceparent` is ignored.
         let trace = head.headers.get("traceparent").and_then(|text| text.to_str().ok()?.parse().ok());
         // Check permissions before reading anything of the body.
-        if let Some(asked) = head.extensions.get::<RouteAccess>().copied() {
-            if let Access::Requires(deed) = asked.access {
-                principal.check_permission(deed, &verb_phrase(asked.summary))?;
+        if let Some(route) = head.extensions.get::<RouteAccess>().copied() {
+            if let Access::Requires(permission) = route.access {
+                principal.check_permission(permission, &verb_phrase(route.summary))?;
             }
-            if let (true, Some(by)) = (asked.own_agent_only, bearer.agent()) {
-                check_itself(by, asked.id, &mut head).await?;
+            if let (true, Some(agent)) = (route.own_agent_only, bearer.agent()) {
+                check_own_agent(agent, route.id, &mut head).await?;
             }
-            check_query(asked, &head.uri)?;
+            check_query(route, &head.uri)?;
         }
-        let epoch = text_of(&head.headers, EPOCH)?.map(|text| {
+        let epoch = header_text(&head.headers, EPOCH)?.map(|text| {
             let invalid = || {
                 Refused::new(Code::Invalid, format!("{EPOCH}: {text:?} is not a valid epoch"))
                     .hint("send the epoch returned by the agent's registration, or omit the header")
@@ -96,31 +96,31 @@ impl FromRequest<App> for Call {
             let number = text.parse().ok().filter(|number| *number <= NUMBER_MAX);
             number.map(Epoch).ok_or_else(invalid)
         });
-        let key = text_of(&head.headers, KEY)?.map(IdempotencyKey::new).transpose()?;
+        let key = header_text(&head.headers, KEY)?.map(IdempotencyKey::new).transpose()?;
         let body = body::read(&head.headers, body, app.settings().timeouts.body).await?;
         Ok(Self {
             app: app.clone(),
             space,
-            home,
+            token_space,
             principal,
             bearer,
             epoch: epoch.transpose()?,
             key,
             uri: head.uri,
             body,
-            credential: pass,
-            connection: life,
+            credential,
+            connection,
             trace,
         })
     }
 }
 
 /// Rejects query parameters on operations that take none, instead of ignoring them silently.
-fn check_query(asked: RouteAccess, uri: &Uri) -> Result<(), Refused> {
+fn check_query(route: RouteAccess, uri: &Uri) -> Result<(), Refused> {
     match uri.query() {
-        Some(query) if !asked.has_query && !query.is_empty() => {
+        Some(query) if !route.has_query && !query.is_empty() => {
             let name = query.split(['=', '&']).next().unwrap_or_default();
-            Err(Refused::new(Code::Invalid, format!("{} takes no parameter {name:?}", asked.id))
+            Err(Refused::new(Code::Invalid, format!("{} takes no parameter {name:?}", route.id))
                 .hint("remove the query string; GET /v1/openapi.json lists every parameter"))
         }
         _ => Ok(()),
@@ -128,14 +128,15 @@ fn check_query(asked: RouteAccess, uri: &Uri) -> Result<(), Refused> {
 }
 
 /// Refuses an agent that names another agent in the path.
-async fn check_itself(by: &AgentId, call: &str, head: &mut Parts) -> Result<(), Refused> {
-    let named = RawPathParams::from_request_parts(head, &()).await.ok();
-    let named = named.as_ref().and_then(|all| all.iter().find(|(name, _)| *name == "id"));
-    match named {
-        Some((_, id)) if id != by.as_str() => {
-            Err(Refused::new(Code::Forbidden, format!("agent {by} is not allowed to call {call} for {id}"))
-                .hint("agents can only act for themselves; use a token with role operator or admin"))
-        }
+async fn check_own_agent(caller: &AgentId, operation: &str, head: &mut Parts) -> Result<(), Refused> {
+    let parameters = RawPathParams::from_request_parts(head, &()).await.ok();
+    let id = parameters.as_ref().and_then(|parameters| parameters.iter().find(|(name, _)| *name == "id"));
+    match id {
+        Some((_, id)) if id != caller.as_str() => Err(Refused::new(
+            Code::Forbidden,
+            format!("agent {caller} is not allowed to call {operation} for {id}"),
+        )
+        .hint("agents can only act for themselves; use a token with role operator or admin")),
         _ => Ok(()),
     }
 }
@@ -143,7 +144,7 @@ async fn check_itself(by: &AgentId, call: &str, head: &mut Parts) -> Result<(), 
 /// An authenticated principal and the space it acts in.
 pub(crate) struct Authenticated {
     pub(crate) space: Space,
-    pub(crate) home: SpaceNo,
+    pub(crate) token_space: SpaceNo,
     pub(crate) principal: Principal,
     pub(crate) bearer: Bearer,
 }
@@ -151,20 +152,20 @@ pub(crate) struct Authenticated {
 /// Identifies a token, to recheck its validity on long-lived connections.
 #[derive(Clone)]
 pub(crate) struct Credential {
-    home: Space,
+    token_space: Space,
     digest: TokenDigest,
 }
 
 impl Credential {
     /// Returns the space of the token.
-    pub(crate) fn home(&self) -> &Space {
-        &self.home
+    pub(crate) fn token_space(&self) -> &Space {
+        &self.token_space
     }
 
     /// Returns the expiry time of the token. A token that is no longer valid expires now.
     pub(crate) fn expires_at(&self) -> Option<Timestamp> {
-        let now = self.home.engine().clock().now().wall;
-        match self.home.published().tokens.find(&self.digest, now) {
+        let now = self.token_space.engine().clock().now().wall;
+        match self.token_space.published().tokens.find(&self.digest, now) {
             TokenLookup::Active(token) => token.expires_at,
             TokenLookup::Expired(_) | TokenLookup::Unknown => Some(now),
         }
@@ -172,8 +173,8 @@ impl Credential {
 
     /// Whether the token is still valid: neither expired nor revoked.
     pub(crate) fn is_valid(&self) -> bool {
-        let now = self.home.engine().clock().now().wall;
-        matches!(self.home.published().tokens.find(&self.digest, now), TokenLookup::Active(_))
+        let now = self.token_space.engine().clock().now().wall;
+        matches!(self.token_space.published().tokens.find(&self.digest, now), TokenLookup::Active(_))
     }
 }
 
@@ -191,13 +192,13 @@ fn unauthenticated(detail: &str) -> Refused {
 
 /// Authenticates a request by its bearer token.
 pub(crate) fn authenticate(app: &App, headers: &HeaderMap) -> Result<(Authenticated, Credential), Refused> {
-    let bearer = text_of(headers, header::AUTHORIZATION.as_str())?
+    let bearer = header_text(headers, header::AUTHORIZATION.as_str())?
         .ok_or_else(|| unauthenticated("the request has no bearer token"))?;
     let (scheme, secret) = bearer.split_once(' ').unwrap_or_default();
     if !scheme.eq_ignore_ascii_case("bearer") {
         return Err(unauthenticated("the request has no bearer token"));
     }
-    authenticate_secret(app, secret, text_of(headers, SPACE)?.as_deref())
+    authenticate_secret(app, secret, header_text(headers, SPACE)?.as_deref())
 }
 
 /// Authenticates a token secret. Hub admins may request another space.
@@ -220,13 +221,13 @@ pub(crate) fn authenticate_secret(
         }
     });
     let not_found = || unauthenticated("unknown access token; it may have been revoked or have expired");
-    let (name, home, principal, bearer) = found.ok_or_else(not_found)??;
+    let (name, token_space, principal, bearer) = found.ok_or_else(not_found)??;
     let space = match requested_space {
         Some(other) if other != name.as_str() => other_space(app, &name, &bearer, other)?,
-        _ => home.clone(),
+        _ => token_space.clone(),
     };
-    let known = Authenticated { space, home: home.number(), principal, bearer };
-    Ok((known, Credential { home, digest }))
+    let authenticated = Authenticated { space, token_space: token_space.number(), principal, bearer };
+    Ok((authenticated, Credential { token_space, digest }))
 }
 
 /// Resolves a space other than the token's own. Only admins of the default space, the hub admins, have access to it.
@@ -242,7 +243,7 @@ fn other_space(app: &App, own: &SpaceName, bearer: &Bearer, name: &str) -> Resul
     })
 }
 
-fn text_of(headers: &HeaderMap, name: &str) -> Result<Option<String>, Refused> {
+fn header_text(headers: &HeaderMap, name: &str) -> Result<Option<String>, Refused> {
     let text = headers.get(name).map(|value| value.to_str().map(str::to_owned));
     text.transpose().map_err(|_| {
         Refused::new(Code::Invalid, format!("header {name} is not printable ASCII"))
@@ -263,9 +264,9 @@ impl Call {
 
     /// Whether the caller may see items of this owner: agents see their own, other principals see all.
     pub(crate) fn can_see(&self, owner: Option<AgentNo>) -> bool {
-        let Some(by) = self.calling_agent() else { return true };
+        let Some(caller) = self.calling_agent() else { return true };
         let published = self.space.published();
-        owner.and_then(|owner| published.agents.get(owner)).is_some_and(|agent| agent.id == *by)
+        owner.and_then(|owner| published.agents.get(owner)).is_some_and(|agent| agent.id == *caller)
     }
 
     /// Resolves a space by name if the caller may act in it.
@@ -274,10 +275,10 @@ impl Call {
             .app
             .spaces()
             .iter()
-            .find(|(_, space)| space.number() == self.home)
+            .find(|(_, space)| space.number() == self.token_space)
             .map(|(name, _)| name.clone());
         match own {
-            Some(own) if own.as_str() == name => Ok(self.credential.home().clone()),
+            Some(own) if own.as_str() == name => Ok(self.credential.token_space().clone()),
             Some(own) => other_space(&self.app, &own, &self.bearer, name),
             None => Err(unauthenticated("the space of the token no longer exists")),
         }
@@ -286,16 +287,17 @@ impl Call {
     /// Checks that the caller may read the traffic of an agent: agents read their own, other principals read all.
     pub(crate) fn check_readable_agent(&self, agent: AgentId) -> Result<AgentId, Refused> {
         match self.calling_agent() {
-            Some(by) if *by != agent => {
-                Err(Refused::new(Code::Forbidden, format!("{by} is not allowed to read messages of {agent}"))
-                    .hint("read your own messages, or use a token with role viewer, operator or admin"))
-            }
+            Some(caller) if *caller != agent => Err(Refused::new(
+                Code::Forbidden,
+                format!("{caller} is not allowed to read messages of {agent}"),
+            )
+            .hint("read your own messages, or use a token with role viewer, operator or admin")),
             _ => Ok(agent),
         }
     }
 
     /// Returns the default durations and check intervals.
-    pub(crate) fn times(&self) -> &Durations {
+    pub(crate) fn durations(&self) -> &Durations {
         &self.app.settings().durations
     }
 
@@ -304,36 +306,39 @@ impl Call {
     /// # Errors
     /// Errors of the operation; `UNAUTHENTICATED` when the token becomes invalid, `UNAVAILABLE` when the hub shuts
     /// down.
-    pub(crate) async fn wait<T>(&self, what: impl Future<Output = Result<T, Error>>) -> Result<T, Problem> {
-        self.wait_mapping_refusal(what, |refused| refused).await
+    pub(crate) async fn wait<T>(
+        &self,
+        operation: impl Future<Output = Result<T, Error>>,
+    ) -> Result<T, Problem> {
+        self.wait_mapping_refusal(operation, |refused| refused).await
     }
 
-    /// Like [`Call::wait`], for a call that has taken effect before it waits: `saying` amends the error that ends
-    /// the wait.
+    /// Like [`Call::wait`], for a call that takes effect before it waits: `amend` states this in the error that
+    /// ends the wait.
     pub(crate) async fn wait_mapping_refusal<T>(
         &self,
-        what: impl Future<Output = Result<T, Error>>,
-        saying: impl Fn(Refused) -> Refused,
+        operation: impl Future<Output = Result<T, Error>>,
+        amend: impl Fn(Refused) -> Refused,
     ) -> Result<T, Problem> {
-        let mut life = self.connection.clone();
-        let stops = async {
-            match &mut life {
-                Some(life) => life.drain_deadline().await,
+        let mut connection = self.connection.clone();
+        let shutdown = async {
+            match &mut connection {
+                Some(connection) => connection.drain_deadline().await,
                 None => std::future::pending().await,
             }
         };
         let revoked = async {
             while self.credential.is_valid() {
-                tokio::time::sleep(self.times().token_check).await;
+                tokio::time::sleep(self.durations().token_check).await;
             }
         };
         tokio::select! {
             biased;
-            done = what => done.map_err(Problem::from),
+            done = operation => done.map_err(Problem::from),
             () = revoked => {
-                Err(saying(unauthenticated("the access token expired or was revoked during the call")).into())
+                Err(amend(unauthenticated("the access token expired or was revoked during the call")).into())
             }
-            () = stops => Err(saying(
+            () = shutdown => Err(amend(
                 Refused::new(Code::Unavailable, "the hub is shutting down; the wait was cancelled")
                     .hint("retry when the hub is back"),
             )
@@ -342,8 +347,8 @@ impl Call {
     }
 
     /// Returns the context for parsing the request.
-    pub(crate) fn reading(&self) -> ParseContext<'_> {
-        let defaults = self.times().defaults();
+    pub(crate) fn parse_context(&self) -> ParseContext<'_> {
+        let defaults = self.durations().defaults();
         ParseContext {
             body: &self.body,
             agent: self.calling_agent(),
@@ -360,7 +365,9 @@ impl Call {
             let detail = text.strip_prefix("Failed to deserialize query string: ").unwrap_or(&text);
             // The message may start with the path of the field.
             let detail = match detail.split_once(": ") {
-                Some((path, what)) if !path.contains(' ') => format!("{path}: {}", describe_json_error(what)),
+                Some((path, message)) if !path.contains(' ') => {
+                    format!("{path}: {}", describe_json_error(message))
+                }
                 _ => describe_json_error(detail),
             };
             Refused::new(Code::Invalid, detail).hint("GET /v1/openapi.json lists every parameter")
@@ -370,7 +377,7 @@ impl Call {
 
     /// Resolves the position of an as-of read: a sequence number, or the newest record at a time.
     pub(crate) async fn as_of(&self, at: Option<&str>, time: Option<&str>) -> Result<Option<Seq>, Error> {
-        let when = match (at, time) {
+        let position = match (at, time) {
             (None, None) => return Ok(None),
             (Some(at), None) => {
                 at.parse().map_or_else(|_| time::parse("at", at).map(Err), |seq| Ok(Ok(Seq(seq))))?
@@ -383,7 +390,7 @@ impl Call {
             }
         };
         let head = self.space.published().head.seq;
-        let seq = match when {
+        let seq = match position {
             Ok(seq) => seq,
             Err(time) => self.space.seq_at(time).await?.unwrap_or(Seq(0)),
         };
@@ -439,7 +446,7 @@ impl Call {
     pub(crate) fn acting_agent(&self, named: Option<AgentId>) -> Result<AgentId, Refused> {
         match (named, self.calling_agent()) {
             (Some(named), _) => Ok(named),
-            (None, Some(by)) => Ok(by.clone()),
+            (None, Some(caller)) => Ok(caller.clone()),
             (None, None) => {
                 Err(Refused::new(Code::Invalid, "agent is missing").hint("set agent to the agent to act for"))
             }
@@ -466,8 +473,8 @@ impl Call {
 
     /// Returns the result of each operation.
     pub(crate) fn results(&self, receipt: &Receipt) -> Vec<OperationResult> {
-        let eras = &self.space.published().generations;
-        receipt.results.iter().map(|one| OperationResult::new(eras, one)).collect()
+        let generations = &self.space.published().generations;
+        receipt.results.iter().map(|result| OperationResult::new(generations, result)).collect()
     }
 }
 
@@ -522,8 +529,8 @@ fn verb_phrase(summary: &str) -> String {
     // The order of a list is not part of the phrase.
     let sentence = summary.split(". ").next().unwrap_or(summary).trim_end_matches('.');
     let sentence = sentence.trim_end_matches(", oldest first").trim_end_matches(", newest first");
-    let mut letters = sentence.chars();
-    letters.next().map_or_else(String::new, |first| first.to_lowercase().chain(letters).collect())
+    let mut chars = sentence.chars();
+    chars.next().map_or_else(String::new, |first| first.to_lowercase().chain(chars).collect())
 }
 
 fn to_json(value: &impl Serialize) -> Result<String, Refused> {

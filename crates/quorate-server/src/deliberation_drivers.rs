@@ -31,11 +31,9 @@ impl DeliberationDrivers {
         let mut after = None;
         loop {
             let page = space.procedures(Some(ProcedureStatus::Running), after.as_ref(), PAGE).await?;
-            if page
-                .procedures
-                .iter()
-                .any(|one| one.driver.as_ref().is_some_and(|agent| agent.as_str() == DELIBERATION_DRIVER))
-            {
+            if page.procedures.iter().any(|procedure| {
+                procedure.driver.as_ref().is_some_and(|agent| agent.as_str() == DELIBERATION_DRIVER)
+            }) {
                 return self.ensure(space).await;
             }
             after = page.cursor;

@@ -94,17 +94,18 @@ impl Dialect {
 
     /// Parses a message.
     pub(crate) fn parse(self, path: &str, raw: &RawValue) -> Result<Envelope, FieldError> {
-        let ParsedMessage { mut envelope, dialect_fields: own, metadata, metadata_path } =
+        let ParsedMessage { mut envelope, dialect_fields, metadata, metadata_path } =
             self.parse_fields(path, raw)?;
         let (fields, rest) = metadata::split(self, &metadata_path, metadata)?;
-        let whole = match fields {
+        let native_metadata = match fields {
             Some(extras) => native_extras::apply_extras(
                 FieldReader::parse(metadata::native_extras_path(&metadata_path), &extras)?,
                 &mut envelope,
             )?,
             None => None,
         };
-        envelope.message.metadata = metadata::join(self, &metadata_path, whole, rest, own)?;
+        envelope.message.metadata =
+            metadata::join(self, &metadata_path, native_metadata, rest, dialect_fields)?;
         if envelope.message.to == NO_RECIPIENT
             && let Some(to) = self.default_recipient(&envelope)
         {
@@ -121,10 +122,10 @@ impl Dialect {
         let stored = DialectMetadata::of(self, envelope.message.metadata.as_deref());
         let bare = self.render_fields(envelope, &stored, None).to_raw();
         let extras = native_extras::native_extras(envelope, &self.parse_fields("", &bare)?.envelope);
-        let written =
+        let rendered =
             self.render_fields(envelope, &stored, stored.dialect_metadata(&extras).as_deref()).to_raw();
-        if stored.round_trips(self, &self.parse_fields("", &written)?.dialect_fields) {
-            return Ok(written);
+        if stored.round_trips(self, &self.parse_fields("", &rendered)?.dialect_fields) {
+            return Ok(rendered);
         }
         let extras =
             ObjectWriter::default().with(metadata::NATIVE_EXTRAS, extras.with("metadata", stored.original()));

@@ -26,8 +26,8 @@ const UNREAD_WAIT: Duration = Duration::from_secs(1);
 struct Shared(Arc<Mutex<Body>>);
 
 impl Shared {
-    fn with<T>(&self, act: impl FnOnce(&mut Body) -> T) -> T {
-        act(&mut self.0.lock().unwrap_or_else(PoisonError::into_inner))
+    fn with<T>(&self, f: impl FnOnce(&mut Body) -> T) -> T {
+        f(&mut self.0.lock().unwrap_or_else(PoisonError::into_inner))
     }
 
     /// Drains the rest of the body within the limits. Returns whether the end was reached.

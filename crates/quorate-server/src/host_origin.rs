@@ -13,7 +13,7 @@ use crate::listen::Connection;
 use crate::problem::Problem;
 
 pub(crate) async fn check_host_and_origin(State(app): State<App>, request: Request, next: Next) -> Response {
-    let is_tls = request.extensions().get::<Connection>().is_some_and(|life| life.is_tls);
+    let is_tls = request.extensions().get::<Connection>().is_some_and(|connection| connection.is_tls);
     let checked = check_headers(request.headers(), request.uri(), &app.settings().hosts, is_tls);
     match checked.and_then(|()| check_path(request.uri().path())) {
         Ok(()) => next.run(request).await,
@@ -51,14 +51,14 @@ fn check_path(path: &str) -> Result<(), Refused> {
     let mut rest = path.as_bytes();
     let mut plain = Vec::with_capacity(rest.len());
     while let Some((byte, after)) = rest.split_first() {
-        let digits = after.get(..2).and_then(|two| std::str::from_utf8(two).ok());
-        let escaped = digits.filter(|_| *byte == b'%').and_then(|two| u8::from_str_radix(two, 16).ok());
+        let digits = after.get(..2).and_then(|bytes| std::str::from_utf8(bytes).ok());
+        let escaped = digits.filter(|_| *byte == b'%').and_then(|digits| u8::from_str_radix(digits, 16).ok());
         plain.push(escaped.unwrap_or(*byte));
         rest = if escaped.is_some() { &after[2..] } else { after };
     }
     match std::str::from_utf8(&plain) {
         Ok(_) => Ok(()),
-        Err(wrong) => Err(Refused::new(Code::Invalid, format!("the path is not valid UTF-8: {wrong}"))
+        Err(error) => Err(Refused::new(Code::Invalid, format!("the path is not valid UTF-8: {error}"))
             .hint("percent-encode names as UTF-8: /v1/agents/ren%C3%A9")),
     }
 }
@@ -71,7 +71,7 @@ fn is_own_host(host: &str, hosts: &[String]) -> bool {
     };
     name.eq_ignore_ascii_case("localhost")
         || name.parse::<std::net::IpAddr>().is_ok_and(|address| address.is_loopback())
-        || hosts.iter().any(|ours| ours.eq_ignore_ascii_case(name))
+        || hosts.iter().any(|own| own.eq_ignore_ascii_case(name))
 }
 
 #[cfg(test)]
@@ -79,11 +79,11 @@ mod tests {
     // Fails under: path segments that are decoded before the whole path is known to be UTF-8.
     #[test]
     fn i21_a_path_is_utf8() {
-        for good in ["/v1/agents/bob", "/v1/agents/ren%C3%A9", "/v1/%zz%", "/a%2Fb%3e"] {
-            assert!(super::check_path(good).is_ok(), "{good}");
+        for path in ["/v1/agents/bob", "/v1/agents/ren%C3%A9", "/v1/%zz%", "/a%2Fb%3e"] {
+            assert!(super::check_path(path).is_ok(), "{path}");
         }
-        for bad in ["/v1/agents/%92", "/v1/%C3", "/%C3/%A9", "/%ff%fe"] {
-            assert_eq!(super::check_path(bad).unwrap_err().code, quorate_core::Code::Invalid, "{bad}");
+        for path in ["/v1/agents/%92", "/v1/%C3", "/%C3/%A9", "/%ff%fe"] {
+            assert_eq!(super::check_path(path).unwrap_err().code, quorate_core::Code::Invalid, "{path}");
         }
     }
 
@@ -113,34 +113,37 @@ mod tests {
 
     #[test]
     fn only_same_origin_pages_are_accepted() {
-        let of =
+        let is_allowed =
             |host, origin| check_headers(&headers(host, origin), &Uri::from_static("/"), &[], false).is_ok();
-        assert!(of("127.0.0.1:7867", None));
-        assert!(of("127.0.0.1:7867", Some("http://127.0.0.1:7867")));
-        assert!(!of("127.0.0.1:7867", Some("http://127.0.0.1:8080")));
-        assert!(!of("127.0.0.1:7867", Some("https://evil.example")));
-        assert!(!of("127.0.0.1:7867", Some("null")));
-        assert!(!of("127.0.0.1:7867", Some("file://127.0.0.1:7867")));
-        assert!(of("127.0.0.1:7867", Some("https://127.0.0.1:7867")), "a proxy in front may terminate TLS");
+        assert!(is_allowed("127.0.0.1:7867", None));
+        assert!(is_allowed("127.0.0.1:7867", Some("http://127.0.0.1:7867")));
+        assert!(!is_allowed("127.0.0.1:7867", Some("http://127.0.0.1:8080")));
+        assert!(!is_allowed("127.0.0.1:7867", Some("https://evil.example")));
+        assert!(!is_allowed("127.0.0.1:7867", Some("null")));
+        assert!(!is_allowed("127.0.0.1:7867", Some("file://127.0.0.1:7867")));
+        assert!(
+            is_allowed("127.0.0.1:7867", Some("https://127.0.0.1:7867")),
+            "a proxy in front may terminate TLS"
+        );
     }
 
     #[test]
     fn an_http_origin_is_refused_by_a_tls_hub() {
-        let of = |origin| {
+        let is_allowed = |origin| {
             check_headers(&headers("localhost", Some(origin)), &Uri::from_static("/"), &[], true).is_ok()
         };
-        assert!(of("https://localhost"));
-        assert!(!of("http://localhost"));
+        assert!(is_allowed("https://localhost"));
+        assert!(!is_allowed("http://localhost"));
     }
 
     #[test]
     fn host_header_and_request_target_must_agree() {
-        let mut twice = headers("localhost", None);
-        let of =
+        let mut own = headers("localhost", None);
+        let is_allowed =
             |headers: &HeaderMap, uri| check_headers(headers, &Uri::from_static(uri), &[], false).is_ok();
-        assert!(of(&twice, "http://localhost/v1/info"));
-        assert!(!of(&twice, "http://evil.example/v1/info"));
-        twice.append(header::HOST, HeaderValue::from_static("localhost"));
-        assert!(!of(&twice, "/v1/info"));
+        assert!(is_allowed(&own, "http://localhost/v1/info"));
+        assert!(!is_allowed(&own, "http://evil.example/v1/info"));
+        own.append(header::HOST, HeaderValue::from_static("localhost"));
+        assert!(!is_allowed(&own, "/v1/info"));
     }
 }

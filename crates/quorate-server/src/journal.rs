@@ -90,36 +90,36 @@ type WallClock = Arc<dyn Fn() -> Timestamp + Send + Sync>;
 
 /// Maximum number of warnings per second; beyond that only their number is written. A client that floods the hub with
 /// rejected requests must not flood its disk; metrics count every request.
-const WARNINGS_A_SECOND: u64 = 20;
+const WARNINGS_PER_SECOND_MAX: u64 = 20;
 
 /// A `tracing` [`Subscriber`] that writes events of Quorate's own crates as lines. Events of other crates are
 /// dropped, because their content cannot be vouched for. Spans are not written.
 pub struct Journal {
     level: JournalLevel,
-    style: JournalFormat,
+    format: JournalFormat,
     now: WallClock,
     out: LineSink,
-    warned: Mutex<Warned>,
+    warnings: Mutex<WarningCounter>,
 }
 
 /// Number of warnings in the current second.
 #[derive(Default)]
-struct Warned {
+struct WarningCounter {
     second: u64,
     count: u64,
 }
 
-impl Warned {
+impl WarningCounter {
     /// Counts a warning. Returns whether to write it, and how many were suppressed in the previous second.
     fn count_warning(&mut self, now: Timestamp) -> (bool, u64) {
         let second = now.0 / 1_000;
         let mut suppressed = 0;
         if second != self.second {
-            suppressed = self.count.saturating_sub(WARNINGS_A_SECOND);
+            suppressed = self.count.saturating_sub(WARNINGS_PER_SECOND_MAX);
             *self = Self { second, count: 0 };
         }
         self.count += 1;
-        (self.count <= WARNINGS_A_SECOND, suppressed)
+        (self.count <= WARNINGS_PER_SECOND_MAX, suppressed)
     }
 }
 
@@ -128,16 +128,16 @@ impl Journal {
     #[must_use]
     pub fn new(
         level: JournalLevel,
-        style: JournalFormat,
+        format: JournalFormat,
         now: impl Fn() -> Timestamp + Send + Sync + 'static,
         out: LineSink,
     ) -> Self {
-        Self { level, style, now: Arc::new(now), out, warned: Mutex::default() }
+        Self { level, format, now: Arc::new(now), out, warnings: Mutex::default() }
     }
 
     fn line(&self, now: Timestamp, level: JournalLevel, event: &str, fields: &[(&str, Value)]) {
         let at = time::format(now);
-        let line = match self.style {
+        let line = match self.format {
             JournalFormat::Json => json_line(&at, level, event, fields),
             JournalFormat::Plain => plain_line(&at, level, event, fields),
         };
@@ -158,7 +158,7 @@ impl Subscriber for Journal {
         let (level, now) = (JournalLevel::of(*event.metadata().level()), (self.now)());
         if level == JournalLevel::Warn {
             let (is_written, suppressed) =
-                self.warned.lock().unwrap_or_else(PoisonError::into_inner).count_warning(now);
+                self.warnings.lock().unwrap_or_else(PoisonError::into_inner).count_warning(now);
             if suppressed > 0 {
                 self.line(now, level, "warnings suppressed", &[("warnings", suppressed.into())]);
             }
@@ -194,7 +194,8 @@ impl Fields {
         let mut values = Self(vec![Value::Null; event.metadata().fields().len()]);
         event.record(&mut values);
         let mut fields: Vec<_> = event.metadata().fields().iter().map(|f| f.name()).zip(values.0).collect();
-        let message = fields.iter().position(|(name, _)| *name == "message").map(|at| fields.remove(at).1);
+        let message =
+            fields.iter().position(|(name, _)| *name == "message").map(|index| fields.remove(index).1);
         let message = message.and_then(|message| message.as_str().map(str::to_owned));
         (message.unwrap_or_default(), fields)
     }

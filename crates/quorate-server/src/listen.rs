@@ -23,7 +23,7 @@ use crate::tls::Tls;
 use crate::write_timeout::WriteTimeout;
 
 /// Pause after a failed `accept`. Most likely the process is out of file descriptors, and some must be closed first.
-const AFTER_FAILURE: Duration = Duration::from_millis(50);
+const ACCEPT_RETRY_DELAY: Duration = Duration::from_millis(50);
 /// Accept backlog of the listening socket.
 const BACKLOG: u32 = 1_024;
 
@@ -78,9 +78,9 @@ impl BoundAddress {
     /// # Errors
     /// When no port of the loopback address can be bound.
     pub fn loopback(port: u16) -> Result<Self, ServeError> {
-        let at = |port| Self::new((Ipv4Addr::LOCALHOST, port).into(), None);
-        let reserved = at(port).or_else(|_| at(0))?;
-        Ok(Self { any_port: true, ..reserved })
+        let bind_port = |port| Self::new((Ipv4Addr::LOCALHOST, port).into(), None);
+        let bound = bind_port(port).or_else(|_| bind_port(0))?;
+        Ok(Self { any_port: true, ..bound })
     }
 
     fn new(address: SocketAddr, tls: Option<Tls>) -> Result<Self, ServeError> {
@@ -160,8 +160,8 @@ impl Server {
 
 async fn run(app: App, listener: TcpListener, mut stopped: watch::Receiver<bool>, tls: Option<Tls>) {
     let settings = app.settings();
-    let (patience, connections) = (settings.timeouts, settings.limits.connections);
-    let watched =
+    let (timeouts, connections) = (settings.timeouts, settings.limits.connections);
+    let certificate_watch =
         tls.as_ref().map(|tls| tokio::spawn(tls.clone().watch(settings.durations.certificate_check)));
     let capacity = Arc::new(Semaphore::new(connections));
     let rejections = Arc::new(Semaphore::new(reject::REJECTIONS_MAX));
@@ -175,8 +175,8 @@ async fn run(app: App, listener: TcpListener, mut stopped: watch::Receiver<bool>
             Ok(accepted) => accepted,
             Err(error) => {
                 // The client has disconnected already, or the process is out of file descriptors.
-                tracing::warn!(why = %error, "a connection could not be accepted");
-                tokio::time::sleep(AFTER_FAILURE).await;
+                tracing::warn!(error = %error, "a connection could not be accepted");
+                tokio::time::sleep(ACCEPT_RETRY_DELAY).await;
                 continue;
             }
         };
@@ -185,42 +185,42 @@ async fn run(app: App, listener: TcpListener, mut stopped: watch::Receiver<bool>
             // drop.
             if let Ok(permit) = Arc::clone(&rejections).try_acquire_owned() {
                 let is_tls = acceptor.is_some();
-                tokio::spawn(reject::reject_over_limit(stream, is_tls, connections, patience, permit));
+                tokio::spawn(reject::reject_over_limit(stream, is_tls, connections, timeouts, permit));
             }
             continue;
         };
         // Held by the connection and by the WebSocket it may be upgraded to, which outlives the request.
-        let life = Connection {
+        let connection = Connection {
             stopped: stopped.clone(),
-            cut: Arc::default(),
+            abort_signal: Arc::default(),
             peer: peer.ip(),
             is_tls: acceptor.is_some(),
-            drain: patience.drain,
+            drain: timeouts.drain,
             _permit: Arc::new(permit),
-            _presence: Arc::new(CountGuard::for_connection(&app)),
+            _count: Arc::new(CountGuard::for_connection(&app)),
         };
-        let router = router.clone().layer(Extension(life.clone()));
-        tokio::spawn(handshake_and_serve(router, stream, acceptor.clone(), patience, life));
+        let router = router.clone().layer(Extension(connection.clone()));
+        tokio::spawn(handshake_and_serve(router, stream, acceptor.clone(), timeouts, connection));
     }
     app.begin_shutdown();
     drop(listener);
-    watched.inspect(JoinHandle::abort);
+    certificate_watch.inspect(JoinHandle::abort);
     // All permits are free once the last connection is closed.
     let all = u32::try_from(connections).unwrap_or(u32::MAX);
-    let _ = tokio::time::timeout(patience.drain, capacity.acquire_many(all)).await;
+    let _ = tokio::time::timeout(timeouts.drain, capacity.acquire_many(all)).await;
 }
 
 /// State of a client connection. Streams and WebSockets that outlive their request hold a clone.
 #[derive(Clone)]
 pub(crate) struct Connection {
     stopped: watch::Receiver<bool>,
-    cut: Arc<Notify>,
+    abort_signal: Arc<Notify>,
     /// Address of the peer: the client, or a proxy in front of it.
     pub(crate) peer: IpAddr,
     pub(crate) is_tls: bool,
     drain: Duration,
     _permit: Arc<OwnedSemaphorePermit>,
-    _presence: Arc<CountGuard>,
+    _count: Arc<CountGuard>,
 }
 
 impl Connection {
@@ -239,7 +239,7 @@ impl Connection {
 
     /// Closes the connection immediately, for a client that does not read.
     pub(crate) fn abort(&self) {
-        self.cut.notify_one();
+        self.abort_signal.notify_one();
     }
 }
 
@@ -248,53 +248,53 @@ async fn handshake_and_serve(
     router: Router,
     stream: TcpStream,
     acceptor: Option<TlsAcceptor>,
-    patience: Timeouts,
-    life: Connection,
+    timeouts: Timeouts,
+    connection: Connection,
 ) {
     let _ = stream.set_nodelay(true);
     let Some(acceptor) = acceptor else {
-        return serve(router, WriteTimeout::new(stream, patience.write), patience, life).await;
+        return serve(router, WriteTimeout::new(stream, timeouts.write), timeouts, connection).await;
     };
     let handshake = async {
         if reject::is_plain_http(&stream).await {
-            reject::reject_plain_http(stream, patience).await;
+            reject::reject_plain_http(stream, timeouts).await;
             return None;
         }
         // On failure the client has received a TLS alert.
-        acceptor.accept(WriteTimeout::new(stream, patience.write)).await.ok()
+        acceptor.accept(WriteTimeout::new(stream, timeouts.write)).await.ok()
     };
-    let mut stops = life.clone();
+    let mut shutdown = connection.clone();
     let established = tokio::select! {
-        established = tokio::time::timeout(patience.handshake, handshake) => established.ok().flatten(),
+        established = tokio::time::timeout(timeouts.handshake, handshake) => established.ok().flatten(),
         // No request has been received yet, so nothing is lost.
-        () = stops.shutting_down() => None,
+        () = shutdown.shutting_down() => None,
     };
     if let Some(stream) = established {
-        serve(router, stream, patience, life).await;
+        serve(router, stream, timeouts, connection).await;
     }
 }
 
-async fn serve<S>(router: Router, stream: S, patience: Timeouts, mut life: Connection)
+async fn serve<S>(router: Router, stream: S, timeouts: Timeouts, mut connection: Connection)
 where
     S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
 {
     let mut builder = hyper::server::conn::http1::Builder::new();
-    builder.timer(TokioTimer::new()).header_read_timeout(patience.headers).max_buf_size(HEADER_BYTES_MAX);
-    let connection = builder.serve_connection(TokioIo::new(stream), TowerToHyperService::new(router));
-    let mut connection = pin!(connection.with_upgrades());
-    let cut = Arc::clone(&life.cut);
+    builder.timer(TokioTimer::new()).header_read_timeout(timeouts.headers).max_buf_size(HEADER_BYTES_MAX);
+    let http = builder.serve_connection(TokioIo::new(stream), TowerToHyperService::new(router));
+    let mut http = pin!(http.with_upgrades());
+    let abort = Arc::clone(&connection.abort_signal);
     let ended = async {
         // A broken connection is not an error of the hub: clients learn the outcome by retrying with the same key.
         tokio::select! {
-            _ = &mut connection => {}
-            () = life.shutting_down() => {
-                connection.as_mut().graceful_shutdown();
-                let _ = connection.await;
+            _ = &mut http => {}
+            () = connection.shutting_down() => {
+                http.as_mut().graceful_shutdown();
+                let _ = http.await;
             }
         }
     };
     tokio::select! {
         () = ended => {}
-        () = cut.notified() => {}
+        () = abort.notified() => {}
     }
 }

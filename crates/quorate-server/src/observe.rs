@@ -33,7 +33,7 @@ pub(crate) use trace_cache::{TraceCache, propagate_trace, propagate_traces};
 /// Delay between two reads of the log, so that records are read in batches.
 const READ_INTERVAL: Duration = Duration::from_millis(250);
 /// Maximum number of pages read for one metrics request; the rest is read in the background.
-const PAGES_PER_LOOK_MAX: usize = 20;
+const PAGES_PER_REQUEST_MAX: usize = 20;
 
 /// Counters of requests and connections.
 #[derive(Default)]
@@ -58,14 +58,14 @@ pub(crate) struct Telemetry {
 
 /// Telemetry of one space.
 struct ObservedSpace {
-    fold: AsyncMutex<LogMetrics>,
+    metrics: AsyncMutex<LogMetrics>,
     /// Serializes reading the log and exporting finished spans.
-    turn: AsyncMutex<()>,
+    read_lock: AsyncMutex<()>,
 }
 
 impl ObservedSpace {
-    fn new(fold: LogMetrics) -> Self {
-        Self { fold: AsyncMutex::new(fold), turn: AsyncMutex::default() }
+    fn new(metrics: LogMetrics) -> Self {
+        Self { metrics: AsyncMutex::new(metrics), read_lock: AsyncMutex::default() }
     }
 }
 
@@ -86,12 +86,12 @@ impl CountGuard {
 
     /// Counts an open connection.
     pub(crate) fn for_connection(app: &App) -> Self {
-        Self::new(app, |observed| &observed.http.connections)
+        Self::new(app, |telemetry| &telemetry.http.connections)
     }
 
     /// Counts an open WebSocket.
     pub(crate) fn for_websocket(app: &App) -> Self {
-        Self::new(app, |observed| &observed.http.sockets)
+        Self::new(app, |telemetry| &telemetry.http.sockets)
     }
 }
 
@@ -101,48 +101,48 @@ impl Telemetry {
     }
 
     /// Counts a refusal or failure.
-    pub(crate) fn count_error(&self, by: Option<(SpaceNo, &Principal)>, code: Code) {
-        self.http.errors.count(by, code);
+    pub(crate) fn count_error(&self, caller: Option<(SpaceNo, &Principal)>, code: Code) {
+        self.http.errors.count(caller, code);
     }
 
-    fn watched(&self, space: SpaceNo) -> Option<Arc<ObservedSpace>> {
+    fn observed_space(&self, space: SpaceNo) -> Option<Arc<ObservedSpace>> {
         self.spaces.read().unwrap_or_else(PoisonError::into_inner).get(&space).cloned()
     }
 
-    /// Calls `look` with the aggregate of the log, after reading all records acknowledged so far, within
+    /// Calls `read` with the aggregate of the log, after reading all records acknowledged so far, within
     /// [`PAGES_PER_LOOK_MAX`].
     pub(crate) async fn with_log_metrics<T>(
         &self,
         space: &Space,
-        look: impl FnOnce(&LogMetrics) -> T,
+        read: impl FnOnce(&LogMetrics) -> T,
     ) -> Result<T, Error> {
-        let Some(watched) = self.watched(space.number()) else {
+        let Some(observed_space) = self.observed_space(space.number()) else {
             let head = space.published().head.seq;
-            return Ok(look(&LogMetrics::new(head, false)));
+            return Ok(read(&LogMetrics::new(head, false)));
         };
-        let mut fold = watched.fold.lock().await;
+        let mut metrics = observed_space.metrics.lock().await;
         let head = space.published().head.seq;
-        for _ in 0..PAGES_PER_LOOK_MAX {
-            if fold.read_page(space, head).await? {
+        for _ in 0..PAGES_PER_REQUEST_MAX {
+            if metrics.read_page(space, head).await? {
                 break;
             }
         }
-        Ok(look(&fold))
+        Ok(read(&metrics))
     }
 }
 
 /// Starts to observe a space, until the hub is dropped.
 pub(crate) fn observe_space(app: &App, name: &SpaceName, space: &Space) {
-    let observed = app.telemetry();
+    let telemetry = app.telemetry();
     let number = space.number();
     let mut published = space.follow();
     let head = published.borrow().head.seq;
-    let watched = Arc::new(ObservedSpace::new(LogMetrics::new(head, observed.exporter.is_some())));
-    let mut spaces = observed.spaces.write().unwrap_or_else(PoisonError::into_inner);
+    let observed_space = Arc::new(ObservedSpace::new(LogMetrics::new(head, telemetry.exporter.is_some())));
+    let mut spaces = telemetry.spaces.write().unwrap_or_else(PoisonError::into_inner);
     if spaces.contains_key(&number) {
         return;
     }
-    spaces.insert(number, Arc::clone(&watched));
+    spaces.insert(number, Arc::clone(&observed_space));
     drop(spaces);
     let (app, name) = (app.downgrade(), name.clone());
     tokio::spawn(async move {
@@ -154,7 +154,7 @@ pub(crate) fn observe_space(app: &App, name: &SpaceName, space: &Space) {
             };
             let to = published.borrow_and_update().head.seq;
             // A failed read is retried in the next round.
-            if let Err(error) = catch_up(&app, &space, &watched, to).await {
+            if let Err(error) = catch_up(&app, &space, &observed_space, to).await {
                 if is_closed(&error) {
                     return;
                 }
@@ -169,18 +169,18 @@ pub(crate) fn observe_space(app: &App, name: &SpaceName, space: &Space) {
     });
 }
 
-async fn catch_up(app: &App, space: &Space, watched: &ObservedSpace, to: Seq) -> Result<(), Error> {
+async fn catch_up(app: &App, space: &Space, observed_space: &ObservedSpace, to: Seq) -> Result<(), Error> {
     // A concurrent caller must find these spans in the exporter, not in transit.
-    let _turn = watched.turn.lock().await;
+    let _guard = observed_space.read_lock.lock().await;
     loop {
-        let mut fold = watched.fold.lock().await;
-        let is_all = fold.read_page(space, to).await?;
-        let finished = fold.take_finished();
-        drop(fold);
+        let mut metrics = observed_space.metrics.lock().await;
+        let is_complete = metrics.read_page(space, to).await?;
+        let finished = metrics.take_finished();
+        drop(metrics);
         if let (Some(exporter), false) = (&app.telemetry().exporter, finished.is_empty()) {
-            export(exporter, space, watched, finished).await?;
+            export(exporter, space, observed_space, finished).await?;
         }
-        if is_all {
+        if is_complete {
             return Ok(());
         }
         tokio::task::yield_now().await;
@@ -196,13 +196,13 @@ fn is_closed(error: &Error) -> bool {
 async fn export(
     exporter: &Exporter,
     space: &Space,
-    watched: &ObservedSpace,
-    places: Vec<span_index::MessagePosition>,
+    observed_space: &ObservedSpace,
+    positions: Vec<span_index::MessagePosition>,
 ) -> Result<(), Error> {
-    for place in places {
-        let span = watched.fold.lock().await.spans.get_mut(place).map(|span| span.clone());
+    for position in positions {
+        let span = observed_space.metrics.lock().await.spans.get_mut(position).map(|span| span.clone());
         let Some(span) = span else { continue };
-        let id = space.published().generations.message_id(place.0, place.1);
+        let id = space.published().generations.message_id(position.0, position.1);
         let view = match space.message(id).await {
             Ok(view) => view,
             Err(error) if is_closed(&error) => return Err(error),
@@ -223,9 +223,9 @@ impl App {
         let spaces: Vec<Space> = self.spaces().values().cloned().collect();
         for space in &spaces {
             let head = space.published().head.seq;
-            if let Some(watched) = self.telemetry().watched(space.number()) {
+            if let Some(observed_space) = self.telemetry().observed_space(space.number()) {
                 // Spans that are not exported now can still be derived from the log.
-                let _ = catch_up(self, space, &watched, head).await;
+                let _ = catch_up(self, space, &observed_space, head).await;
             }
         }
         if let Some(exporter) = &self.telemetry().exporter {

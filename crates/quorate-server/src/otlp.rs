@@ -67,7 +67,7 @@ impl OtlpSettings {
 impl fmt::Debug for OtlpSettings {
     /// Omits the headers: they may contain API keys.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Otlp").field("endpoint", &self.endpoint).finish_non_exhaustive()
+        f.debug_struct("OtlpSettings").field("endpoint", &self.endpoint).finish_non_exhaustive()
     }
 }
 
@@ -110,7 +110,7 @@ pub(crate) struct Exporter(Arc<Shared>);
 
 impl Exporter {
     /// Starts the background task. The settings must be valid.
-    pub(crate) fn start(otlp: &OtlpSettings, clock: Arc<dyn Clock>, chance: Arc<Entropy>) -> Option<Self> {
+    pub(crate) fn start(otlp: &OtlpSettings, clock: Arc<dyn Clock>, entropy: Arc<Entropy>) -> Option<Self> {
         let collector = Collector::new(otlp).ok()?;
         let shared = Arc::new(Shared::default());
         let sender = Sender {
@@ -120,7 +120,7 @@ impl Exporter {
             // Exponential backoff: the last delay is the longest.
             backoff: Backoff::new(otlp.retry_after, otlp.retry_after.saturating_mul(1 << ATTEMPTS_MAX)),
             clock,
-            chance,
+            entropy,
         };
         tokio::spawn(sender.run());
         Some(Self(shared))
@@ -180,7 +180,7 @@ struct Sender {
     service: String,
     backoff: Backoff,
     clock: Arc<dyn Clock>,
-    chance: Arc<Entropy>,
+    entropy: Arc<Entropy>,
 }
 
 impl Sender {
@@ -227,26 +227,26 @@ impl Sender {
                     self.shared.dropped.fetch_add(rejected, Ordering::Relaxed);
                     return;
                 }
-                ExportOutcome::Rejected(why) => {
-                    self.failed(attempt, &why, true);
+                ExportOutcome::Rejected(reason) => {
+                    self.failed(attempt, &reason, true);
                     break;
                 }
-                ExportOutcome::Failed(why) => {
+                ExportOutcome::Failed(reason) => {
                     let is_last = attempt == ATTEMPTS_MAX || self.shared.lock().closed;
-                    self.failed(attempt, &why, is_last);
+                    self.failed(attempt, &reason, is_last);
                     if is_last {
                         break;
                     }
-                    backoff.wait(&*self.clock, &self.chance).await;
+                    backoff.wait(&*self.clock, &self.entropy).await;
                 }
             }
         }
         self.shared.dropped.fetch_add(count, Ordering::Relaxed);
     }
 
-    fn failed(&self, attempt: u32, why: &str, given_up: bool) {
+    fn failed(&self, attempt: u32, reason: &str, given_up: bool) {
         self.shared.failures.fetch_add(1, Ordering::Relaxed);
-        tracing::warn!(why, attempt, givenUp = given_up, "failed to export spans");
+        tracing::warn!(reason, attempt, givenUp = given_up, "failed to export spans");
     }
 }
 

@@ -161,15 +161,15 @@ impl From<Error> for Problem {
 impl IntoResponse for Problem {
     fn into_response(self) -> Response {
         let status = self.status();
-        let kind = [(header::CONTENT_TYPE, "application/problem+json")];
-        let mut response = (status, kind, self.to_json().to_string()).into_response();
+        let content_type = [(header::CONTENT_TYPE, "application/problem+json")];
+        let mut response = (status, content_type, self.to_json().to_string()).into_response();
         if self.facts.private {
             response.extensions_mut().insert(Unobserved);
         }
         response.extensions_mut().insert(ReportedError { code: self.code, detail: self.detail });
         if status == StatusCode::UNAUTHORIZED {
-            let how = header::HeaderValue::from_static("Bearer");
-            response.headers_mut().insert(header::WWW_AUTHENTICATE, how);
+            let scheme = header::HeaderValue::from_static("Bearer");
+            response.headers_mut().insert(header::WWW_AUTHENTICATE, scheme);
         }
         if let Some(wait_ms) = self.facts.retry_after_ms {
             // HTTP allows whole seconds only; the body has milliseconds.
@@ -195,7 +195,7 @@ fn merge_conflict(conflict: &Conflict) -> MergeConflict {
         pointer: conflict.pointer.clone(),
         base: value(&conflict.base),
         current: value(&conflict.current),
-        yours: value(&conflict.yours),
+        yours: value(&conflict.submitted),
     }
 }
 
@@ -230,8 +230,8 @@ pub(crate) fn status_of(code: Code) -> StatusCode {
 /// Returns the code as a title: `VERSION_CONFLICT` becomes "Version conflict".
 fn title_of(code: Code) -> String {
     let words = code.as_str().to_lowercase().replace('_', " ");
-    let mut letters = words.chars();
-    letters.next().map_or_else(String::new, |first| first.to_uppercase().chain(letters).collect())
+    let mut chars = words.chars();
+    chars.next().map_or_else(String::new, |first| first.to_uppercase().chain(chars).collect())
 }
 
 #[cfg(test)]
@@ -265,9 +265,9 @@ mod tests {
         };
         assert_eq!(status(refused()), (429, false));
         assert_eq!(status(refused().retryable()), (429, true));
-        let mut often = refused();
-        often.facts.retry_after_ms = Some(10);
-        assert_eq!(status(often), (429, true));
+        let mut rate_limited = refused();
+        rate_limited.facts.retry_after_ms = Some(10);
+        assert_eq!(status(rate_limited), (429, true));
     }
 
     #[test]

@@ -33,12 +33,12 @@ impl RateLimits {
     ///
     /// # Errors
     /// `LIMIT_EXCEEDED` if the rate is exceeded, with the time to wait.
-    pub(crate) fn check_call(&self, home: SpaceNo, principal: &Principal, now: Mono) -> Result<(), Refused> {
+    pub(crate) fn check_call(&self, space: SpaceNo, principal: &Principal, now: Mono) -> Result<(), Refused> {
         let (rate, kind) = match principal {
             Principal::Agent(_) | Principal::System => (self.limits.agents, "agents"),
             Principal::Holder { .. } => (self.limits.other_principals, "principals that are not agents"),
         };
-        self.calls.take((home, principal), rate, now).map_err(|wait_ms| {
+        self.calls.take((space, principal), rate, now).map_err(|wait_ms| {
             let detail = format!(
                 "rate limit exceeded for {}: {kind} are limited to {} calls per second, with bursts of {}",
                 principal.to_text(),
@@ -112,21 +112,21 @@ impl Buckets {
         self.take_or_peek(owner, rate, now, false)
     }
 
-    fn take_or_peek(&self, owner: impl Hash, rate: Rate, now: Mono, takes: bool) -> Result<(), u64> {
+    fn take_or_peek(&self, owner: impl Hash, rate: Rate, now: Mono, consumes: bool) -> Result<(), u64> {
         if rate.per_second == 0 {
             return Ok(());
         }
         let key = self.keys.hash_one(owner);
         let now_us = now.0.saturating_mul(1_000);
         // At least one microsecond: rates above a million calls per second are not distinguished.
-        let one_us = (1_000_000 / u64::from(rate.per_second)).max(1);
-        let capacity_us = one_us * u64::from(rate.burst.max(1));
+        let token_us = (1_000_000 / u64::from(rate.per_second)).max(1);
+        let capacity_us = token_us * u64::from(rate.burst.max(1));
         let mut full_at = self.full_at.lock().unwrap_or_else(PoisonError::into_inner);
-        let then = full_at.get(&key).copied().unwrap_or(0).max(now_us) + one_us;
-        if let Some(over_us) = (then - now_us).checked_sub(capacity_us + 1) {
-            return Err((over_us + 1).div_ceil(1_000));
+        let next_full_at = full_at.get(&key).copied().unwrap_or(0).max(now_us) + token_us;
+        if let Some(excess_us) = (next_full_at - now_us).checked_sub(capacity_us + 1) {
+            return Err((excess_us + 1).div_ceil(1_000));
         }
-        if !takes {
+        if !consumes {
             return Ok(());
         }
         if full_at.len() >= BUCKETS_MAX && !full_at.contains_key(&key) {
@@ -136,7 +136,7 @@ impl Buckets {
                 full_at.clear();
             }
         }
-        full_at.insert(key, then);
+        full_at.insert(key, next_full_at);
         Ok(())
     }
 }
@@ -203,9 +203,9 @@ mod tests {
 
     #[test]
     fn ipv6_addresses_are_grouped_by_64_bit_prefix() {
-        let of = |text: &str| network_of(text.parse::<IpAddr>().expect("an address")).to_string();
-        assert_eq!(of("10.0.0.7"), "10.0.0.7");
-        assert_eq!(of("::ffff:10.0.0.7"), "10.0.0.7");
-        assert_eq!(of("2001:db8:1:2:3:4:5:6"), "2001:db8:1:2::");
+        let network = |text: &str| network_of(text.parse::<IpAddr>().expect("an address")).to_string();
+        assert_eq!(network("10.0.0.7"), "10.0.0.7");
+        assert_eq!(network("::ffff:10.0.0.7"), "10.0.0.7");
+        assert_eq!(network("2001:db8:1:2:3:4:5:6"), "2001:db8:1:2::");
     }
 }

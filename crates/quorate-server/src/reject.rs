@@ -24,8 +24,8 @@ pub(crate) async fn reject_over_limit(
     stream: TcpStream,
     is_tls: bool,
     connections: usize,
-    patience: Timeouts,
-    _at_the_door: OwnedSemaphorePermit,
+    timeouts: Timeouts,
+    _permit: OwnedSemaphorePermit,
 ) {
     if is_tls {
         return;
@@ -33,7 +33,7 @@ pub(crate) async fn reject_over_limit(
     let refused = Refused::new(Code::Overloaded, "the hub has reached its connection limit")
         .limit(connections as u64)
         .hint("reuse connections, and try again later");
-    respond(stream, &refused.into(), patience).await;
+    respond(stream, &refused.into(), timeouts).await;
 }
 
 /// Whether the first byte belongs to a plain HTTP request. Waits for that byte.
@@ -43,24 +43,24 @@ pub(crate) async fn is_plain_http(stream: &TcpStream) -> bool {
 }
 
 /// Rejects plain HTTP on a TLS port.
-pub(crate) async fn reject_plain_http(stream: TcpStream, patience: Timeouts) {
+pub(crate) async fn reject_plain_http(stream: TcpStream, timeouts: Timeouts) {
     let refused = Refused::new(Code::Invalid, "plain HTTP request sent to a TLS port")
         .hint("use https:// instead of http://, and wss:// instead of ws://");
-    respond(stream, &refused.into(), patience).await;
+    respond(stream, &refused.into(), timeouts).await;
 }
 
-async fn respond(mut stream: TcpStream, problem: &Problem, patience: Timeouts) {
+async fn respond(mut stream: TcpStream, problem: &Problem, timeouts: Timeouts) {
     let body = problem.to_json().to_string();
     let response = format!(
         "HTTP/1.1 {}\r\ncontent-type: application/problem+json\r\ncontent-length: {}\r\nconnection: close\r\n\r\n{body}",
         problem.status(),
         body.len()
     );
-    let sent = async {
+    let exchange = async {
         stream.write_all(response.as_bytes()).await?;
         stream.shutdown().await?;
         let mut unread = (&mut stream).take(READ_BYTES_MAX as u64);
         tokio::io::copy(&mut unread, &mut tokio::io::sink()).await
     };
-    let _ = tokio::time::timeout(REJECT_TIMEOUT.min(patience.write), sent).await;
+    let _ = tokio::time::timeout(REJECT_TIMEOUT.min(timeouts.write), exchange).await;
 }

@@ -62,33 +62,33 @@ pub(crate) fn at_with_wait() -> Refused {
 }
 
 /// Checks the limit of a list and applies the defaults.
-fn page_query(listing: ListQuery) -> Result<PageQuery, Refused> {
-    let limit = check_limit(listing.limit)?;
-    Ok(PageQuery { order: listing.order.unwrap_or_default(), cursor: listing.cursor, limit })
+fn page_query(list_query: ListQuery) -> Result<PageQuery, Refused> {
+    let limit = check_limit(list_query.limit)?;
+    Ok(PageQuery { order: list_query.order.unwrap_or_default(), cursor: list_query.cursor, limit })
 }
 
 /// Returns a page of a list that is ordered by creation: the items that match.
 async fn list<T: StoredItem, S: Serialize>(
     call: &Call,
     name: &'static str,
-    listing: ListQuery,
+    list_query: ListQuery,
     matches: impl Fn(&T) -> bool,
-    show: impl Fn(&T) -> S,
+    render: impl Fn(&T) -> S,
 ) -> ApiResult {
-    let query = page_query(listing)?;
-    let found = call.space.list(query.range(T::KIND)?, query.limit, matches).await?;
-    item_page(name, &found, show)
+    let query = page_query(list_query)?;
+    let page = call.space.list(query.range(T::KIND)?, query.limit, matches).await?;
+    item_page(name, &page, render)
 }
 
 /// Returns a page of items under the name of their list.
 fn item_page<T: StoredItem, S: Serialize>(
     name: &'static str,
-    found: &ItemPage<T>,
-    show: impl Fn(&T) -> S,
+    page: &ItemPage<T>,
+    render: impl Fn(&T) -> S,
 ) -> ApiResult {
     let cursor = |rest: &ItemRange| encode_cursor(T::KIND, rest);
-    let items = found.items.iter().map(|(rest, item)| (cursor(rest).unwrap_or_default(), show(item)));
-    page_response(name, items, found.rest.as_ref().and_then(cursor))
+    let items = page.items.iter().map(|(rest, item)| (cursor(rest).unwrap_or_default(), render(item)));
+    page_response(name, items, page.rest.as_ref().and_then(cursor))
 }
 
 fn check_limit(limit: Option<usize>) -> Result<usize, Refused> {

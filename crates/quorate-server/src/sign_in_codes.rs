@@ -27,8 +27,8 @@ pub(crate) struct SignInCodes(Mutex<Vec<PendingCode>>);
 
 struct PendingCode {
     text: [u8; CHARS],
-    until: Now,
-    whose: CodeOwner,
+    expires_at: Now,
+    owner: CodeOwner,
 }
 
 /// Principal that requested a code.
@@ -40,8 +40,8 @@ pub(crate) struct CodeOwner {
 }
 
 impl CodeOwner {
-    fn is(&self, known: &Authenticated) -> bool {
-        self.authenticated.home == known.home && self.authenticated.principal == known.principal
+    fn is_same_principal(&self, other: &Authenticated) -> bool {
+        self.authenticated.token_space == other.token_space && self.authenticated.principal == other.principal
     }
 
     pub(crate) fn principal(&self) -> &Principal {
@@ -62,21 +62,24 @@ impl SignInCodes {
     pub(crate) fn add(
         &self,
         bits: [u8; 16],
-        whose: CodeOwner,
+        owner: CodeOwner,
         now: Mono,
-        until: Now,
+        expires_at: Now,
     ) -> Result<(String, Timestamp), Refused> {
         let mut pending = self.lock();
-        pending.retain(|code| code.until.mono > now);
+        pending.retain(|code| code.expires_at.mono > now);
         let is_replay = |code: &&PendingCode| {
-            whose.key.is_some() && code.whose.key == whose.key && code.whose.is(&whose.authenticated)
+            owner.key.is_some()
+                && code.owner.key == owner.key
+                && code.owner.is_same_principal(&owner.authenticated)
         };
         if let Some(code) = pending.iter().find(is_replay) {
-            return Ok((format_code(&code.text), code.until.wall));
+            return Ok((format_code(&code.text), code.expires_at.wall));
         }
-        let own = pending.iter().filter(|code| code.whose.is(&whose.authenticated)).count();
+        let own = pending.iter().filter(|code| code.owner.is_same_principal(&owner.authenticated)).count();
         if own >= CODES_PER_PRINCIPAL_MAX
-            && let Some(oldest) = pending.iter().position(|code| code.whose.is(&whose.authenticated))
+            && let Some(oldest) =
+                pending.iter().position(|code| code.owner.is_same_principal(&owner.authenticated))
         {
             pending.remove(oldest);
         }
@@ -87,22 +90,22 @@ impl SignInCodes {
                 .hint("try again in a minute; unused codes expire"));
         }
         let text = encode(bits);
-        pending.push(PendingCode { text, until, whose });
-        Ok((format_code(&text), until.wall))
+        pending.push(PendingCode { text, expires_at, owner });
+        Ok((format_code(&text), expires_at.wall))
     }
 
     /// Redeems a code, which can be used once. Compares all pending codes in constant time.
-    pub(crate) fn redeem(&self, typed: &str, now: Mono) -> Option<CodeOwner> {
-        let text = parse(typed)?;
+    pub(crate) fn redeem(&self, input: &str, now: Mono) -> Option<CodeOwner> {
+        let text = parse(input)?;
         let mut pending = self.lock();
-        pending.retain(|code| code.until.mono > now);
+        pending.retain(|code| code.expires_at.mono > now);
         let mut found = None;
-        for (at, code) in pending.iter().enumerate() {
+        for (index, code) in pending.iter().enumerate() {
             if bool::from(code.text.ct_eq(&text)) {
-                found = Some(at);
+                found = Some(index);
             }
         }
-        found.map(|at| pending.remove(at).whose)
+        found.map(|index| pending.remove(index).owner)
     }
 }
 
@@ -116,18 +119,18 @@ fn format_code(text: &[u8; CHARS]) -> String {
 }
 
 /// Parses a code as typed by a person: lower case, without hyphens, O for 0.
-fn parse(typed: &str) -> Option<[u8; CHARS]> {
+fn parse(input: &str) -> Option<[u8; CHARS]> {
     // Bounds the work for a hostile input.
-    if typed.len() > 4 * CHARS {
+    if input.len() > 4 * CHARS {
         return None;
     }
-    let letters = typed.bytes().filter(|byte| !matches!(byte, b'-' | b' '));
-    let letters = letters.map(|byte| match byte.to_ascii_uppercase() {
+    let chars = input.bytes().filter(|byte| !matches!(byte, b'-' | b' '));
+    let chars = chars.map(|byte| match byte.to_ascii_uppercase() {
         b'O' => b'0',
         b'I' | b'L' => b'1',
-        letter => letter,
+        other => other,
     });
-    letters.collect::<Vec<_>>().try_into().ok()
+    chars.collect::<Vec<_>>().try_into().ok()
 }
 
 #[cfg(test)]
@@ -137,13 +140,13 @@ mod tests {
     #[test]
     fn a_code_is_parsed_leniently() {
         let text = encode([0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 32, 63, 255, 254]);
-        let typed = format_code(&text);
-        assert_eq!(typed, "0123-4567-89AB-0ZZY");
-        for written in ["0123-4567-89AB-0ZZY", "o123456789ab0zzy", "OI23 4567 89ab OZZY"] {
-            assert_eq!(parse(written), Some(text), "{written}");
+        let formatted = format_code(&text);
+        assert_eq!(formatted, "0123-4567-89AB-0ZZY");
+        for input in ["0123-4567-89AB-0ZZY", "o123456789ab0zzy", "OI23 4567 89ab OZZY"] {
+            assert_eq!(parse(input), Some(text), "{input}");
         }
-        for wrong in ["", "0123", "0123-4567-89AB-0ZZYY"] {
-            assert_eq!(parse(wrong), None, "{wrong}");
+        for input in ["", "0123", "0123-4567-89AB-0ZZYY"] {
+            assert_eq!(parse(input), None, "{input}");
         }
         assert_eq!(parse(&"0".repeat(1_000_000)), None);
     }

@@ -16,7 +16,7 @@ pub(crate) struct CreatedSpaces(VecDeque<CreatedSpace>);
 
 /// A created space.
 pub(crate) struct CreatedSpace {
-    pub(crate) by: Principal,
+    pub(crate) principal: Principal,
     pub(crate) key: Option<IdempotencyKey>,
     pub(crate) name: SpaceName,
     pub(crate) is_new: bool,
@@ -27,29 +27,32 @@ impl CreatedSpaces {
     /// Returns the result of an earlier call with the same key.
     pub(crate) fn replayed(
         &mut self,
-        by: &Principal,
+        principal: &Principal,
         key: Option<&IdempotencyKey>,
         name: &SpaceName,
         now: Mono,
     ) -> Result<Option<bool>, Refused> {
-        self.0.retain(|one| one.at.plus_ms(KEY_WINDOW_MS) > now);
-        let known = self.0.iter().find(|one| key.is_some() && one.key.as_ref() == key && one.by == *by);
-        match known {
-            Some(known) if known.name != *name => Err(Refused::new(
+        self.0.retain(|created| created.at.plus_ms(KEY_WINDOW_MS) > now);
+        let previous = self
+            .0
+            .iter()
+            .find(|created| key.is_some() && created.key.as_ref() == key && created.principal == *principal);
+        match previous {
+            Some(previous) if previous.name != *name => Err(Refused::new(
                 Code::Duplicate,
-                format!("this idempotency key was already used for space {}", known.name),
+                format!("this idempotency key was already used for space {}", previous.name),
             )
             .hint("use a new idempotency key")),
-            known => Ok(known.map(|known| known.is_new)),
+            previous => Ok(previous.map(|previous| previous.is_new)),
         }
     }
 
-    pub(crate) fn record(&mut self, making: CreatedSpace) {
-        if making.key.is_some() {
+    pub(crate) fn record(&mut self, created: CreatedSpace) {
+        if created.key.is_some() {
             while self.0.len() >= KEYS_MAX {
                 self.0.pop_front();
             }
-            self.0.push_back(making);
+            self.0.push_back(created);
         }
     }
 }

@@ -35,18 +35,18 @@ pub enum TlsError {
     #[error("no PEM private key found in {}", .0.display())]
     NoKey(PathBuf),
     /// Certificate and key are invalid or do not match.
-    #[error("the certificate in {} and the key in {} cannot be used: {why}", .certificate.display(), .key.display())]
+    #[error("the certificate in {} and the key in {} cannot be used: {reason}", .certificate.display(), .key.display())]
     Unusable {
         /// The certificate file.
         certificate: PathBuf,
         /// The key file.
         key: PathBuf,
         /// The reason reported by the TLS library.
-        why: String,
+        reason: String,
     },
 }
 
-type Notice = Arc<dyn Fn(Result<(), &TlsError>) + Send + Sync>;
+type ChangeCallback = Arc<dyn Fn(Result<(), &TlsError>) + Send + Sync>;
 
 /// A certificate and its key, loaded from two PEM files that may change.
 #[derive(Clone)]
@@ -55,7 +55,7 @@ pub struct Tls {
     current: Arc<CurrentCertificate>,
     config: Arc<ServerConfig>,
     provider: Arc<CryptoProvider>,
-    notice: Notice,
+    on_change: ChangeCallback,
 }
 
 #[derive(Clone, Debug)]
@@ -88,14 +88,14 @@ impl Tls {
             builder.with_safe_default_protocol_versions().map_err(|error| files.unusable(&error))?;
         let mut config = builder.with_no_client_auth().with_cert_resolver(Arc::clone(&current) as _);
         config.alpn_protocols = vec![b"http/1.1".to_vec()];
-        Ok(Self { files, current, config: Arc::new(config), provider, notice: Arc::new(|_| ()) })
+        Ok(Self { files, current, config: Arc::new(config), provider, on_change: Arc::new(|_| ()) })
     }
 
     /// Sets a callback for changes of the files: `Ok` if the new certificate is in use, `Err` if it is invalid and
     /// the old one stays in use.
     #[must_use]
-    pub fn on_change(mut self, notice: impl Fn(Result<(), &TlsError>) + Send + Sync + 'static) -> Self {
-        self.notice = Arc::new(notice);
+    pub fn on_change(mut self, callback: impl Fn(Result<(), &TlsError>) + Send + Sync + 'static) -> Self {
+        self.on_change = Arc::new(callback);
         self
     }
 
@@ -104,10 +104,10 @@ impl Tls {
     }
 
     /// Polls the files and reloads the certificate when they change. Never returns normally.
-    pub(crate) async fn watch(self, every: Duration) {
+    pub(crate) async fn watch(self, interval: Duration) {
         let mut last = self.files.stamp();
         loop {
-            tokio::time::sleep(every).await;
+            tokio::time::sleep(interval).await;
             let tls = self.clone();
             // File access may block.
             let checked = tokio::task::spawn_blocking(move || tls.reload_if_changed(last)).await;
@@ -123,9 +123,9 @@ impl Tls {
             match self.files.read(&self.provider) {
                 Ok(new) => {
                     *self.current.0.write().unwrap_or_else(PoisonError::into_inner) = Arc::new(new);
-                    (self.notice)(Ok(()));
+                    (self.on_change)(Ok(()));
                 }
-                Err(error) => (self.notice)(Err(&error)),
+                Err(error) => (self.on_change)(Err(&error)),
             }
         }
         stamp
@@ -144,18 +144,18 @@ type Stamp = [Option<(SystemTime, u64)>; 2];
 impl Files {
     fn stamp(&self) -> Stamp {
         [&self.certificate, &self.key].map(|path| {
-            let found = fs::metadata(path).ok()?;
-            Some((found.modified().ok()?, found.len()))
+            let metadata = fs::metadata(path).ok()?;
+            Some((metadata.modified().ok()?, metadata.len()))
         })
     }
 
     fn read(&self, provider: &CryptoProvider) -> Result<CertifiedKey, TlsError> {
         let read =
             |path: &Path| fs::read(path).map_err(|source| TlsError::Read { path: path.to_owned(), source });
-        let text = read(&self.certificate)?;
+        let pem = read(&self.certificate)?;
         let no_certificate = || TlsError::NoCertificate(self.certificate.clone());
         let chain: Vec<_> =
-            CertificateDer::pem_slice_iter(&text).collect::<Result<_, _>>().map_err(|_| no_certificate())?;
+            CertificateDer::pem_slice_iter(&pem).collect::<Result<_, _>>().map_err(|_| no_certificate())?;
         if chain.is_empty() {
             return Err(no_certificate());
         }
@@ -164,11 +164,11 @@ impl Files {
         CertifiedKey::from_der(chain, key, provider).map_err(|error| self.unusable(&error))
     }
 
-    fn unusable(&self, why: &tokio_rustls::rustls::Error) -> TlsError {
+    fn unusable(&self, error: &tokio_rustls::rustls::Error) -> TlsError {
         TlsError::Unusable {
             certificate: self.certificate.clone(),
             key: self.key.clone(),
-            why: why.to_string(),
+            reason: error.to_string(),
         }
     }
 }

@@ -19,7 +19,7 @@ pub const WEBHOOK_SECRET_BYTES_MIN: usize = 16;
 pub const WEBHOOK_SECRET_BYTES_MAX: usize = 4096;
 /// Maximum length of a webhook name or event name. With their prefixes they become the origin and action of a
 /// message.
-const WORD_MAX: usize = 64;
+const NAME_BYTES_MAX: usize = 64;
 
 /// An inbound webhook and the destination of its events.
 #[derive(Clone)]
@@ -39,7 +39,7 @@ impl Webhook {
     pub fn new(name: &str, to: Destination, secret: Vec<u8>) -> Result<Self, Refused> {
         if !is_valid_name(name) {
             return Err(Refused::new(Code::Invalid, format!("invalid webhook name {name:?}"))
-                .hint(format!("use 1 to {WORD_MAX} characters: letters, digits, '-', '_' and '.'")));
+                .hint(format!("use 1 to {NAME_BYTES_MAX} characters: letters, digits, '-', '_' and '.'")));
         }
         if !(WEBHOOK_SECRET_BYTES_MIN..=WEBHOOK_SECRET_BYTES_MAX).contains(&secret.len()) {
             let detail = format!("invalid secret of webhook {name}: it has {} bytes", secret.len());
@@ -88,7 +88,7 @@ impl Webhooks {
     /// Validates a list of webhooks.
     ///
     /// # Errors
-    /// `INVALID` for two under one name, `LIMIT_EXCEEDED` for more than there may be.
+    /// `INVALID` for a duplicate name, `LIMIT_EXCEEDED` for more than [`WEBHOOKS_MAX`] webhooks.
     pub fn new(list: Vec<Webhook>) -> Result<Self, Refused> {
         if list.len() > WEBHOOKS_MAX {
             return Err(Refused::new(Code::LimitExceeded, format!("too many webhooks: {}", list.len()))
@@ -97,15 +97,15 @@ impl Webhooks {
                     "use one webhook for several kinds of events; the kind is part of the message's action",
                 ));
         }
-        let mut all = BTreeMap::new();
+        let mut webhooks = BTreeMap::new();
         for webhook in list {
-            if let Some(other) = all.insert(webhook.name.clone(), webhook) {
+            if let Some(other) = webhooks.insert(webhook.name.clone(), webhook) {
                 let detail = format!("duplicate webhook name {}", other.name);
                 return Err(Refused::new(Code::Invalid, detail)
                     .hint("use a unique name for each webhook; to reach several agents, send to a topic"));
             }
         }
-        Ok(Self(all))
+        Ok(Self(webhooks))
     }
 
     pub(crate) fn iter(&self) -> impl Iterator<Item = &Webhook> {
@@ -115,11 +115,11 @@ impl Webhooks {
     /// Returns the webhook of this name if the signature is valid: `sha256=` and the HMAC-SHA-256 of the body in hex.
     /// Does the same work for unknown names, so that timing does not reveal which names exist.
     pub(crate) fn authenticate(&self, name: &str, signature: Option<&str>, body: &[u8]) -> Option<&Webhook> {
-        let known = self.0.get(name);
-        let secret = known.map_or(&b"nobody knows a webhook of this name"[..], |webhook| &webhook.secret);
-        let sent = signature.and_then(|text| hex::decode::<32>(text.strip_prefix("sha256=")?));
-        let matches = hmac(secret, body).ct_eq(&sent.unwrap_or_default());
-        known.filter(|_| sent.is_some() && bool::from(matches))
+        let webhook = self.0.get(name);
+        let secret = webhook.map_or(&b"nobody knows a webhook of this name"[..], |webhook| &webhook.secret);
+        let signature = signature.and_then(|text| hex::decode::<32>(text.strip_prefix("sha256=")?));
+        let matches = hmac(secret, body).ct_eq(&signature.unwrap_or_default());
+        webhook.filter(|_| signature.is_some() && bool::from(matches))
     }
 }
 
@@ -133,8 +133,8 @@ fn hmac(secret: &[u8], body: &[u8]) -> [u8; 32] {
 
 /// Whether a text may be part of an origin or action. These appear in the log, and agents filter by them.
 pub(crate) fn is_valid_name(text: &str) -> bool {
-    let may = |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'_' | b'.');
-    (1..=WORD_MAX).contains(&text.len()) && text.bytes().all(may)
+    let is_allowed = |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'_' | b'.');
+    (1..=NAME_BYTES_MAX).contains(&text.len()) && text.bytes().all(is_allowed)
 }
 
 #[cfg(test)]
@@ -145,7 +145,7 @@ mod tests {
 
     const SECRET: &[u8] = b"It's a Secret to Everybody";
 
-    fn hook(name: &str) -> Webhook {
+    fn webhook(name: &str) -> Webhook {
         Webhook::new(name, "bob".parse().expect("an agent"), SECRET.to_vec()).expect("a webhook")
     }
 
@@ -182,16 +182,16 @@ mod tests {
     // The example of GitHub's documentation. Fails under: a signature that does not cover the exact bytes.
     #[test]
     fn e1_a_signature_is_bound_to_name_secret_and_body() {
-        let all = Webhooks::new(vec![hook("github")]).expect("webhooks");
+        let webhooks = Webhooks::new(vec![webhook("github")]).expect("webhooks");
         let valid = "sha256=757107ea0eb2509fc211221cce984b8a37570b6d7586c22c46f4379c8b043e17";
         let is_valid = |name: &str, signature: &str, body: &[u8]| {
-            all.authenticate(name, Some(signature), body).is_some()
+            webhooks.authenticate(name, Some(signature), body).is_some()
         };
         assert!(is_valid("github", valid, b"Hello, World!"));
         assert!(is_valid("github", &valid.to_uppercase().replace("SHA256", "sha256"), b"Hello, World!"));
         assert!(!is_valid("github", valid, b"Hello, World"));
         assert!(!is_valid("gitlab", valid, b"Hello, World!"));
-        for wrong in [
+        for invalid in [
             "",
             "sha256=",
             &valid[7..],
@@ -200,9 +200,9 @@ mod tests {
             "sha256=zz",
             &valid.replace('7', "é"),
         ] {
-            assert!(!is_valid("github", wrong, b"Hello, World!"), "{wrong}");
+            assert!(!is_valid("github", invalid, b"Hello, World!"), "{invalid}");
         }
-        assert!(all.authenticate("github", None, b"").is_none());
+        assert!(webhooks.authenticate("github", None, b"").is_none());
         // The placeholder secret used for unknown names authenticates no one.
         let placeholder = hmac(b"nobody knows a webhook of this name", b"x");
         let hex = hex::encode(&placeholder);
@@ -220,8 +220,8 @@ mod tests {
             let refused = Webhook::new("a", "bob".parse().expect("an agent"), secret.to_vec());
             assert!(!refused.expect_err("too short").detail.contains("short"));
         }
-        assert!(!format!("{:?}", hook("a")).contains("Secret"));
-        assert!(Webhooks::new(vec![hook("a"), hook("a")]).is_err());
-        assert!(Webhooks::new((0..65).map(|n| hook(&n.to_string())).collect()).is_err());
+        assert!(!format!("{:?}", webhook("a")).contains("Secret"));
+        assert!(Webhooks::new(vec![webhook("a"), webhook("a")]).is_err());
+        assert!(Webhooks::new((0..65).map(|n| webhook(&n.to_string())).collect()).is_err());
     }
 }

@@ -1,5 +1,5 @@
 //! Write timeout for connections: a client that reads nothing for a while is disconnected. It can repeat its request;
-//! other clients are not held up by it.
+//! other clients are not affected.
 
 use std::future::Future as _;
 use std::io::{self, IoSlice};
@@ -13,7 +13,7 @@ use tokio::time::{Sleep, sleep};
 /// Stream whose writes fail after a timeout.
 pub(crate) struct WriteTimeout<S> {
     stream: S,
-    within: Duration,
+    timeout: Duration,
     /// Deadline of the pending write.
     deadline: Pin<Box<Sleep>>,
     is_pending: bool,
@@ -21,19 +21,23 @@ pub(crate) struct WriteTimeout<S> {
 
 impl<S> WriteTimeout<S> {
     /// Wraps a stream. A write fails when the peer reads nothing for this long.
-    pub(crate) fn new(stream: S, within: Duration) -> Self {
-        Self { stream, within, deadline: Box::pin(sleep(within)), is_pending: false }
+    pub(crate) fn new(stream: S, timeout: Duration) -> Self {
+        Self { stream, timeout, deadline: Box::pin(sleep(timeout)), is_pending: false }
     }
 
     /// Applies the timeout to the result of a write.
-    fn bounded<T>(&mut self, cx: &mut Context<'_>, written: Poll<io::Result<T>>) -> Poll<io::Result<T>> {
+    fn apply_timeout<T>(
+        &mut self,
+        cx: &mut Context<'_>,
+        written: Poll<io::Result<T>>,
+    ) -> Poll<io::Result<T>> {
         if written.is_ready() {
             self.is_pending = false;
             return written;
         }
         if !self.is_pending {
             self.is_pending = true;
-            self.deadline.set(sleep(self.within));
+            self.deadline.set(sleep(self.timeout));
         }
         ready!(self.deadline.as_mut().poll(cx));
         Poll::Ready(Err(io::Error::new(io::ErrorKind::TimedOut, "write timed out: the peer is not reading")))
@@ -53,7 +57,7 @@ impl<S: AsyncRead + Unpin> AsyncRead for WriteTimeout<S> {
 impl<S: AsyncWrite + Unpin> AsyncWrite for WriteTimeout<S> {
     fn poll_write(mut self: Pin<&mut Self>, cx: &mut Context<'_>, bytes: &[u8]) -> Poll<io::Result<usize>> {
         let written = Pin::new(&mut self.stream).poll_write(cx, bytes);
-        self.bounded(cx, written)
+        self.apply_timeout(cx, written)
     }
 
     fn poll_write_vectored(
@@ -62,7 +66,7 @@ impl<S: AsyncWrite + Unpin> AsyncWrite for WriteTimeout<S> {
         parts: &[IoSlice<'_>],
     ) -> Poll<io::Result<usize>> {
         let written = Pin::new(&mut self.stream).poll_write_vectored(cx, parts);
-        self.bounded(cx, written)
+        self.apply_timeout(cx, written)
     }
 
     fn is_write_vectored(&self) -> bool {
@@ -71,12 +75,12 @@ impl<S: AsyncWrite + Unpin> AsyncWrite for WriteTimeout<S> {
 
     fn poll_flush(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
         let flushed = Pin::new(&mut self.stream).poll_flush(cx);
-        self.bounded(cx, flushed)
+        self.apply_timeout(cx, flushed)
     }
 
     fn poll_shutdown(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
-        let shut = Pin::new(&mut self.stream).poll_shutdown(cx);
-        self.bounded(cx, shut)
+        let result = Pin::new(&mut self.stream).poll_shutdown(cx);
+        self.apply_timeout(cx, result)
     }
 }
 
@@ -96,9 +100,9 @@ mod tests {
         let (near, mut far) = tokio::io::duplex(8);
         let mut near = WriteTimeout::new(near, TIMEOUT);
         near.write_all(&[1; 8]).await.expect("the buffer has capacity");
-        let begun = tokio::time::Instant::now();
+        let start = tokio::time::Instant::now();
         let error = near.write_all(&[2; 8]).await.expect_err("the peer is not reading");
-        assert_eq!((error.kind(), begun.elapsed()), (ErrorKind::TimedOut, TIMEOUT));
+        assert_eq!((error.kind(), start.elapsed()), (ErrorKind::TimedOut, TIMEOUT));
         far.read_exact(&mut [0; 8]).await.expect("the bytes of the first write");
     }
 
@@ -106,12 +110,12 @@ mod tests {
     async fn a_slow_peer_does_not_time_out() {
         let (near, mut far) = tokio::io::duplex(1);
         let mut near = WriteTimeout::new(near, Duration::from_secs(2));
-        let sends = tokio::spawn(async move { near.write_all(&[3; 6]).await });
-        let mut taken = [0; 1];
+        let writer = tokio::spawn(async move { near.write_all(&[3; 6]).await });
+        let mut received = [0; 1];
         for _ in 0..6 {
             tokio::time::advance(Duration::from_secs(1)).await;
-            far.read_exact(&mut taken).await.expect("a byte");
+            far.read_exact(&mut received).await.expect("a byte");
         }
-        sends.await.expect("no panic").expect("all was written");
+        writer.await.expect("no panic").expect("all was written");
     }
 }

@@ -63,11 +63,12 @@ impl Session {
 
     /// Whether the agent has registered again or was removed.
     fn is_superseded(&self) -> bool {
-        let epoch = |agent: &AgentId| self.space.published().agents.by_id(agent).map(|one| one.epoch);
+        let epoch =
+            |agent: &AgentId| self.space.published().agents.by_id(agent).map(|registered| registered.epoch);
         self.agent.as_ref().is_some_and(|agent| epoch(agent) != self.epoch)
     }
 
-    fn reading<'a>(&'a self, body: &'a Bytes) -> ParseContext<'a> {
+    fn parse_context<'a>(&'a self, body: &'a Bytes) -> ParseContext<'a> {
         let defaults = self.app.settings().durations.defaults();
         ParseContext { body, agent: self.calling_agent.as_ref(), defaults, seal: &self.space, secrets: None }
     }
@@ -88,38 +89,38 @@ impl Session {
 /// Upgrades to a WebSocket. `Host` and `Origin` were checked like for every request.
 pub(crate) async fn upgrade(
     State(app): State<App>,
-    life: Option<Extension<Connection>>,
+    connection: Option<Extension<Connection>>,
     upgrade: Result<WebSocketUpgrade, WebSocketUpgradeRejection>,
 ) -> Result<Response, Problem> {
     let upgrade = upgrade.map_err(|rejection| {
         Refused::new(Code::Invalid, format!("not a WebSocket upgrade request: {}", rejection.body_text()))
             .hint("connect with a WebSocket client; see docs/guides/websocket.md")
     })?;
-    let life = life.map(|Extension(life)| life);
+    let connection = connection.map(|Extension(connection)| connection);
     let upgrade = upgrade
         .max_message_size(BODY_BYTES_MAX)
         .max_frame_size(BODY_BYTES_MAX)
         .read_buffer_size(READ_BUFFER_BYTES)
         .write_buffer_size(WRITE_BUFFER_BYTES)
         .max_write_buffer_size(WRITE_BUFFER_BYTES_MAX);
-    Ok(upgrade.on_upgrade(move |socket| serve(app, life, socket)))
+    Ok(upgrade.on_upgrade(move |socket| serve(app, connection, socket)))
 }
 
-async fn serve(app: App, life: Option<Connection>, mut socket: WebSocket) {
-    let patience = app.settings().timeouts.hello;
-    let peer = life.as_ref().map(|life| life.peer);
-    let known = match tokio::time::timeout(patience, hello::accept(&app, peer, &mut socket)).await {
-        Ok(Ok(known)) => known,
+async fn serve(app: App, connection: Option<Connection>, mut socket: WebSocket) {
+    let timeout = app.settings().timeouts.hello;
+    let peer = connection.as_ref().map(|connection| connection.peer);
+    let handshake = match tokio::time::timeout(timeout, hello::accept(&app, peer, &mut socket)).await {
+        Ok(Ok(handshake)) => handshake,
         Ok(Err(problem)) => return reject(&app, socket, &problem).await,
         Err(_) => {
             let timed_out = Refused::new(Code::Timeout, "timed out waiting for the hello frame")
-                .limit(patience.as_millis() as u64)
+                .limit(timeout.as_millis() as u64)
                 .hint("send a hello frame first");
             return reject(&app, socket, &timed_out.into()).await;
         }
     };
-    let _presence = CountGuard::for_websocket(&app);
-    connection::run(known, life, socket).await;
+    let _count = CountGuard::for_websocket(&app);
+    connection::run(handshake, connection, socket).await;
 }
 
 /// Sends the problem and closes the socket.

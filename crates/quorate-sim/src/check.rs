@@ -84,17 +84,17 @@ pub(crate) struct ClientIndex<'a> {
 /// Checks every invariant.
 pub fn check_all(
     history: &[Event],
-    found: &StoreContents,
+    contents: &StoreContents,
     violations: &mut Vec<InvariantViolation>,
 ) -> CheckStats {
     let clients = ClientIndex::of(history, violations);
     let mut report = ViolationReport { violations };
-    let trails = LogTrace::from_log(found, &mut report);
-    chain::check(&clients, found, &mut report);
-    messages::check(&clients, found, &trails, &mut report);
-    memory::check(&clients, found, &trails, &mut report);
-    locks::check(&clients, found, &mut report);
-    tally(&clients, found)
+    let log = LogTrace::from_log(contents, &mut report);
+    chain::check(&clients, contents, &mut report);
+    messages::check(&clients, contents, &log, &mut report);
+    memory::check(&clients, contents, &log, &mut report);
+    locks::check(&clients, contents, &mut report);
+    check_stats(&clients, contents)
 }
 
 impl<'a> ClientIndex<'a> {
@@ -105,18 +105,18 @@ impl<'a> ClientIndex<'a> {
             match event {
                 Event::Started(call) => drop(clients.calls.insert(&call.id, call)),
                 Event::Refused { call, code } => drop(clients.refused.insert(call, code)),
-                Event::Done { call, answer } => {
+                Event::Done { call, response } => {
                     let keyed = clients.calls.get(call.as_str()).is_some_and(|call| call.is_keyed());
-                    if let Some(before) = clients.done.insert(call, answer)
-                        && !before.matches(answer, keyed)
+                    if let Some(before) = clients.done.insert(call, response)
+                        && !before.matches(response, keyed)
                     {
-                        let what = format!("{call} got response {before:?}, and then {answer:?}");
-                        violations.push(InvariantViolation { invariant: "I3 one response", detail: what });
+                        let detail = format!("{call} got response {before:?}, and then {response:?}");
+                        violations.push(InvariantViolation { invariant: "I3 one response", detail });
                     }
                 }
-                Event::NotVisible { what } => {
-                    let promise = "an acknowledged change is visible";
-                    violations.push(InvariantViolation { invariant: promise, detail: what.clone() });
+                Event::NotVisible { change } => {
+                    let invariant = "an acknowledged change is visible";
+                    violations.push(InvariantViolation { invariant, detail: change.clone() });
                 }
                 Event::Opened { .. }
                 | Event::Unknown { .. }
@@ -128,7 +128,7 @@ impl<'a> ClientIndex<'a> {
     }
 }
 
-fn tally(clients: &ClientIndex<'_>, found: &StoreContents) -> CheckStats {
+fn check_stats(clients: &ClientIndex<'_>, contents: &StoreContents) -> CheckStats {
     let received = clients.history.iter().filter_map(|event| match event {
         Event::Received(received) => Some(received.lease.delivery),
         _ => None,
@@ -143,9 +143,9 @@ fn tally(clients: &ClientIndex<'_>, found: &StoreContents) -> CheckStats {
         unknown: clients.history.iter().filter(|event| matches!(event, Event::Unknown { .. })).count(),
         redelivered: received.len() - distinct.len(),
         received: received.len(),
-        records: found.records.len(),
-        dead: found.dead.len(),
-        fences: clients.done.values().map(|answer| answer.fences.len()).sum(),
+        records: contents.records.len(),
+        dead: contents.dead.len(),
+        fences: clients.done.values().map(|response| response.fences.len()).sum(),
         stale_fences: clients.refused.values().filter(|code| **code == "STALE_FENCE").count(),
     }
 }
@@ -156,14 +156,14 @@ pub(crate) struct ViolationReport<'a> {
 }
 
 impl ViolationReport<'_> {
-    pub(crate) fn add(&mut self, promise: &'static str, what: impl Into<String>) {
-        self.violations.push(InvariantViolation { invariant: promise, detail: what.into() });
+    pub(crate) fn add(&mut self, invariant: &'static str, detail: impl Into<String>) {
+        self.violations.push(InvariantViolation { invariant, detail: detail.into() });
     }
 
     /// Adds a violation unless the condition holds.
-    pub(crate) fn require(&mut self, holds: bool, promise: &'static str, what: impl FnOnce() -> String) {
+    pub(crate) fn require(&mut self, holds: bool, invariant: &'static str, detail: impl FnOnce() -> String) {
         if !holds {
-            self.add(promise, what());
+            self.add(invariant, detail());
         }
     }
 }

@@ -38,14 +38,14 @@ pub struct FaultStore {
 impl FaultStore {
     /// Wraps a store.
     #[must_use]
-    pub fn new(inner: Arc<dyn Store>, judge: FaultRule) -> Arc<Self> {
+    pub fn new(inner: Arc<dyn Store>, rule: FaultRule) -> Arc<Self> {
         let (queue, mut next) = mpsc::unbounded_channel::<QueuedCommits>();
         let (killing, killed) = watch::channel(false);
         let store = Arc::clone(&inner);
         // Commits are processed in order, even if the caller no longer waits for the outcome.
         tokio::spawn(async move {
             while let Some((space, commits, reply)) = next.recv().await {
-                let outcome = apply(&store, &judge, &killing, space, commits).await;
+                let outcome = apply(&store, &rule, &killing, space, commits).await;
                 // The receiver may be dropped.
                 let _ = reply.send(outcome);
             }
@@ -56,7 +56,7 @@ impl FaultStore {
 
 async fn apply(
     store: &Arc<dyn Store>,
-    judge: &FaultRule,
+    rule: &FaultRule,
     killed: &watch::Sender<bool>,
     space: SpaceNo,
     commits: Vec<Commit>,
@@ -67,7 +67,7 @@ async fn apply(
             return Err(killed_error());
         }
         let head = store.published(space).map_or(Seq(0), |published| published.borrow().head.seq);
-        match judge(&commit, head) {
+        match rule(&commit, head) {
             None => outcomes.extend(store.transact(space, vec![commit]).await?),
             Some(InjectedFault::Refused(refused)) => outcomes.push(Err(refused)),
             Some(InjectedFault::Failed(error)) => return Err(error),

@@ -68,7 +68,7 @@ pub fn fuzz_seed() -> u64 {
 #[derive(Clone, Copy, Debug)]
 pub struct FuzzLimit {
     cases: u64,
-    until: Option<Instant>,
+    deadline: Option<Instant>,
 }
 
 impl FuzzLimit {
@@ -76,11 +76,11 @@ impl FuzzLimit {
     #[must_use]
     pub fn from_env(cases: u64) -> Self {
         let seconds = seed::env_number("QUORATE_FUZZ_SECONDS").map(Duration::from_secs);
-        Self { cases, until: seconds.map(|seconds| Instant::now() + seconds) }
+        Self { cases, deadline: seconds.map(|seconds| Instant::now() + seconds) }
     }
 
     fn has_more(&self, done: u64) -> bool {
-        self.until.map_or(done < self.cases, |until| Instant::now() < until)
+        self.deadline.map_or(done < self.cases, |deadline| Instant::now() < deadline)
     }
 }
 
@@ -90,7 +90,7 @@ pub struct Mutator {
     rng: Rng,
     corpus: Vec<Vec<u8>>,
     done: u64,
-    extent: FuzzLimit,
+    limit: FuzzLimit,
 }
 
 impl Mutator {
@@ -99,14 +99,14 @@ impl Mutator {
     /// # Panics
     /// If the corpus is empty.
     #[must_use]
-    pub fn new(target: &str, seed: u64, extent: FuzzLimit, corpus: Vec<Vec<u8>>) -> Self {
+    pub fn new(target: &str, seed: u64, limit: FuzzLimit, corpus: Vec<Vec<u8>>) -> Self {
         assert!(!corpus.is_empty(), "the corpus is empty");
-        Self { rng: Rng::seeded(seed, target), corpus, done: 0, extent }
+        Self { rng: Rng::seeded(seed, target), corpus, done: 0, limit }
     }
 
     /// Returns the next case with the index of its corpus entry; `None` when the limit is reached.
     pub fn next_case(&mut self) -> Option<(usize, Vec<u8>)> {
-        if !self.extent.has_more(self.done) {
+        if !self.limit.has_more(self.done) {
             return None;
         }
         self.done += 1;

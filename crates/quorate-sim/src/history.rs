@@ -30,7 +30,7 @@ pub enum Event {
         /// Id of the call.
         call: String,
         /// Response of the hub.
-        answer: ResponseSummary,
+        response: ResponseSummary,
     },
     /// The call was definitely refused: nothing was changed.
     Refused {
@@ -49,7 +49,7 @@ pub enum Event {
     /// An acknowledged change was not visible immediately.
     NotVisible {
         /// Description of the change.
-        what: String,
+        change: String,
     },
     /// An entry was read.
     EntryRead {
@@ -71,8 +71,8 @@ pub struct Call {
     pub id: String,
     /// Calling agent.
     pub by: String,
-    /// Operation requested.
-    pub act: CallOp,
+    /// Operation of the call.
+    pub op: CallOp,
 }
 
 /// Operation of a call.
@@ -85,11 +85,11 @@ pub enum CallOp {
         /// Priority level.
         level: u8,
         /// Maximum number of attempts.
-        tries: u16,
+        attempts_max: u16,
         /// Bytes of padding.
         size: usize,
         /// Mechanism that makes a repeat idempotent.
-        once: DedupBy,
+        dedup: DedupBy,
     },
     /// Ack a delivery. Idempotent by its lease token, without a key.
     Ack {
@@ -177,15 +177,15 @@ impl ResponseSummary {
     /// Extracts the response from a receipt.
     #[must_use]
     pub fn from_receipt(receipt: &Receipt) -> Self {
-        let mut answer = Self { seq: receipt.seq.map(|seq| seq.0), ..Self::default() };
+        let mut response = Self { seq: receipt.seq.map(|seq| seq.0), ..Self::default() };
         for result in &receipt.results {
             match result {
-                OpResult::Sent { id, first, count } => answer.sent.push((id.to_string(), first.0, *count)),
-                OpResult::Acked { seq } => answer.acked.push(seq.0),
-                OpResult::Written { version } => answer.versions.push(version.0),
-                OpResult::LocksGranted(locked) => {
-                    let fence = |one: &quorate_core::FenceRef| (one.lock.to_string(), one.fence.0);
-                    answer.fences.extend(locked.locks.iter().map(fence));
+                OpResult::Sent { id, first, count } => response.sent.push((id.to_string(), first.0, *count)),
+                OpResult::Acked { seq } => response.acked.push(seq.0),
+                OpResult::Written { version } => response.versions.push(version.0),
+                OpResult::LocksGranted(granted) => {
+                    let fence = |fence: &quorate_core::FenceRef| (fence.lock.to_string(), fence.fence.0);
+                    response.fences.extend(granted.locks.iter().map(fence));
                 }
                 OpResult::Done
                 | OpResult::Received
@@ -207,20 +207,21 @@ impl ResponseSummary {
                 | OpResult::ApprovalDecided { .. }
                 | OpResult::ProcedureStepped { .. } => {}
                 OpResult::Requested { id, first, count, .. } => {
-                    answer.sent.push((id.to_string(), first.0, *count));
+                    response.sent.push((id.to_string(), first.0, *count));
                 }
-                OpResult::Replied { id, .. } => answer.sent.push((id.to_string(), 0, 0)),
+                OpResult::Replied { id, .. } => response.sent.push((id.to_string(), 0, 0)),
             }
         }
-        answer
+        response
     }
 
     /// Whether a repeat of the call got the same response. Only a keyed repeat returns the same sequence number.
     #[must_use]
     pub fn matches(&self, other: &Self, keyed: bool) -> bool {
-        let seq = !keyed || self.seq == other.seq;
-        let same = self.sent == other.sent && self.acked == other.acked && self.versions == other.versions;
-        seq && same && self.fences == other.fences
+        let same_seq = !keyed || self.seq == other.seq;
+        let same_results =
+            self.sent == other.sent && self.acked == other.acked && self.versions == other.versions;
+        same_seq && same_results && self.fences == other.fences
     }
 }
 
@@ -313,13 +314,13 @@ impl Call {
     /// Whether the call has an idempotency key.
     #[must_use]
     pub fn is_keyed(&self) -> bool {
-        !matches!(self.act, CallOp::Ack { .. } | CallOp::Send { once: DedupBy::ClientId, .. })
+        !matches!(self.op, CallOp::Ack { .. } | CallOp::Send { dedup: DedupBy::ClientId, .. })
     }
 
     /// Returns the payloads of the call, for messages and entries.
     #[must_use]
     pub fn payloads(&self) -> Vec<Vec<u8>> {
-        let (count, size) = match &self.act {
+        let (count, size) = match &self.op {
             CallOp::Send { size, .. }
             | CallOp::Put { size, .. }
             | CallOp::Lock(LockOp::Write { size, .. }) => (1, *size),
@@ -332,7 +333,7 @@ impl Call {
     /// Returns the recipients of the `n`-th payload, if that is a message.
     #[must_use]
     pub fn recipients(&self, n: u32) -> Vec<String> {
-        match &self.act {
+        match &self.op {
             CallOp::Send { to, .. } if n == 0 => to.clone(),
             CallOp::Step { to, .. } if n == 1 || n == 2 => vec![to[n as usize - 1].clone()],
             _ => Vec::new(),
@@ -342,25 +343,26 @@ impl Call {
     fn ops(&self, space: &Space, by: &AgentId) -> Vec<Op> {
         let mut payloads = self.payloads().into_iter().map(|body| space.seal(body));
         let mut next = || payloads.next().expect("one payload per operation");
-        match &self.act {
-            CallOp::Send { to, level, tries, once, .. } => {
+        match &self.op {
+            CallOp::Send { to, level, attempts_max, dedup, .. } => {
                 let to = Destination::Agents(to.iter().map(|id| agent_id(id)).collect());
                 let mut message = Message::new(to, "work", next());
                 message.from = Some(by.clone());
                 message.priority = Priority { level: *level, rank: 0 };
-                message.attempts_max = *tries;
-                if *once == DedupBy::ClientId {
+                message.attempts_max = *attempts_max;
+                if *dedup == DedupBy::ClientId {
                     message.client_id = Some(ClientId::new(&self.id).expect("valid client id"));
                 }
                 vec![Op::send(message)]
             }
             CallOp::Ack { lease, .. } => vec![Op::Ack(lease.to_ref())],
             CallOp::Nack { lease, retry_ms } => {
-                let then = retry_ms.map_or(NackAction::DeadLetter, |delay_ms| NackAction::Retry { delay_ms });
-                vec![Op::Nack(Nack { lease: lease.to_ref(), action: then, reason: self.id.clone() })]
+                let action =
+                    retry_ms.map_or(NackAction::DeadLetter, |delay_ms| NackAction::Retry { delay_ms });
+                vec![Op::Nack(Nack { lease: lease.to_ref(), action, reason: self.id.clone() })]
             }
             CallOp::Put { key, expect, .. } => vec![Op::Put(put(key, *expect, next()))],
-            CallOp::Lock(act) => vec![act.op(by, payloads.next())],
+            CallOp::Lock(op) => vec![op.op(by, payloads.next())],
             CallOp::Step { lease, key, expect, to, .. } => {
                 let mut ops = vec![Op::Ack(lease.to_ref()), Op::Put(put(key, *expect, next()))];
                 for id in to {
@@ -400,7 +402,7 @@ pub fn agent_id(id: &str) -> AgentId {
 pub async fn send_call(space: &Space, call: &Call) -> Event {
     let id = call.id.clone();
     match space.commit(call.commit(space)).await {
-        Ok(receipt) => Event::Done { call: id, answer: ResponseSummary::from_receipt(&receipt) },
+        Ok(receipt) => Event::Done { call: id, response: ResponseSummary::from_receipt(&receipt) },
         Err(error) if error.nothing_applied() => Event::Refused { call: id, code: error.code().to_string() },
         Err(_) => Event::Unknown { call: id },
     }

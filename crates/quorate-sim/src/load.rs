@@ -58,32 +58,32 @@ impl Load {
 
 struct Shared {
     space: Space,
-    note: Recorder,
+    record: Recorder,
     load: Load,
     names: Vec<String>,
-    left: AtomicU64,
+    remaining: AtomicU64,
     /// Newest version of each entry acknowledged in this run.
     newest: [AtomicU64; KEYS],
     stop: watch::Sender<bool>,
 }
 
 /// Repeats calls with an unknown outcome. Must run first after a start, before anything changes their leases.
-pub async fn repeat_calls(space: &Space, calls: Vec<Call>, note: &Recorder) {
+pub async fn repeat_calls(space: &Space, calls: Vec<Call>, record: &Recorder) {
     for call in calls {
-        let end = send_call(space, &call).await;
-        note(end);
+        let outcome = send_call(space, &call).await;
+        record(outcome);
     }
 }
 
 /// Runs a workload until all calls are done or the storage fails.
-pub async fn run(space: &Space, load: Load, note: &Recorder) {
+pub async fn run(space: &Space, load: Load, record: &Recorder) {
     let names = load.agent_names();
     let shared = Arc::new(Shared {
         space: space.clone(),
-        note: Arc::clone(note),
+        record: Arc::clone(record),
         load,
         names: names.clone(),
-        left: AtomicU64::new(load.calls),
+        remaining: AtomicU64::new(load.calls),
         newest: Default::default(),
         stop: watch::Sender::new(false),
     });
@@ -152,35 +152,39 @@ impl Shared {
     /// violation, and the workload continues afterwards to find further ones.
     async fn is_visible(&self, name: &str) -> bool {
         let id = agent_id(name);
-        let mut follow = self.space.follow();
-        if follow.borrow_and_update().agents.number(&id).is_some() {
+        let mut published = self.space.follow();
+        if published.borrow_and_update().agents.number(&id).is_some() {
             return true;
         }
-        (self.note)(Event::NotVisible { what: format!("agent {name} was registered and is not visible") });
+        (self.record)(Event::NotVisible {
+            change: format!("agent {name} was registered and is not visible"),
+        });
         let failure = self.space.engine().failure();
         tokio::select! {
-            seen = follow.wait_for(|published| published.agents.number(&id).is_some()) => seen.is_ok(),
+            result = published.wait_for(|published| published.agents.number(&id).is_some()) => result.is_ok(),
             _ = failure => false,
         }
     }
 
     /// Sends a call and records it. `None` if its outcome is unknown because the storage failed: the caller stops.
     async fn call(&self, call: Call) -> Option<Event> {
-        (self.note)(Event::Started(call.clone()));
-        let end = send_call(&self.space, &call).await;
-        if let (Event::Done { answer, .. }, CallOp::Put { key, .. } | CallOp::Step { key, .. }) =
-            (&end, &call.act)
+        (self.record)(Event::Started(call.clone()));
+        let outcome = send_call(&self.space, &call).await;
+        if let (Event::Done { response, .. }, CallOp::Put { key, .. } | CallOp::Step { key, .. }) =
+            (&outcome, &call.op)
         {
-            let versions = answer.versions.first().copied().unwrap_or_default();
-            self.newest[index_of(key)].fetch_max(versions, Ordering::SeqCst);
+            let version = response.versions.first().copied().unwrap_or_default();
+            self.newest[index_of(key)].fetch_max(version, Ordering::SeqCst);
         }
-        (self.note)(end.clone());
-        (!matches!(end, Event::Unknown { .. })).then_some(end)
+        (self.record)(outcome.clone());
+        (!matches!(outcome, Event::Unknown { .. })).then_some(outcome)
     }
 
     /// Takes one call from the remaining number of calls.
     fn take_call(&self) -> bool {
-        self.left.fetch_update(Ordering::SeqCst, Ordering::SeqCst, |left| left.checked_sub(1)).is_ok()
+        self.remaining
+            .fetch_update(Ordering::SeqCst, Ordering::SeqCst, |remaining| remaining.checked_sub(1))
+            .is_ok()
     }
 
     async fn send(self: Arc<Self>, by: String, index: usize) {
@@ -196,15 +200,15 @@ impl Shared {
             if rng.percent(3) {
                 to.push("nobody".into());
             }
-            let act = CallOp::Send {
+            let op = CallOp::Send {
                 to,
                 level: 1 + rng.below(2) as u8,
-                tries: if rng.percent(15) { 2 } else { 100 },
+                attempts_max: if rng.percent(15) { 2 } else { 100 },
                 size: self.size(&rng),
-                once: if rng.percent(50) { DedupBy::ClientId } else { DedupBy::Key },
+                dedup: if rng.percent(50) { DedupBy::ClientId } else { DedupBy::Key },
             };
             let id = format!("{}-{task}-{count}", self.load.run);
-            if self.call(Call { id, by: by.clone(), act }).await.is_none() {
+            if self.call(Call { id, by: by.clone(), op }).await.is_none() {
                 return;
             }
         }
@@ -227,25 +231,25 @@ impl Shared {
         while self.take_call() {
             count += 1;
             let key = format!("k{}", rng.below(KEYS as u64));
-            let Some(expect) = self.look(&key).await else { return };
-            let act = CallOp::Put { key, expect, size: self.size(&rng) };
+            let Some(expect) = self.read_entry(&key).await else { return };
+            let op = CallOp::Put { key, expect, size: self.size(&rng) };
             let id = format!("{}-{task}-{count}", self.load.run);
             let by = rng.pick(&self.names).clone();
-            if self.call(Call { id, by, act }).await.is_none() {
+            if self.call(Call { id, by, op }).await.is_none() {
                 return;
             }
         }
     }
 
     /// Reads an entry, records the read, and returns the version.
-    async fn look(&self, name: &str) -> Option<u64> {
+    async fn read_entry(&self, name: &str) -> Option<u64> {
         let at_least = self.newest[index_of(name)].load(Ordering::SeqCst);
         let key = Key::new(name).expect("valid key");
         let found = self.space.entry(&key, AsOf::Latest).await.ok()?;
         let version = found.as_ref().map_or(0, |entry| entry.version.head.version.0);
         let content = found.and_then(|entry| entry.content);
         let digest = content.map_or(String::new(), |content| digest(&content.bytes));
-        (self.note)(Event::EntryRead { key: name.to_owned(), version, digest, at_least });
+        (self.record)(Event::EntryRead { key: name.to_owned(), version, digest, at_least });
         Some(version)
     }
 
@@ -264,7 +268,7 @@ impl Shared {
                 let Ok(Some(delivery)) = next else { return };
                 let Some(received) = ObservedDelivery::from_delivery(&by, &delivery) else { continue };
                 // Recorded before the next delivery is received, so that the history has the order of delivery.
-                (self.note)(Event::Received(received.clone()));
+                (self.record)(Event::Received(received.clone()));
                 (received, consumer.grant_credit_op(1))
             };
             count += 1;
@@ -272,8 +276,8 @@ impl Shared {
             if self.handle(&rng, &by, id, received.lease).await.is_none() {
                 return;
             }
-            let more = Commit::new(Principal::Agent(agent_id(&by)), vec![grant]);
-            if self.space.commit(more).await.is_err() {
+            let commit = Commit::new(Principal::Agent(agent_id(&by)), vec![grant]);
+            if self.space.commit(commit).await.is_err() {
                 return;
             }
         }
@@ -284,26 +288,26 @@ impl Shared {
         let by = by.to_owned();
         if rng.percent(5) {
             let lease = Lease { token: lease.token - 1, ..lease };
-            let act = CallOp::Ack { lease, stale: true };
-            self.call(Call { id: format!("{id}x"), by: by.clone(), act }).await?;
+            let op = CallOp::Ack { lease, stale: true };
+            self.call(Call { id: format!("{id}x"), by: by.clone(), op }).await?;
         }
-        let act = match rng.below(100) {
+        let op = match rng.below(100) {
             0..3 => return Some(()),
             3..12 => CallOp::Nack { lease, retry_ms: Some(rng.below(2) * 20) },
             12..14 => CallOp::Nack { lease, retry_ms: None },
             14..34 => {
                 let key = format!("k{}", rng.below(KEYS as u64));
-                let expect = self.look(&key).await?;
+                let expect = self.read_entry(&key).await?;
                 let to = [rng.pick(&self.names).clone(), rng.pick(&self.names).clone()];
                 CallOp::Step { lease, key, expect, to, size: self.size(rng) }
             }
             _ => CallOp::Ack { lease, stale: false },
         };
-        let end = self.call(Call { id: id.clone(), by: by.clone(), act }).await?;
-        if let Event::Refused { .. } = end {
+        let outcome = self.call(Call { id: id.clone(), by: by.clone(), op }).await?;
+        if let Event::Refused { .. } = outcome {
             // Another caller wrote the entry first. The delivery is still leased; a plain ack ends it.
-            let act = CallOp::Ack { lease, stale: false };
-            self.call(Call { id: format!("{id}y"), by, act }).await?;
+            let op = CallOp::Ack { lease, stale: false };
+            self.call(Call { id: format!("{id}y"), by, op }).await?;
         }
         Some(())
     }

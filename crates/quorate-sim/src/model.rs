@@ -2,9 +2,9 @@
 //! dispatches and state must be equal.
 //!
 //! [`plan`] defines the steps of a plan. Steps refer to earlier ones relatively ("the second newest lease", "one
-//! version too old"), so that a plan stays meaningful when it is shrunk. [`chance`] generates plans. [`resolve`] turns
-//! a step into commits. [`pair`] executes a plan on both stores and compares them after every step. [`replay`] replays
-//! the log of SQLite and compares the result as well.
+//! version too old"), so that a plan stays meaningful when it is shrunk. [`generate`] generates plans. [`resolve`]
+//! turns a step into commits. [`lockstep`] executes a plan on both stores and compares them after every step.
+//! [`replay`] replays the log of SQLite and compares the result as well.
 
 mod approvals;
 mod comparable;

@@ -16,7 +16,7 @@ use crate::recovery::{self, opened_event, recorder, take_events};
 pub struct PowerCut {
     /// Disk operation during which the power fails.
     pub at_op: u64,
-    /// Fate of the unsynced data.
+    /// What happens to the unsynced data.
     pub unsynced: UnsyncedData,
     /// Seed that selects which unsynced data survives.
     pub seed: u64,
@@ -56,18 +56,18 @@ impl PowerCut {
         disk.faults().track();
         disk.faults().cut_power_at(self.at_op);
         let history = self.work(&disk, &directory.join("data")).await;
-        let happened = disk.faults().is_power_cut();
+        let interrupted = disk.faults().is_power_cut();
         // If the workload finished first, the power fails while the disk is idle.
         disk.faults().cut_power();
         let image: PathBuf = directory.join("image");
         disk.faults().image(self.seed, &image, self.unsynced).expect("image is written");
         let ops = disk.faults().ops();
-        let carried_bytes = disk.counters().database.written_bytes;
+        let checkpointed_bytes = disk.counters().database.written_bytes;
         drop(disk);
         PowerCutOutcome {
-            interrupted: happened,
+            interrupted,
             ops,
-            checkpointed_bytes: carried_bytes,
+            checkpointed_bytes,
             result: recovery::check(&image, history).await,
         }
     }
@@ -94,10 +94,10 @@ impl PowerCut {
             };
             // Without power the hub does not open, and that start has acknowledged nothing.
             let Ok(space) = recovery::open(directory, options).await else { break };
-            let (note, events) = recorder();
-            note(opened_event(&space));
-            load::repeat_calls(&space, unresolved_calls(&history), &note).await;
-            load::run(&space, Load { run: start, ..self.load }, &note).await;
+            let (record, events) = recorder();
+            record(opened_event(&space));
+            load::repeat_calls(&space, unresolved_calls(&history), &record).await;
+            load::run(&space, Load { run: start, ..self.load }, &record).await;
             space.engine().close().await;
             history.extend(take_events(&events));
         }

@@ -18,7 +18,7 @@ use crate::load::{self, Recorder};
 use quorate_core::{error_chain, hex};
 
 /// Upper bound on waits that normally end immediately. It only prevents a hanging test.
-const GUARD: Duration = Duration::from_secs(60);
+const WAIT_MAX: Duration = Duration::from_secs(60);
 /// Records per page.
 const PAGE: usize = 1000;
 
@@ -27,8 +27,8 @@ const PAGE: usize = 1000;
 /// # Errors
 /// The reason why it does not open, as text.
 pub async fn open(directory: &Path, options: Options) -> Result<Space, String> {
-    let opened = Engine::start(SystemClock::new(), Entropy::system(), |wiring| {
-        let store = SqliteStore::open(directory, options, wiring)?;
+    let opened = Engine::start(SystemClock::new(), Entropy::system(), |context| {
+        let store = SqliteStore::open(directory, options, context)?;
         Ok::<Arc<dyn Store>, OpenError>(store)
     });
     let engine = opened.map_err(|error| error_chain(&error))?;
@@ -48,9 +48,9 @@ pub fn opened_event(space: &Space) -> Event {
 pub fn recorder() -> (Recorder, Arc<Mutex<Vec<Event>>>) {
     let events = Arc::new(Mutex::new(Vec::new()));
     let output = Arc::clone(&events);
-    let note: Recorder =
+    let record: Recorder =
         Arc::new(move |event| output.lock().unwrap_or_else(PoisonError::into_inner).push(event));
-    (note, events)
+    (record, events)
 }
 
 /// Takes the recorded events.
@@ -64,77 +64,73 @@ pub fn take_events(events: &Mutex<Vec<Event>>) -> Vec<Event> {
 /// # Errors
 /// Every violated invariant.
 pub async fn check(directory: &Path, mut history: Vec<Event>) -> Result<CheckStats, Vec<InvariantViolation>> {
-    let single = |promise, what: String| vec![InvariantViolation { invariant: promise, detail: what }];
-    let space = open(directory, Options::default()).await.map_err(|why| {
-        single("opens after any covered fault", format!("the directory does not open: {why}"))
+    let single = |invariant, detail: String| vec![InvariantViolation { invariant, detail }];
+    let space = open(directory, Options::default()).await.map_err(|error| {
+        single("opens after any covered fault", format!("the directory does not open: {error}"))
     })?;
-    let worked = work(&space, &mut history).await;
-    let found = gather(&space, &history).await;
+    let outcome = work(&space, &mut history).await;
+    let contents = read_contents(&space, &history).await;
     space.engine().close().await;
-    let mut violations = worked.err().unwrap_or_default();
-    if let Err(why) = integrity(directory) {
-        violations.push(InvariantViolation { invariant: "the database is intact", detail: why });
+    let mut violations = outcome.err().unwrap_or_default();
+    if let Err(error) = integrity(directory) {
+        violations.push(InvariantViolation { invariant: "the database is intact", detail: error });
     }
-    let tally = match found {
-        Ok(found) => check::check_all(&history, &found, &mut violations),
+    let stats = match contents {
+        Ok(contents) => check::check_all(&history, &contents, &mut violations),
         Err(error) => {
             violations.push(InvariantViolation { invariant: "reads succeed", detail: error_chain(&error) });
             CheckStats::default()
         }
     };
-    if violations.is_empty() { Ok(tally) } else { Err(violations) }
+    if violations.is_empty() { Ok(stats) } else { Err(violations) }
 }
 
 /// Completes unfinished calls, drains the inboxes and replays all acknowledged calls.
 async fn work(space: &Space, history: &mut Vec<Event>) -> Result<(), Vec<InvariantViolation>> {
-    let (note, events) = recorder();
-    note(opened_event(space));
-    load::repeat_calls(space, unresolved_calls(history), &note).await;
-    let drained = drain(space, &note).await;
+    let (record, events) = recorder();
+    record(opened_event(space));
+    load::repeat_calls(space, unresolved_calls(history), &record).await;
+    let drained = drain(space, &record).await;
     history.extend(take_events(&events));
     let failed = |error: Error| {
-        let what = format!("the hub does not work after the fault: {}", error_chain(&error));
-        vec![InvariantViolation {
-            invariant: "I27 every call completes and the backlog drains",
-            detail: what,
-        }]
+        let detail = format!("the hub does not work after the fault: {}", error_chain(&error));
+        vec![InvariantViolation { invariant: "I27 every call completes and the backlog drains", detail }]
     };
     drained.map_err(failed)?;
     replay_calls(space, history).await
 }
 
 /// Registers every agent again, which releases all leases, and acks every delivery.
-async fn drain(space: &Space, note: &Recorder) -> Result<(), Error> {
+async fn drain(space: &Space, record: &Recorder) -> Result<(), Error> {
     let names: Vec<String> = space.published().agents.iter().map(|(_, agent)| agent.id.to_string()).collect();
     for name in &names {
         let op = Op::RegisterAgent(RegisterAgent::named(agent_id(name)));
         space.commit(Commit::new(Principal::Agent(agent_id(name)), vec![op])).await?;
     }
-    let mut follow = space.follow();
+    let mut published = space.follow();
     let mut count = 0;
     loop {
-        let counts = follow.borrow_and_update().counts;
+        let counts = published.borrow_and_update().counts;
         if counts.ready + counts.scheduled + counts.leased == 0 {
             return Ok(());
         }
-        let mut got = 0;
+        let mut claimed_count = 0;
         for name in &names {
             let principal = Principal::Agent(agent_id(name));
             let claimed = space.claim(&principal, None, &agent_id(name), 64, 60_000, Duration::ZERO).await?;
             for delivery in claimed {
                 let Some(received) = ObservedDelivery::from_delivery(name, &delivery) else { continue };
                 let (lease, by) = (received.lease, name.clone());
-                note(Event::Received(received));
-                got += 1;
+                record(Event::Received(received));
+                claimed_count += 1;
                 count += 1;
-                let call =
-                    Call { id: format!("drain-{count}"), by, act: CallOp::Ack { lease, stale: false } };
-                note(Event::Started(call.clone()));
-                note(send_call(space, &call).await);
+                let call = Call { id: format!("drain-{count}"), by, op: CallOp::Ack { lease, stale: false } };
+                record(Event::Started(call.clone()));
+                record(send_call(space, &call).await);
             }
         }
         // The remaining deliveries are not due yet: the next sweep changes the published state.
-        if got == 0 && tokio::time::timeout(GUARD, follow.changed()).await.is_err() {
+        if claimed_count == 0 && tokio::time::timeout(WAIT_MAX, published.changed()).await.is_err() {
             return Ok(());
         }
     }
@@ -152,34 +148,32 @@ async fn replay_calls(space: &Space, history: &[Event]) -> Result<(), Vec<Invari
     let mut violations = Vec::new();
     let mut replays = tokio::task::JoinSet::new();
     for event in history {
-        let Event::Done { call, answer } = event else { continue };
+        let Event::Done { call, response } = event else { continue };
         let Some(call) = calls.get(call.as_str()) else { continue };
-        let (space, call, answer) = (space.clone(), (*call).clone(), answer.clone());
+        let (space, call, response) = (space.clone(), (*call).clone(), response.clone());
         // Concurrently: one at a time would cost one sync each.
-        replays.spawn(async move { (send_call(&space, &call).await, call, answer) });
+        replays.spawn(async move { (send_call(&space, &call).await, call, response) });
     }
     while let Some(joined) = replays.join_next().await {
         let Ok((replayed, call, before)) = joined else { continue };
         let same =
-            matches!(&replayed, Event::Done { answer, .. } if answer.matches(&before, call.is_keyed()));
+            matches!(&replayed, Event::Done { response, .. } if response.matches(&before, call.is_keyed()));
         if !same {
-            let what = format!("{call:?} got response {before:?}, and then {replayed:?}");
-            violations.push(InvariantViolation {
-                invariant: "I3 a replayed call has the same response",
-                detail: what,
-            });
+            let detail = format!("{call:?} got response {before:?}, and then {replayed:?}");
+            violations
+                .push(InvariantViolation { invariant: "I3 a replayed call has the same response", detail });
         }
     }
     let after = space.published().head.seq;
     if after != head {
-        let what = format!("replayed calls moved the head from {head} to {after}");
-        violations.push(InvariantViolation { invariant: "I3 a replayed call has no effect", detail: what });
+        let detail = format!("replayed calls moved the head from {head} to {after}");
+        violations.push(InvariantViolation { invariant: "I3 a replayed call has no effect", detail });
     }
     if violations.is_empty() { Ok(()) } else { Err(violations) }
 }
 
 /// Reads the full contents of the store.
-async fn gather(space: &Space, history: &[Event]) -> Result<StoreContents, Error> {
+async fn read_contents(space: &Space, history: &[Event]) -> Result<StoreContents, Error> {
     let published = space.published();
     let mut records = Vec::new();
     loop {
@@ -195,8 +189,9 @@ async fn gather(space: &Space, history: &[Event]) -> Result<StoreContents, Error
     let id = info.expect("the open space").id;
     let mut dead = Vec::new();
     loop {
-        let after =
-            dead.last().map_or(DeliveryNo(0), |letter: &quorate_store::StoredDeadLetter| letter.delivery);
+        let after = dead
+            .last()
+            .map_or(DeliveryNo(0), |dead_letter: &quorate_store::StoredDeadLetter| dead_letter.delivery);
         let page = space.dead_letters(None, after, PAGE).await?;
         if page.is_empty() {
             break;
@@ -204,7 +199,7 @@ async fn gather(space: &Space, history: &[Event]) -> Result<StoreContents, Error
         dead.extend(page);
     }
     let counts = published.counts;
-    let made = counts.ready
+    let created = counts.ready
         + counts.scheduled
         + counts.leased
         + counts.acked
@@ -212,9 +207,9 @@ async fn gather(space: &Space, history: &[Event]) -> Result<StoreContents, Error
         + counts.expired
         + counts.purged;
     let mut states = Vec::new();
-    while (states.len() as u64) < made {
+    while (states.len() as u64) < created {
         let first = DeliveryNo(states.len() as u64 + 1);
-        let count = (made - states.len() as u64).min(PAGE as u64) as u32;
+        let count = (created - states.len() as u64).min(PAGE as u64) as u32;
         match store.read(space.number(), vec![ReadQuery::Deliveries { first, count }]).await?.pop() {
             Some(ReadResult::Deliveries(page)) if !page.is_empty() => states.extend(page),
             _ => break,
@@ -223,7 +218,7 @@ async fn gather(space: &Space, history: &[Event]) -> Result<StoreContents, Error
     let mut entries = std::collections::BTreeMap::new();
     for event in history {
         if let Event::Started(Call {
-            act: CallOp::Put { key, .. } | CallOp::Step { key, .. } | CallOp::Lock(LockOp::Write { key, .. }),
+            op: CallOp::Put { key, .. } | CallOp::Step { key, .. } | CallOp::Lock(LockOp::Write { key, .. }),
             ..
         }) = event
             && !entries.contains_key(key)

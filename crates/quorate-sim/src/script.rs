@@ -72,13 +72,13 @@ use runner::ScriptRunner;
 pub fn run(script: &str) -> String {
     let runtime = tokio::runtime::Builder::new_current_thread().build().expect("runtime builds");
     runtime.block_on(async {
-        let mut stage = ScriptRunner::new().await;
+        let mut runner = ScriptRunner::new().await;
         for statement in script.split(';').map(str::trim).filter(|statement| !statement.is_empty()) {
             match statement.strip_prefix("silently ") {
-                Some(statement) => stage.run_silently(statement).await,
-                None => stage.run(statement).await,
+                Some(statement) => runner.run_silently(statement).await,
+                None => runner.run(statement).await,
             }
         }
-        stage.into_output()
+        runner.into_output()
     })
 }

@@ -100,7 +100,7 @@ fn with_source(
         Ok(offline) => operation(&offline.connection),
         Err(OpenError::InUse { .. }) => {
             let sqlite =
-                |source| OpenError::Sqlite { what: "open the database", path: from.to_owned(), source };
+                |source| OpenError::Sqlite { action: "open the database", path: from.to_owned(), source };
             let flags = OpenFlags::SQLITE_OPEN_READ_ONLY | OpenFlags::SQLITE_OPEN_NO_MUTEX;
             operation(&connect(&database_path(from), &Disk::new(), flags).map_err(sqlite)?)
         }
@@ -121,7 +121,7 @@ fn is_not_empty(directory: &Path) -> std::io::Result<bool> {
 /// Writes a copy of the database to a directory, which is a complete data directory afterwards.
 pub(crate) fn write_backup(connection: &Connection, to: &Path) -> Result<Vec<BackupPosition>, ReadError> {
     let other =
-        |what: &str, error: std::io::Error| ReadError::Other(format!("{what} {}: {error}", to.display()));
+        |action: &str, error: std::io::Error| ReadError::Other(format!("{action} {}: {error}", to.display()));
     if is_not_empty(to).map_err(|error| other("cannot read", error))? {
         return Err(ReadError::Other(format!("{} is not empty; choose a new directory", to.display())));
     }
@@ -130,7 +130,7 @@ pub(crate) fn write_backup(connection: &Connection, to: &Path) -> Result<Vec<Bac
 
 fn write_into(connection: &Connection, to: &Path) -> Result<Vec<BackupPosition>, ReadError> {
     let other =
-        |what: &str, error: std::io::Error| ReadError::Other(format!("{what} {}: {error}", to.display()));
+        |action: &str, error: std::io::Error| ReadError::Other(format!("{action} {}: {error}", to.display()));
     create_private_directory(to).map_err(|error| other("cannot create", error))?;
     let database = database_path(to);
     let partial = to.join(PARTIAL);
@@ -174,10 +174,10 @@ pub enum RestoreError {
     #[error(transparent)]
     Backup(#[from] OpenError),
     /// A file operation failed.
-    #[error("failed to {what} {}", .path.display())]
+    #[error("failed to {action} {}", .path.display())]
     Io {
         /// Action that failed, as a verb phrase.
-        what: &'static str,
+        action: &'static str,
         /// Path that the action was for.
         path: PathBuf,
         /// Underlying error.
@@ -231,7 +231,7 @@ pub fn restore_dry_run(from: &Path, to: &Path) -> Result<Vec<BackupPosition>, Re
     check_restore(from, to)?;
     let flags = OpenFlags::SQLITE_OPEN_READ_ONLY;
     let found = positions(&Connection::open_with_flags(database_path(from), flags)?);
-    found.map_err(|why| OpenError::Damaged { path: from.to_owned(), why: why.to_string() }.into())
+    found.map_err(|error| OpenError::Damaged { path: from.to_owned(), reason: error.to_string() }.into())
 }
 
 fn check_restore(from: &Path, to: &Path) -> Result<(), RestoreError> {
@@ -239,18 +239,18 @@ fn check_restore(from: &Path, to: &Path) -> Result<(), RestoreError> {
         return Err(RestoreError::NotEmpty(to.to_owned()));
     }
     let private = Some(private_directory(from)).filter(|private| private.exists());
-    for part in std::iter::once(from).chain(private.as_deref()) {
-        if !database_path(part).exists() {
-            return Err(OpenError::Missing { path: part.to_owned() }.into());
+    for directory in std::iter::once(from).chain(private.as_deref()) {
+        if !database_path(directory).exists() {
+            return Err(OpenError::Missing { path: directory.to_owned() }.into());
         }
-        check_complete(part)?;
+        check_complete(directory)?;
     }
     Ok(())
 }
 
-fn io_error(what: &'static str, path: &Path) -> impl FnOnce(std::io::Error) -> RestoreError + use<> {
+fn io_error(action: &'static str, path: &Path) -> impl FnOnce(std::io::Error) -> RestoreError + use<> {
     let path = path.to_owned();
-    move |source| RestoreError::Io { what, path, source }
+    move |source| RestoreError::Io { action, path, source }
 }
 
 /// Minutes since the start of 2026: lower bound for the generation of a restore, so that two restores of the same backup
@@ -271,35 +271,36 @@ fn begin_generation(
     let loaded = load::spaces(&connection, Now { wall: now, ..Now::default() });
     let mut spaces = loaded.map_err(|error| match error {
         LoadError::Sqlite(source) => RestoreError::Sqlite(source),
-        LoadError::Damaged(why) => OpenError::Damaged { path: from.to_owned(), why }.into(),
+        LoadError::Damaged(reason) => OpenError::Damaged { path: from.to_owned(), reason }.into(),
     })?;
     let mut positions = Vec::new();
     connection.execute_batch("BEGIN IMMEDIATE")?;
     let mut writes = WriteStatements::prepare(&connection)?;
-    let mut carry = Flusher::prepare(&connection)?;
+    let mut flusher = Flusher::prepare(&connection)?;
     let lookups = SqliteLookup::prepare(&connection, Memtables::new(BTreeMap::new()))?;
     for (number, space) in &mut spaces {
         let working = &mut space.working;
         // Flush first: the decision below looks up rows in the tables.
-        carry.flush(*number, working, &space.memtable, space.first_unflushed)?;
-        let first_new = working.stored_counters().next_delivery;
+        flusher.flush(*number, working, &space.memtable, space.first_unflushed)?;
+        let first_unflushed = working.stored_counters().next_delivery;
         let generation = Generation((working.head.generation.0 + 1).max(minutes_since_2026(now)));
         lookups.space.set(*number);
         let decided = decide_restore(working, &lookups, generation, now);
-        let decided = decided.map_err(|no| RestoreError::Decide(no.to_string()))?;
-        let mut tail = Memtable::default();
+        let decided = decided.map_err(|error| RestoreError::Decide(error.to_string()))?;
+        let mut memtable = Memtable::default();
         if let Some(record) = &decided.record {
             writes.append_record(*number, record)?;
-            let what = (&decided.effects[..], &decided.ended[..]);
-            tail.apply(working, record, what, |sent, n| fingerprint::of_logged(sent, n, &decided.effects));
+            let changes = (&decided.effects[..], &decided.ended[..]);
+            memtable
+                .apply(working, record, changes, |sent, n| fingerprint::of_logged(sent, n, &decided.effects));
         }
         writes.write_generation(*number, working)?;
         writes.write_head(*number, working)?;
-        carry.flush(*number, working, &tail, first_new)?;
+        flusher.flush(*number, working, &memtable, first_unflushed)?;
         let head = working.head;
         positions.push(BackupPosition { space: space.name.clone(), seq: head.seq, hash: head.hash });
     }
-    drop((writes, carry, lookups));
+    drop((writes, flusher, lookups));
     connection.execute_batch("COMMIT")?;
     connection.close().map_err(|(_, error)| error)?;
     Ok(positions)

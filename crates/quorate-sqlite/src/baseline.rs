@@ -31,7 +31,7 @@ pub struct Baseline {
 pub fn run_baseline(path: &Path, cycles: u64, batch: u64) -> Result<Baseline, OpenError> {
     let disk = Disk::new();
     let directory = DataDirectory::lock(path, &disk)?;
-    let sqlite = |source| OpenError::Sqlite { what: "run the baseline", path: path.to_owned(), source };
+    let sqlite = |source| OpenError::Sqlite { action: "run the baseline", path: path.to_owned(), source };
     let connection = connect(&directory.database(), &disk, OpenFlags::default()).map_err(sqlite)?;
     configure_writer(&connection).map_err(sqlite)?;
     let checkpointer = Checkpointer::start(&directory.database(), &disk).map_err(sqlite)?;

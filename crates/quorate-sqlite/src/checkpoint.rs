@@ -134,7 +134,7 @@ impl WalMonitor {
                 Ok(true) => self.started_at = written,
                 Ok(false) => {}
                 Err(error) if finish => {
-                    tracing::warn!(why = %error, "checkpoint failed: the WAL grows until the next one succeeds")
+                    tracing::warn!(error = %error, "checkpoint failed: the WAL grows until the next one succeeds")
                 }
                 Err(_) => {}
             }

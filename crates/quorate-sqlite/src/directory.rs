@@ -27,12 +27,12 @@ pub enum OpenError {
         holder: String,
     },
     /// The directory does not belong to Quorate.
-    #[error("{} is not a Quorate data directory: {why}", .path.display())]
+    #[error("{} is not a Quorate data directory: {reason}", .path.display())]
     Foreign {
         /// Path of the directory.
         path: PathBuf,
         /// Description of the problem, for users.
-        why: String,
+        reason: String,
     },
     /// The directory was written by a newer release.
     #[error(
@@ -48,12 +48,12 @@ pub enum OpenError {
         known: i32,
     },
     /// The data is incomplete or inconsistent.
-    #[error("the data in {} is damaged: {why}", .path.display())]
+    #[error("the data in {} is damaged: {reason}", .path.display())]
     Damaged {
         /// Path of the directory.
         path: PathBuf,
         /// Description of the problem, for users.
-        why: String,
+        reason: String,
     },
     /// The directory does not exist or contains no database.
     #[error("there is no Quorate data in {}", .path.display())]
@@ -62,10 +62,10 @@ pub enum OpenError {
         path: PathBuf,
     },
     /// A file operation failed.
-    #[error("failed to {what} {}", .path.display())]
+    #[error("failed to {action} {}", .path.display())]
     Io {
         /// Action that failed, as a verb phrase.
-        what: &'static str,
+        action: &'static str,
         /// Path that the action was for.
         path: PathBuf,
         /// Underlying error.
@@ -73,10 +73,10 @@ pub enum OpenError {
         source: io::Error,
     },
     /// SQLite returned an error.
-    #[error("failed to {what} in {}", .path.display())]
+    #[error("failed to {action} in {}", .path.display())]
     Sqlite {
         /// Action that failed, as a verb phrase.
-        what: &'static str,
+        action: &'static str,
         /// Path of the directory.
         path: PathBuf,
         /// Underlying error.
@@ -110,7 +110,7 @@ pub(crate) struct DataDirectory {
 impl DataDirectory {
     /// Locks a directory; creates it and the database if they do not exist.
     pub(crate) fn lock(path: &Path, disk: &Disk) -> Result<Self, OpenError> {
-        let io = |what| move |source| OpenError::Io { what, path: path.to_owned(), source };
+        let io = |action| move |source| OpenError::Io { action, path: path.to_owned(), source };
         if !path.exists() {
             create_private_directory(path).map_err(io("create the data directory"))?;
         }
@@ -137,8 +137,8 @@ impl DataDirectory {
     /// complete one.
     fn create(&self, disk: &Disk) -> Result<(), OpenError> {
         let path = &self.path;
-        let io = |what| move |source| OpenError::Io { what, path: path.clone(), source };
-        let sqlite = |source| OpenError::Sqlite { what: "create the tables", path: path.clone(), source };
+        let io = |action| move |source| OpenError::Io { action, path: path.clone(), source };
+        let sqlite = |source| OpenError::Sqlite { action: "create the tables", path: path.clone(), source };
         let creating = path.join(CREATING);
         // Left behind by a crash during an earlier creation. Nothing was acknowledged from it, so it can be deleted.
         for leftover in [creating.clone(), path.join(format!("{CREATING}-journal"))] {
@@ -240,9 +240,9 @@ fn restrict_files(path: &Path) -> io::Result<()> {
 
 /// Rejects a path that is not a directory, or that contains files of other programs but no database.
 pub(crate) fn reject_foreign(path: &Path) -> Result<(), OpenError> {
-    let io = |source| OpenError::Io { what: "read", path: path.to_owned(), source };
+    let io = |source| OpenError::Io { action: "read", path: path.to_owned(), source };
     if !path.is_dir() {
-        return Err(OpenError::Foreign { path: path.to_owned(), why: "it is not a directory".into() });
+        return Err(OpenError::Foreign { path: path.to_owned(), reason: "it is not a directory".into() });
     }
     if database_path(path).exists() {
         return Ok(());
@@ -251,8 +251,8 @@ pub(crate) fn reject_foreign(path: &Path) -> Result<(), OpenError> {
         let name = entry.map_err(io)?.file_name();
         let name = name.to_string_lossy();
         if !name.starts_with("quorate.") {
-            let why = format!("it contains {name}, but no {DATABASE}; choose an empty or a new directory");
-            return Err(OpenError::Foreign { path: path.to_owned(), why });
+            let reason = format!("it contains {name}, but no {DATABASE}; choose an empty or a new directory");
+            return Err(OpenError::Foreign { path: path.to_owned(), reason });
         }
     }
     Ok(())
@@ -260,7 +260,7 @@ pub(crate) fn reject_foreign(path: &Path) -> Result<(), OpenError> {
 
 fn take_lock(path: &Path) -> Result<File, OpenError> {
     let name = path.join(LOCK);
-    let io = |what| move |source| OpenError::Io { what, path: path.to_owned(), source };
+    let io = |action| move |source| OpenError::Io { action, path: path.to_owned(), source };
     let mut options = OpenOptions::new();
     options.create(true).read(true).write(true).truncate(false);
     #[cfg(unix)]
@@ -280,7 +280,7 @@ fn take_lock(path: &Path) -> Result<File, OpenError> {
 /// Takes a shared lock, which prevents a hub from starting but allows other readers. Nothing is written: without a lock
 /// file (a backup has none) no lock is taken.
 pub(crate) fn lock_shared(path: &Path) -> Result<Option<File>, OpenError> {
-    let io = |what| move |source| OpenError::Io { what, path: path.to_owned(), source };
+    let io = |action| move |source| OpenError::Io { action, path: path.to_owned(), source };
     let lock = match File::open(path.join(LOCK)) {
         Ok(lock) => lock,
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
@@ -313,7 +313,7 @@ fn in_use(path: &Path, mut lock: File) -> OpenError {
 
 /// Detects incomplete copies before SQLite opens them and misinterprets them.
 pub(crate) fn check_complete(path: &Path) -> Result<(), OpenError> {
-    let damaged = |why: String| Err(OpenError::Damaged { path: path.to_owned(), why });
+    let damaged = |reason: String| Err(OpenError::Damaged { path: path.to_owned(), reason });
     let database = database_path(path);
     let mut file = match File::open(&database) {
         Ok(file) => file,
@@ -326,9 +326,9 @@ pub(crate) fn check_complete(path: &Path) -> Result<(), OpenError> {
             }
             return Ok(());
         }
-        Err(source) => return Err(OpenError::Io { what: "read", path: database, source }),
+        Err(source) => return Err(OpenError::Io { action: "read", path: database, source }),
     };
-    let io = |source| OpenError::Io { what: "read", path: database.clone(), source };
+    let io = |source| OpenError::Io { action: "read", path: database.clone(), source };
     let length = file.metadata().map_err(io)?.len();
     let mut header = [0u8; 100];
     if length < 100 {
@@ -336,15 +336,17 @@ pub(crate) fn check_complete(path: &Path) -> Result<(), OpenError> {
     }
     file.read_exact(&mut header).map_err(io)?;
     if &header[..16] != b"SQLite format 3\0" {
-        let why = format!("{DATABASE} is not a SQLite database");
-        return Err(OpenError::Foreign { path: path.to_owned(), why });
+        let reason = format!("{DATABASE} is not a SQLite database");
+        return Err(OpenError::Foreign { path: path.to_owned(), reason });
     }
-    let word = |at: usize| u32::from_be_bytes([header[at], header[at + 1], header[at + 2], header[at + 3]]);
-    if word(68) as i32 != schema::APPLICATION_ID {
-        let why = format!("{DATABASE} was created by another program (application id {:#x})", word(68));
-        return Err(OpenError::Foreign { path: path.to_owned(), why });
+    let header_u32 =
+        |at: usize| u32::from_be_bytes([header[at], header[at + 1], header[at + 2], header[at + 3]]);
+    if header_u32(68) as i32 != schema::APPLICATION_ID {
+        let reason =
+            format!("{DATABASE} was created by another program (application id {:#x})", header_u32(68));
+        return Err(OpenError::Foreign { path: path.to_owned(), reason });
     }
-    let found = word(60) as i32;
+    let found = header_u32(60) as i32;
     if found > schema::VERSION {
         return Err(OpenError::Newer { path: path.to_owned(), found, known: schema::VERSION });
     }
@@ -353,7 +355,7 @@ pub(crate) fn check_complete(path: &Path) -> Result<(), OpenError> {
         size => u64::from(size),
     };
     let wal_bytes = fs::metadata(path.join(format!("{DATABASE}-wal"))).map_or(0, |wal| wal.len());
-    let expected = u64::from(word(28)) * page_size;
+    let expected = u64::from(header_u32(28)) * page_size;
     // With a write-ahead log, the missing pages may be in it; SQLite reports an error if they are not.
     if length < expected && wal_bytes == 0 {
         return damaged(format!("{DATABASE} has {length} of {expected} bytes: the copy is incomplete"));

@@ -129,8 +129,8 @@ fn export_space(
             before.map(|record| record.hash)
         }
     };
-    let eras = load::generations(connection, space.number).map_err(failed)?;
-    let ids = SpaceIds { connection, space: space.number, known: RefCell::default(), generations: eras };
+    let generations = load::generations(connection, space.number).map_err(failed)?;
+    let ids = SpaceIds { connection, space: space.number, known: RefCell::default(), generations };
     let mut next = from.0;
     loop {
         let records = page(connection, space.number, next).map_err(failed)?;
@@ -182,7 +182,7 @@ impl SpaceIds<'_> {
         let Some(record) = load::record(self.connection, self.space, Seq(seq))? else { return Ok(None) };
         let effects = codec::read_body(&record).map_or_else(|_| Vec::new(), |body| body.effects);
         Ok(effects.into_iter().find_map(|effect| match effect {
-            Effect::AgentRegistered { number, agent: described } if number == agent => Some(described.id),
+            Effect::AgentRegistered { number, agent: registered } if number == agent => Some(registered.id),
             _ => None,
         }))
     }

@@ -84,30 +84,30 @@ impl<'c> Flusher<'c> {
         &mut self,
         space: SpaceNo,
         working: &WorkingState,
-        tail: &Memtable,
+        memtable: &Memtable,
         first_new: u64,
     ) -> rusqlite::Result<()> {
         self.space = space;
         self.first_new = first_new;
-        self.deliveries(tail)?;
-        for (number, agent) in &tail.agents {
+        self.deliveries(memtable)?;
+        for (number, agent) in &memtable.agents {
             self.agent(*number, agent)?;
         }
-        for (key, entry) in &tail.entries {
+        for (key, entry) in &memtable.entries {
             self.entry(key.as_str(), entry)?;
         }
-        for ((key, Version(version)), head) in &tail.versions {
+        for ((key, Version(version)), head) in &memtable.versions {
             let row = (space.0, key.as_str(), version, head.generation.0, head.seq.0, head.deleted);
             self.version.execute(row)?;
         }
-        for (id, sent) in &tail.client_ids {
+        for (id, sent) in &memtable.client_ids {
             self.client_id(id.as_str(), sent)?;
         }
-        for (Seq(seq), part) in tail.erased.keys() {
+        for (Seq(seq), part) in memtable.erased.keys() {
             self.erased.execute((space.0, seq, part))?;
         }
-        for (ItemKey { kind, id }, ChangedItem { item, created, recreated: anew }) in &tail.items {
-            if *anew || item.is_none() {
+        for (ItemKey { kind, id }, ChangedItem { item, created, recreated }) in &memtable.items {
+            if *recreated || item.is_none() {
                 self.delete_item.execute((space.0, kind.number(), &**id))?;
             }
             if let Some(item) = item {
@@ -115,7 +115,7 @@ impl<'c> Flusher<'c> {
                 self.item.execute((space.0, kind.number(), &**id, state, created.number()))?;
             }
         }
-        for (session, kind, Seq(seq)) in &tail.timeline {
+        for (session, kind, Seq(seq)) in &memtable.timeline {
             self.timeline.execute((space.0, &**session, kind.number(), seq))?;
         }
         self.set_tables_at(working)
@@ -123,15 +123,15 @@ impl<'c> Flusher<'c> {
 
     /// Records up to which log record the tables are now complete.
     fn set_tables_at(&mut self, working: &WorkingState) -> rusqlite::Result<()> {
-        let kept = working.stored_counters();
-        let DeliveryStateCounts { acked, dead, expired, purged, .. } = kept.counts;
+        let counters = working.stored_counters();
+        let DeliveryStateCounts { acked, dead, expired, purged, .. } = counters.counts;
         let number = self.space.0;
         let seq = working.head.seq.0;
         self.set_tables_at.execute((
             number,
             seq,
-            kept.next_delivery,
-            kept.last_token,
+            counters.next_delivery,
+            counters.last_token,
             acked,
             dead,
             expired,
@@ -144,12 +144,13 @@ impl<'c> Flusher<'c> {
         row_id(self.space, number)
     }
 
-    fn deliveries(&mut self, tail: &Memtable) -> rusqlite::Result<()> {
-        let mut sorted: Vec<_> = tail.deliveries.iter().map(|(number, changed)| (*number, changed)).collect();
+    fn deliveries(&mut self, memtable: &Memtable) -> rusqlite::Result<()> {
+        let mut sorted: Vec<_> =
+            memtable.deliveries.iter().map(|(number, changed)| (*number, changed)).collect();
         sorted.sort_unstable_by_key(|(number, _)| *number);
         let mut ends: Vec<(DeliveryNo, Seq)> = Vec::with_capacity(sorted.len());
-        for (number, ChangedDelivery { latest: fate, redriven, .. }) in sorted {
-            match fate {
+        for (number, ChangedDelivery { latest, redriven, .. }) in sorted {
+            match latest {
                 LatestState::Open { open, lease_ms } => {
                     self.open(number, open, *lease_ms)?;
                     if *redriven {
@@ -176,7 +177,7 @@ impl<'c> Flusher<'c> {
             }
         }
         let chunk_of = |(number, _): &(DeliveryNo, Seq)| ended_index::chunk_of(*number);
-        for chunk in ends.chunk_by(|one, next| chunk_of(one) == chunk_of(next)) {
+        for chunk in ends.chunk_by(|previous, next| chunk_of(previous) == chunk_of(next)) {
             self.ends(chunk_of(&chunk[0]), chunk)?;
         }
         // The rows of the deliveries contain the extended lease durations now.
@@ -226,8 +227,8 @@ impl<'c> Flusher<'c> {
 
     fn ends(&mut self, chunk: u64, numbers: &[(DeliveryNo, Seq)]) -> rusqlite::Result<()> {
         let row = self.row(chunk);
-        let known = chunk <= ended_index::chunk_of(DeliveryNo(self.first_new));
-        let stored: Option<Vec<u8>> = match known {
+        let has_row = chunk <= ended_index::chunk_of(DeliveryNo(self.first_new));
+        let stored: Option<Vec<u8>> = match has_row {
             true => self.select_ends.query_row([row], |row| row.get(0)).optional()?,
             false => None,
         };
@@ -250,7 +251,7 @@ impl<'c> Flusher<'c> {
     }
 
     fn entry(&mut self, key: &str, entry: &ChangedEntry) -> rusqlite::Result<()> {
-        let ChangedEntry { head, entry_type, author, dependency_count: depends } = entry;
+        let ChangedEntry { head, entry_type, author, dependency_count } = entry;
         let (version, generation, seq) = (head.version.0, head.generation.0, head.seq.0);
         self.entry.execute((
             self.space.0,
@@ -261,7 +262,7 @@ impl<'c> Flusher<'c> {
             head.deleted,
             entry_type,
             author,
-            depends,
+            dependency_count,
         ))?;
         Ok(())
     }

@@ -69,29 +69,31 @@ fn space(
         purged: row.get(13)?,
         ..DeliveryStateCounts::default()
     };
-    let kept = StoredCounters { next_delivery: row.get(8)?, last_token: row.get(9)?, counts };
+    let counters = StoredCounters { next_delivery: row.get(8)?, last_token: row.get(9)?, counts };
     check_log_end(connection, number, &name, &head)?;
     let tables_at = Seq(row.get(7)?);
-    let damaged = |why: String| LoadError::Damaged(format!("in space {name}: {why}; run `quorate verify`"));
+    let damaged =
+        |reason: String| LoadError::Damaged(format!("in space {name}: {reason}; run `quorate verify`"));
     let Some(last_flushed) = record(connection, number, tables_at)? else {
         return Err(damaged(format!("the tables refer to record {tables_at}, which is missing")));
     };
     let head_of_tables =
         Head { seq: last_flushed.seq, hash: last_flushed.hash, at: last_flushed.at, generation };
-    let eras = generations(connection, number)?;
+    let generations = generations(connection, number)?;
     let agents = agents(connection, number)?;
-    let mut working = WorkingState::restore(SpaceId(row.get(2)?), head_of_tables, eras, agents, kept);
+    let mut working =
+        WorkingState::restore(SpaceId(row.get(2)?), head_of_tables, generations, agents, counters);
     // Items first: deliveries refer to pools and to sessions, which may be paused.
     items(connection, number, &mut working, now)?;
     deliveries(connection, number, &mut working, now)?;
-    let tail = replay_unflushed(connection, number, &mut working, now).map_err(|error| match error {
-        LoadError::Damaged(why) => damaged(why),
+    let memtable = replay_unflushed(connection, number, &mut working, now).map_err(|error| match error {
+        LoadError::Damaged(reason) => damaged(reason),
         LoadError::Sqlite(error) => error.into(),
     })?;
     extended(connection, number, &mut working, now)?;
     working.reset_activity(now);
     working.finish_load();
-    Ok(LoadedSpace { name, working, first_unflushed: kept.next_delivery, memtable: tail })
+    Ok(LoadedSpace { name, working, first_unflushed: counters.next_delivery, memtable })
 }
 
 /// Replays the records that the tables do not contain yet.
@@ -101,7 +103,7 @@ fn replay_unflushed(
     working: &mut WorkingState,
     now: Now,
 ) -> Result<Memtable, LoadError> {
-    let mut tail = Memtable::starting_after(working.head.seq);
+    let mut memtable = Memtable::starting_after(working.head.seq);
     let mut statement = connection.prepare(
         "SELECT id, at, format, kind, principal, hash, body, salts, payload FROM log
          WHERE id > ?1 AND id <= ?2 ORDER BY id",
@@ -119,14 +121,14 @@ fn replay_unflushed(
         let ReplayedRecord { effects, ended } =
             replayed.map_err(|error| LoadError::Damaged(format!("record {seq}: {error}")))?;
         let fingerprint = |message: &Arc<Message>, n| fingerprint::of_logged(message, n, &effects);
-        tail.apply(working, &record, (&effects, &ended), fingerprint);
+        memtable.apply(working, &record, (&effects, &ended), fingerprint);
         for effect in &effects {
             if let Effect::Erased { seq, part } = effect {
-                clear_fingerprints(connection, number, (*seq, *part), &mut tail)?;
+                clear_fingerprints(connection, number, (*seq, *part), &mut memtable)?;
             }
         }
     }
-    Ok(tail)
+    Ok(memtable)
 }
 
 /// Clears the fingerprints of messages whose payload was erased: a fingerprint would allow a guess to be confirmed.
@@ -134,12 +136,12 @@ fn clear_fingerprints(
     connection: &Connection,
     number: SpaceNo,
     (seq, part): (Seq, u32),
-    tail: &mut Memtable,
+    memtable: &mut Memtable,
 ) -> Result<(), LoadError> {
     let Some(record) = record(connection, number, seq)? else { return Ok(()) };
     let ids = client_ids_of_part(&record, part).map_err(|error| LoadError::Damaged(error.to_string()))?;
     for id in ids {
-        let stored = match tail.client_ids.get(&id) {
+        let stored = match memtable.client_ids.get(&id) {
             Some(sent) => Some(sent.clone()),
             None => connection
                 .prepare_cached(SELECT_CLIENT_ID)?
@@ -147,7 +149,7 @@ fn clear_fingerprints(
                 .optional()?,
         };
         if let Some(sent) = stored {
-            tail.client_ids.insert(id, PriorSend { fingerprint: [0; 32], ..sent });
+            memtable.client_ids.insert(id, PriorSend { fingerprint: [0; 32], ..sent });
         }
     }
     Ok(())
@@ -228,11 +230,11 @@ fn agents(connection: &Connection, number: SpaceNo) -> Result<Vec<Agent>, LoadEr
         let body = body.map_err(|error| LoadError::Damaged(format!("record {seq}: {error}")))?;
         // A commit may register an agent more than once: the last one wins.
         let effects = body.map_or_else(Vec::new, |body| body.effects).into_iter().rev();
-        let described = { effects }.find_map(|effect| match effect {
+        let registered = { effects }.find_map(|effect| match effect {
             Effect::AgentRegistered { number, agent } if number == agent_number => Some(agent),
             _ => None,
         });
-        let Some(agent) = described else {
+        let Some(agent) = registered else {
             return Err(LoadError::Damaged(format!(
                 "record {seq} does not register agent number {agent_number}"
             )));
@@ -263,9 +265,9 @@ fn deliveries(
     while let Some(row) = rows.next()? {
         let delivery = DeliveryNo((row.get::<_, i64>(0)? - row_id(number, 0)) as u64);
         let open = decode_delivery(row)?;
-        let agent = open.to.agent_no().is_none_or(|agent| working.agents().get(agent).is_some());
-        let pool = open.to.pool_no().is_none_or(|pool| pool.0 <= working.pool_count() as u64);
-        if !agent || !pool {
+        let agent_exists = open.to.agent_no().is_none_or(|agent| working.agents().get(agent).is_some());
+        let pool_exists = open.to.pool_no().is_none_or(|pool| pool.0 <= working.pool_count() as u64);
+        if !agent_exists || !pool_exists {
             return Err(LoadError::Damaged(format!(
                 "delivery {delivery} is for an agent or a pool that does not exist"
             )));
@@ -299,7 +301,7 @@ fn items(
 /// Decodes an item from the columns kind, id and state.
 pub(crate) fn decode_item(row: &Row<'_>) -> Result<Item, LoadError> {
     let (kind, id, state): (u8, String, Vec<u8>) = (row.get(0)?, row.get(1)?, row.get(2)?);
-    let damaged = |why: String| LoadError::Damaged(format!("item {id} of kind {kind}: {why}"));
+    let damaged = |reason: String| LoadError::Damaged(format!("item {id} of kind {kind}: {reason}"));
     let kind = ItemKind::from_number(kind).ok_or_else(|| damaged("unknown kind".into()))?;
     codec::read_item(kind, &state).map_err(|error| damaged(error.to_string()))
 }
@@ -319,9 +321,9 @@ pub(crate) fn decode_delivery(row: &Row<'_>) -> rusqlite::Result<OpenDelivery> {
     open.attempt = row.get(5)?;
     open.attempts_max = row.get(6)?;
     open.expires = row.get::<_, Option<u64>>(10)?.map_or(OpenDelivery::NEVER, Timestamp);
-    let choice: u8 = row.get(12)?;
-    open.if_unavailable = IfUnavailable::from_number(choice)
-        .ok_or(rusqlite::Error::IntegralValueOutOfRange(12, i64::from(choice)))?;
+    let if_unavailable: u8 = row.get(12)?;
+    open.if_unavailable = IfUnavailable::from_number(if_unavailable)
+        .ok_or(rusqlite::Error::IntegralValueOutOfRange(12, i64::from(if_unavailable)))?;
     Ok(open.with_session(row.get::<_, Option<u64>>(11)?.map(SessionNo)))
 }
 

@@ -45,14 +45,14 @@ pub(crate) struct SqliteLookup<'c> {
 type RecordEnds = ((SpaceNo, Seq), HashMap<DeliveryNo, (EndState, LeaseToken)>);
 
 impl<'c> SqliteLookup<'c> {
-    pub(crate) fn prepare(connection: &'c Connection, tails: Memtables) -> rusqlite::Result<Self> {
+    pub(crate) fn prepare(connection: &'c Connection, memtables: Memtables) -> rusqlite::Result<Self> {
         let prepare = |sql: &str| connection.prepare(sql).map(RefCell::new);
-        let key_turn = KeyRotation::load(connection)?;
+        let key_rotation = KeyRotation::load(connection)?;
         Ok(Self {
             connection,
             space: Cell::default(),
-            key_rotation: Cell::new(key_turn),
-            memtables: tails,
+            key_rotation: Cell::new(key_rotation),
+            memtables,
             staged: RefCell::default(),
             read_units: Cell::default(),
             last_ends: RefCell::default(),
@@ -135,9 +135,9 @@ impl<'c> SqliteLookup<'c> {
         self.staged.borrow().get(&space).into_iter().for_each(&mut visit);
     }
 
-    fn body(&self, seq: Seq, what: &'static str) -> Result<Option<Vec<u8>>, LookupError> {
+    fn body(&self, seq: Seq, subject: &'static str) -> Result<Option<Vec<u8>>, LookupError> {
         let mut statement = self.body.borrow_mut();
-        statement.query_row([self.row(seq.0)], |row| row.get(0)).optional().map_err(failed(what))
+        statement.query_row([self.row(seq.0)], |row| row.get(0)).optional().map_err(failed(subject))
     }
 }
 
@@ -167,8 +167,8 @@ pub(crate) fn day_of(at: Timestamp) -> u64 {
     at.0 / KEY_WINDOW_MS
 }
 
-fn failed(what: &'static str) -> impl Fn(rusqlite::Error) -> LookupError {
-    move |source| LookupError { what, source: Box::new(source) }
+fn failed(subject: &'static str) -> impl Fn(rusqlite::Error) -> LookupError {
+    move |source| LookupError { subject, source: Box::new(source) }
 }
 
 pub(crate) fn decode_priority(stored: u16) -> Priority {
@@ -209,11 +209,11 @@ impl Lookup for SqliteLookup<'_> {
         principal: &Principal,
         key: &IdempotencyKey,
     ) -> Result<Option<StoredReceipt>, LookupError> {
-        let what = "an idempotency key";
-        let KeyRotation { current: turn, other_is_empty: alone, .. } = self.key_rotation.get();
-        let current = &self.keys[turn as usize];
-        let other = (!alone).then(|| &self.keys[1 - turn as usize]);
-        for table in [Some(current), other].into_iter().flatten() {
+        let subject = "an idempotency key";
+        let KeyRotation { current, other_is_empty, .. } = self.key_rotation.get();
+        let current_table = &self.keys[current as usize];
+        let other_table = (!other_is_empty).then(|| &self.keys[1 - current as usize]);
+        for table in [Some(current_table), other_table].into_iter().flatten() {
             self.count(1, 0);
             let mut statement = table.borrow_mut();
             let found = statement
@@ -221,10 +221,10 @@ impl Lookup for SqliteLookup<'_> {
                     Ok((row.get(0)?, row.get::<_, u64>(1)?, row.get::<_, u64>(2)?, row.get::<_, Vec<u8>>(3)?))
                 })
                 .optional()
-                .map_err(failed(what))?;
+                .map_err(failed(subject))?;
             if let Some((fingerprint, seq, at, results)) = found {
                 let results = codec::read_results(&results)
-                    .map_err(|source| LookupError { what, source: Box::new(source) })?;
+                    .map_err(|source| LookupError { subject, source: Box::new(source) })?;
                 let seq = Some(Seq(seq)).filter(|seq| seq.0 > 0);
                 let receipt = Receipt { seq, at: Timestamp(at), results };
                 return Ok(Some(StoredReceipt { fingerprint, receipt }));
@@ -234,7 +234,8 @@ impl Lookup for SqliteLookup<'_> {
     }
 
     fn entry(&self, key: &Key) -> Result<Option<EntryHead>, LookupError> {
-        if let Some(head) = self.find_in_memory(|tail| tail.entries.get(key).map(|entry| entry.head)) {
+        if let Some(head) = self.find_in_memory(|memtable| memtable.entries.get(key).map(|entry| entry.head))
+        {
             return Ok(Some(head));
         }
         self.count(1, 0);
@@ -246,33 +247,33 @@ impl Lookup for SqliteLookup<'_> {
     }
 
     fn delivery_end(&self, delivery: DeliveryNo) -> Result<(Option<DeliveryEnd>, usize), LookupError> {
-        let what = "an ended delivery";
-        if let Some(changed) = self.find_in_memory(|tail| tail.deliveries.get(&delivery).copied()) {
+        let subject = "an ended delivery";
+        if let Some(changed) = self.find_in_memory(|memtable| memtable.deliveries.get(&delivery).copied()) {
             return Ok((changed.ended(), 0));
         }
         self.count(1, 0);
         let mut statement = self.ends.borrow_mut();
         let row = self.row(ended_index::chunk_of(delivery));
         let seqs: Option<Vec<u8>> =
-            statement.query_row([row], |row| row.get(0)).optional().map_err(failed(what))?;
+            statement.query_row([row], |row| row.get(0)).optional().map_err(failed(subject))?;
         let Some(seq) = seqs.and_then(|seqs| ended_index::get(&seqs, delivery)) else { return Ok((None, 0)) };
         let mut cached = self.last_ends.borrow_mut();
         let record_id = (self.space.get(), seq);
         let mut read_bytes = 0;
         if cached.as_ref().is_none_or(|(known, _)| *known != record_id) {
-            let Some(body) = self.body(seq, what)? else { return Ok((None, 0)) };
+            let Some(body) = self.body(seq, subject)? else { return Ok((None, 0)) };
             read_bytes = body.len();
             self.count(0, read_bytes);
             let ends = codec::ended_deliveries(&body);
             *cached =
-                Some((record_id, ends.map_err(|source| LookupError { what, source: Box::new(source) })?));
+                Some((record_id, ends.map_err(|source| LookupError { subject, source: Box::new(source) })?));
         }
         let found = cached.as_ref().and_then(|(_, ends)| ends.get(&delivery));
         Ok((found.map(|(state, token)| DeliveryEnd { state: *state, token: *token, seq }), read_bytes))
     }
 
     fn dead_delivery(&self, delivery: DeliveryNo) -> Result<Option<DeadDelivery>, LookupError> {
-        if let Some(changed) = self.find_in_memory(|tail| tail.deliveries.get(&delivery).copied()) {
+        if let Some(changed) = self.find_in_memory(|memtable| memtable.deliveries.get(&delivery).copied()) {
             return Ok(changed.dead());
         }
         self.count(1, 0);
@@ -292,7 +293,7 @@ impl Lookup for SqliteLookup<'_> {
     }
 
     fn prior_send(&self, id: &ClientId) -> Result<Option<PriorSend>, LookupError> {
-        if let Some(sent) = self.find_in_memory(|tail| tail.client_ids.get(id).cloned()) {
+        if let Some(sent) = self.find_in_memory(|memtable| memtable.client_ids.get(id).cloned()) {
             return Ok(Some(sent));
         }
         self.count(1, 0);
@@ -304,7 +305,7 @@ impl Lookup for SqliteLookup<'_> {
     }
 
     fn erase_target(&self, seq: Seq, part: u32) -> Result<Option<EraseTarget>, LookupError> {
-        let what = "a payload";
+        let subject = "a payload";
         if seq.0 >= 1 << 47 {
             return Ok(None);
         }
@@ -313,9 +314,9 @@ impl Lookup for SqliteLookup<'_> {
             let row = |row: &Row<'_>| Ok((row.get::<_, Vec<u8>>(0)?, row.get::<_, usize>(1)?));
             statement.query_row([self.row(seq.0)], row).optional()
         });
-        let Some((body, payload_bytes)) = found.map_err(failed(what))? else { return Ok(None) };
+        let Some((body, payload_bytes)) = found.map_err(failed(subject))? else { return Ok(None) };
         let parts =
-            codec::part_table(&body).map_err(|source| LookupError { what, source: Box::new(source) })?;
+            codec::part_table(&body).map_err(|source| LookupError { subject, source: Box::new(source) })?;
         let erased = self.is_erased(seq, part)?;
         let record_bytes = body.len() + payload_bytes;
         self.count(0, record_bytes);
@@ -323,7 +324,7 @@ impl Lookup for SqliteLookup<'_> {
     }
 
     fn is_erased(&self, seq: Seq, part: u32) -> Result<bool, LookupError> {
-        if self.find_in_memory(|tail| tail.erased.get(&(seq, part)).copied()).is_some() {
+        if self.find_in_memory(|memtable| memtable.erased.get(&(seq, part)).copied()).is_some() {
             return Ok(true);
         }
         self.count(1, 0);
@@ -332,20 +333,21 @@ impl Lookup for SqliteLookup<'_> {
     }
 
     fn version_at(&self, key: &Key, at: VersionSelector) -> Result<Option<EntryHead>, LookupError> {
-        let is_it = |head: &EntryHead| match at {
+        let is_match = |head: &EntryHead| match at {
             VersionSelector::Version(version) => head.version == version,
             VersionSelector::Seq(seq) => head.seq <= seq,
         };
-        if let Some(head) = self.find_in_memory(|tail| tail.versions_of(key).filter(is_it).last()) {
+        if let Some(head) = self.find_in_memory(|memtable| memtable.versions_of(key).filter(is_match).last())
+        {
             return Ok(Some(head));
         }
         self.count(1, 0);
-        let (which, bound) = match at {
+        let (condition, bound) = match at {
             VersionSelector::Version(version) => ("version = ?3", version.0),
             VersionSelector::Seq(seq) => ("seq <= ?3", seq.0),
         };
         let sql = format!(
-            "SELECT version, generation, seq, deleted FROM versions WHERE space = ?1 AND key = ?2 AND {which}
+            "SELECT version, generation, seq, deleted FROM versions WHERE space = ?1 AND key = ?2 AND {condition}
              ORDER BY version DESC LIMIT 1"
         );
         let found = self.connection.prepare_cached(&sql).and_then(|mut statement| {
@@ -358,17 +360,17 @@ impl Lookup for SqliteLookup<'_> {
     fn changed_since(&self, prefix: &str, seq: Seq, max: usize) -> Result<Option<PrefixScan>, LookupError> {
         let stored = self.stored_since(prefix, seq, max).map_err(failed("entries"))?;
         let Some((mut changed, scanned)) = stored else { return Ok(None) };
-        self.each_memtable(|tail| changed.extend(tail.entries_since(prefix, seq)));
+        self.each_memtable(|memtable| changed.extend(memtable.entries_since(prefix, seq)));
         Ok(Some(PrefixScan { changed: changed.into_iter().collect(), scanned }))
     }
 
     fn recent_changes(&self, prefix: &str, seq: Seq) -> Option<Vec<(Key, EntryHead)>> {
-        let base = self.memtables.read().get(&self.space.get()).map_or(Seq(0), Memtable::flushed_seq);
-        if seq < base {
+        let flushed_seq = self.memtables.read().get(&self.space.get()).map_or(Seq(0), Memtable::flushed_seq);
+        if seq < flushed_seq {
             return None;
         }
         let mut changed = BTreeMap::new();
-        self.each_memtable(|tail| changed.extend(tail.entries_since(prefix, seq)));
+        self.each_memtable(|memtable| changed.extend(memtable.entries_since(prefix, seq)));
         Some(changed.into_iter().collect())
     }
 
@@ -383,9 +385,9 @@ impl Lookup for SqliteLookup<'_> {
     }
 
     fn item(&self, key: &ItemKey) -> Result<Option<Item>, LookupError> {
-        let what = "an item";
+        let subject = "an item";
         if let Some(item) =
-            self.find_in_memory(|tail| tail.items.get(key).map(|changed| changed.item.clone()))
+            self.find_in_memory(|memtable| memtable.items.get(key).map(|changed| changed.item.clone()))
         {
             return Ok(item);
         }
@@ -394,9 +396,9 @@ impl Lookup for SqliteLookup<'_> {
         let bytes: Option<Vec<u8>> = statement
             .query_row((self.space.get().0, key.kind.number(), &*key.id), |row| row.get(0))
             .optional()
-            .map_err(failed(what))?;
+            .map_err(failed(subject))?;
         let item = bytes.map(|bytes| codec::read_item(key.kind, &bytes)).transpose();
-        item.map_err(|source| LookupError { what, source: Box::new(source) })
+        item.map_err(|source| LookupError { subject, source: Box::new(source) })
     }
 }
 

@@ -42,11 +42,11 @@ impl ChangedDelivery {
     /// Whether a flush will probably write or delete a row. A delivery that is created and ends between two flushes
     /// needs none, and a leased one is expected to end soon.
     fn needs_row_write(&self) -> bool {
-        let waits = match &self.latest {
+        let is_waiting = match &self.latest {
             LatestState::Open { open, .. } => open.token().is_none(),
             LatestState::Ended { .. } => false,
         };
-        waits || self.redriven || !self.is_new
+        is_waiting || self.redriven || !self.is_new
     }
 
     /// Returns how the delivery ended; `None` if it is open.
@@ -80,8 +80,8 @@ impl ChangedEntry {
     /// Whether a list with these filters contains the entry.
     pub(crate) fn is_listed(&self, entry_type: Option<&str>, author: Option<&str>) -> bool {
         !self.head.deleted
-            && entry_type.is_none_or(|wanted| wanted == self.entry_type)
-            && author.is_none_or(|wanted| wanted == self.author)
+            && entry_type.is_none_or(|filter| filter == self.entry_type)
+            && author.is_none_or(|filter| filter == self.author)
     }
 }
 
@@ -157,9 +157,9 @@ impl Memtable {
         *self = Self { deliveries, flushed_seq: self.last_seq, last_seq: self.last_seq, ..Self::default() };
     }
 
-    /// Creates an empty memtable for tables that contain all records up to `base`.
-    pub(crate) fn starting_after(base: Seq) -> Self {
-        Self { flushed_seq: base, last_seq: base, ..Self::default() }
+    /// Creates an empty memtable for tables that contain all records up to `flushed_seq`.
+    pub(crate) fn starting_after(flushed_seq: Seq) -> Self {
+        Self { flushed_seq, last_seq: flushed_seq, ..Self::default() }
     }
 
     /// Last record that the tables contain.
@@ -183,13 +183,13 @@ impl Memtable {
 
     /// Copies the parts that planning a rollback needs.
     fn for_plan(&self) -> Self {
-        let Self { entries, versions, items, flushed_seq: base, last_seq: through, .. } = self;
+        let Self { entries, versions, items, flushed_seq, last_seq, .. } = self;
         Self {
             entries: entries.clone(),
             versions: versions.clone(),
             items: items.clone(),
-            flushed_seq: *base,
-            last_seq: *through,
+            flushed_seq: *flushed_seq,
+            last_seq: *last_seq,
             ..Self::default()
         }
     }
@@ -268,17 +268,16 @@ impl Memtable {
                 self.agents.insert(*number, changed);
             }
             Effect::AgentRemoved { number } => {
-                let described = self.agents.get(number).and_then(|agent| agent.registered_in);
+                let registered_in = self.agents.get(number).and_then(|agent| agent.registered_in);
                 let presence = presence_of(working, *number);
-                self.agents
-                    .insert(*number, ChangedAgent { registered_in: described, removed: true, presence });
+                self.agents.insert(*number, ChangedAgent { registered_in, removed: true, presence });
             }
             Effect::AgentStatus { number, .. } => {
                 let before = self.agents.get(number);
-                let described = before.and_then(|agent| agent.registered_in);
+                let registered_in = before.and_then(|agent| agent.registered_in);
                 let removed = working.agents().get(*number).is_some_and(|agent| agent.removed);
                 let presence = presence_of(working, *number);
-                self.agents.insert(*number, ChangedAgent { registered_in: described, removed, presence });
+                self.agents.insert(*number, ChangedAgent { registered_in, removed, presence });
             }
             Effect::Sent { first, deliveries, .. } => {
                 self.add_new(working, *first, deliveries.len());
@@ -313,8 +312,8 @@ impl Memtable {
             Effect::Redriven { delivery, to, seq, n, .. } => {
                 // If it ended again in the same record, that effect updates the state and keeps `redriven`.
                 let open = OpenDelivery::new(*to, *seq, *n, OpenDeliveryState::Ready { since: record.at });
-                let fate = LatestState::Open { open, lease_ms: 0 };
-                self.put(*delivery, ChangedDelivery { latest: fate, redriven: true, is_new: false });
+                let latest = LatestState::Open { open, lease_ms: 0 };
+                self.put(*delivery, ChangedDelivery { latest, redriven: true, is_new: false });
                 self.update_open(working, *delivery);
             }
             Effect::Written { key, version, entry_type, depends_on, .. } => {
@@ -336,8 +335,8 @@ impl Memtable {
     }
 
     fn item_changed(&mut self, item: &Item, created: CreationPosition) {
-        let kept = (item.retention() != Retention::LogOnly).then(|| item.clone());
-        self.put_item(item.key(), kept, created);
+        let stored = (item.retention() != Retention::LogOnly).then(|| item.clone());
+        self.put_item(item.key(), stored, created);
         if let Item::Session(session) = item {
             self.paused.insert(session.number, session.status == SessionStatus::Paused);
         }
@@ -349,13 +348,13 @@ impl Memtable {
 
     fn merge_item(&mut self, key: ItemKey, later: ChangedItem) {
         match self.items.entry(key) {
-            btree_map::Entry::Occupied(known) => known.into_mut().merge(later),
-            btree_map::Entry::Vacant(place) => drop(place.insert(later)),
+            btree_map::Entry::Occupied(entry) => entry.into_mut().merge(later),
+            btree_map::Entry::Vacant(entry) => drop(entry.insert(later)),
         }
     }
 
-    fn set(&mut self, number: DeliveryNo, fate: LatestState) {
-        self.put(number, ChangedDelivery { latest: fate, redriven: false, is_new: false });
+    fn set(&mut self, number: DeliveryNo, latest: LatestState) {
+        self.put(number, ChangedDelivery { latest, redriven: false, is_new: false });
     }
 
     /// Updates the state of a delivery. `redriven` and the creation flag are sticky.
@@ -387,8 +386,8 @@ impl Memtable {
 
     fn set_open(&mut self, working: &WorkingState, number: DeliveryNo, is_new: bool) {
         if let Some(open) = working.open(number) {
-            let fate = LatestState::Open { open: *open, lease_ms: working.lease_ms(number).unwrap_or(0) };
-            self.put(number, ChangedDelivery { latest: fate, redriven: false, is_new });
+            let latest = LatestState::Open { open: *open, lease_ms: working.lease_ms(number).unwrap_or(0) };
+            self.put(number, ChangedDelivery { latest, redriven: false, is_new });
         }
     }
 
@@ -401,11 +400,11 @@ impl Memtable {
     ) {
         let generation = working.head.generation;
         let head = EntryHead { version, generation, seq: record.seq, deleted: live.is_none() };
-        let (entry_type, depends) = live.map(|(name, count)| (name.clone(), count)).unwrap_or_default();
+        let (entry_type, dependency_count) =
+            live.map(|(name, count)| (name.clone(), count)).unwrap_or_default();
         let author = record.principal.clone();
         self.versions.insert((key.clone(), version), head);
-        self.entries
-            .insert(key.clone(), ChangedEntry { head, entry_type, author, dependency_count: depends });
+        self.entries.insert(key.clone(), ChangedEntry { head, entry_type, author, dependency_count });
     }
 
     /// Merges the changes of a later memtable and empties that one, keeping its allocation for deliveries.
@@ -415,30 +414,22 @@ impl Memtable {
         }
         let deliveries = std::mem::take(&mut later.deliveries);
         let later = std::mem::replace(later, Self { deliveries, ..Self::default() });
-        let Self {
-            entries,
-            versions,
-            client_ids,
-            agents,
-            erased,
-            items,
-            timeline: lines,
-            paused,
-            last_seq: through,
-            ..
-        } = later;
-        self.last_seq = self.last_seq.max(through);
+        let Self { entries, versions, client_ids, agents, erased, items, timeline, paused, last_seq, .. } =
+            later;
+        self.last_seq = self.last_seq.max(last_seq);
         for (number, agent) in agents {
-            let before = self.agents.get(&number).and_then(|before| before.registered_in);
-            self.agents
-                .insert(number, ChangedAgent { registered_in: agent.registered_in.or(before), ..agent });
+            let registered_in = self.agents.get(&number).and_then(|before| before.registered_in);
+            self.agents.insert(
+                number,
+                ChangedAgent { registered_in: agent.registered_in.or(registered_in), ..agent },
+            );
         }
         self.entries.extend(entries);
         self.versions.extend(versions);
         self.client_ids.extend(client_ids);
         self.erased.extend(erased);
         items.into_iter().for_each(|(key, changed)| self.merge_item(key, changed));
-        self.timeline.extend(lines);
+        self.timeline.extend(timeline);
         self.paused.extend(paused);
     }
 
@@ -472,18 +463,18 @@ impl Memtable {
     }
 
     /// Copies the parts that reads need, so that the lock is only held for the copy.
-    fn for_reads(&self, what: &[ReadQuery]) -> Self {
-        let mut part = Self::default();
-        for read in what {
-            match read {
+    fn for_reads(&self, queries: &[ReadQuery]) -> Self {
+        let mut copy = Self::default();
+        for query in queries {
+            match query {
                 ReadQuery::Entry { key, .. } | ReadQuery::History { key, .. } => {
                     let versions = self.versions_of(key);
-                    part.versions.extend(versions.map(|head| ((key.clone(), head.version), head)));
+                    copy.versions.extend(versions.map(|head| ((key.clone(), head.version), head)));
                 }
                 ReadQuery::Entries { prefix, entry_type, author, after, limit } => {
                     let mut listed = 0;
                     for (key, entry) in self.entries_after(prefix, after.as_ref()) {
-                        part.entries.insert(key.clone(), entry.clone());
+                        copy.entries.insert(key.clone(), entry.clone());
                         listed += usize::from(entry.is_listed(entry_type.as_deref(), author.as_deref()));
                         // Later entries belong to a later page, whatever the tables contain.
                         if listed >= *limit {
@@ -491,35 +482,35 @@ impl Memtable {
                         }
                     }
                 }
-                ReadQuery::Dependencies { .. } => part.entries.clone_from(&self.entries),
+                ReadQuery::Dependencies { .. } => copy.entries.clone_from(&self.entries),
                 ReadQuery::MessageByClientId(id) => {
-                    part.client_ids.extend(self.client_ids.get(id).map(|sent| (id.clone(), sent.clone())));
+                    copy.client_ids.extend(self.client_ids.get(id).map(|sent| (id.clone(), sent.clone())));
                 }
                 ReadQuery::Deliveries { first, count } => {
                     let numbers =
                         (0..u64::from(*count)).map(|index| DeliveryNo(first.0.saturating_add(index)));
                     let found = numbers.filter_map(|number| Some((number, *self.deliveries.get(&number)?)));
-                    part.deliveries.extend(found);
-                    part.paused = self.paused.clone();
+                    copy.deliveries.extend(found);
+                    copy.paused = self.paused.clone();
                 }
                 ReadQuery::Timeline { session, .. } => {
                     let first = (Arc::clone(session), TimelineKind::Message, Seq(0));
                     let of_session = self.timeline.range(first..).take_while(|(id, ..)| id == session);
-                    part.timeline.extend(of_session.cloned());
+                    copy.timeline.extend(of_session.cloned());
                 }
                 ReadQuery::DeadLetters { .. } => {
-                    let matters = |changed: &ChangedDelivery| {
+                    let is_relevant = |changed: &ChangedDelivery| {
                         changed.redriven
                             || matches!(changed.latest, LatestState::Ended { state: EndState::Dead, .. })
                     };
-                    let found = self.deliveries.iter().filter(|(_, changed)| matters(changed));
-                    part.deliveries.extend(found.map(|(number, changed)| (*number, *changed)));
+                    let found = self.deliveries.iter().filter(|(_, changed)| is_relevant(changed));
+                    copy.deliveries.extend(found.map(|(number, changed)| (*number, *changed)));
                 }
                 ReadQuery::Item(key) => {
-                    part.items.extend(self.items.get(key).map(|item| (key.clone(), item.clone())));
+                    copy.items.extend(self.items.get(key).map(|item| (key.clone(), item.clone())));
                 }
                 ReadQuery::Items { kind, .. } => {
-                    part.items.extend(self.items_of(*kind).map(|(key, item)| (key.clone(), item.clone())));
+                    copy.items.extend(self.items_of(*kind).map(|(key, item)| (key.clone(), item.clone())));
                 }
                 ReadQuery::Message { .. }
                 | ReadQuery::SeqAt(_)
@@ -527,7 +518,7 @@ impl Memtable {
                 | ReadQuery::Part { .. } => {}
             }
         }
-        part
+        copy
     }
 }
 
@@ -536,7 +527,9 @@ pub(crate) fn client_ids_of_part(record: &Record, part: u32) -> Result<Vec<Clien
     let effects = codec::read_body(record)?.effects.into_iter();
     Ok({ effects }
         .filter_map(|effect| match effect {
-            Effect::Sent { message, part: brought, .. } if brought == part => message.client_id.clone(),
+            Effect::Sent { message, part: payload_part, .. } if payload_part == part => {
+                message.client_id.clone()
+            }
             _ => None,
         })
         .collect())
@@ -547,8 +540,8 @@ pub(crate) fn client_ids_of_part(record: &Record, part: u32) -> Result<Vec<Clien
 pub(crate) struct Memtables(Arc<RwLock<BTreeMap<SpaceNo, Memtable>>>);
 
 impl Memtables {
-    pub(crate) fn new(tails: BTreeMap<SpaceNo, Memtable>) -> Self {
-        Self(Arc::new(RwLock::new(tails)))
+    pub(crate) fn new(memtables: BTreeMap<SpaceNo, Memtable>) -> Self {
+        Self(Arc::new(RwLock::new(memtables)))
     }
 
     pub(crate) fn read(&self) -> RwLockReadGuard<'_, BTreeMap<SpaceNo, Memtable>> {
@@ -559,15 +552,15 @@ impl Memtables {
         self.0.write().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Like the method for reads below, with the parts that planning a rollback needs.
+    /// Like [`Self::snapshot_for_reads`], with the parts that planning a rollback needs.
     pub(crate) fn snapshot_for_plan<E>(
         &self,
         space: SpaceNo,
         pin: impl FnOnce() -> Result<(), E>,
     ) -> Result<Memtable, E> {
-        let tails = self.read();
+        let memtables = self.read();
         pin()?;
-        Ok(tails.get(&space).map(Memtable::for_plan).unwrap_or_default())
+        Ok(memtables.get(&space).map(Memtable::for_plan).unwrap_or_default())
     }
 
     /// Copies the parts of a memtable that reads need, consistent with a database snapshot: `pin` starts the snapshot
@@ -575,11 +568,11 @@ impl Memtables {
     pub(crate) fn snapshot_for_reads<E>(
         &self,
         space: SpaceNo,
-        what: &[ReadQuery],
+        queries: &[ReadQuery],
         pin: impl FnOnce() -> Result<(), E>,
     ) -> Result<Memtable, E> {
-        let tails = self.read();
+        let memtables = self.read();
         pin()?;
-        Ok(tails.get(&space).map(|tail| tail.for_reads(what)).unwrap_or_default())
+        Ok(memtables.get(&space).map(|memtable| memtable.for_reads(queries)).unwrap_or_default())
     }
 }

@@ -46,8 +46,8 @@ impl OfflineDatabase {
         Ok(offline)
     }
 
-    pub(crate) fn sqlite_error(&self, what: &'static str, source: rusqlite::Error) -> OpenError {
-        OpenError::Sqlite { what, path: self.path.clone(), source }
+    pub(crate) fn sqlite_error(&self, action: &'static str, source: rusqlite::Error) -> OpenError {
+        OpenError::Sqlite { action, path: self.path.clone(), source }
     }
 }
 
@@ -66,7 +66,7 @@ fn has_leftovers(path: &Path) -> bool {
 }
 
 fn open_or_copy_older(path: &Path) -> Result<(Connection, Option<TempDir>), OpenError> {
-    let sqlite = |source| OpenError::Sqlite { what: "open the database", path: path.to_owned(), source };
+    let sqlite = |source| OpenError::Sqlite { action: "open the database", path: path.to_owned(), source };
     let flags = OpenFlags::SQLITE_OPEN_READ_ONLY | OpenFlags::SQLITE_OPEN_URI;
     let connection =
         Connection::open_with_flags(immutable_uri(&database_path(path)), flags).map_err(sqlite)?;
@@ -80,9 +80,9 @@ fn open_or_copy_older(path: &Path) -> Result<(Connection, Option<TempDir>), Open
 
 fn open_copy(path: &Path) -> Result<(Connection, Option<TempDir>), OpenError> {
     let database = database_path(path);
-    let io = |what| move |source| OpenError::Io { what, path: path.to_owned(), source };
+    let io = |action| move |source| OpenError::Io { action, path: path.to_owned(), source };
     let sqlite =
-        |source| OpenError::Sqlite { what: "open a copy of the database", path: path.to_owned(), source };
+        |source| OpenError::Sqlite { action: "open a copy of the database", path: path.to_owned(), source };
     let copy = tempfile::Builder::new().prefix("quorate-").tempdir();
     let copy = copy.map_err(io("create a temporary directory for a copy of"))?;
     let copied = database_path(copy.path());
@@ -110,14 +110,14 @@ pub(crate) fn copy_file(from: &Path, to: &Path) -> std::io::Result<()> {
 
 /// Checks the schema version through SQLite: with a write-ahead log, the file header may be outdated.
 fn check_version(connection: &Connection, path: &Path) -> Result<(), OpenError> {
-    let sqlite = |source| OpenError::Sqlite { what: "read the format", path: path.to_owned(), source };
+    let sqlite = |source| OpenError::Sqlite { action: "read the format", path: path.to_owned(), source };
     let found: i32 = connection.pragma_query_value(None, "user_version", |row| row.get(0)).map_err(sqlite)?;
     match found {
         schema::VERSION => Ok(()),
         _ if found > schema::VERSION => {
             Err(OpenError::Newer { path: path.to_owned(), found, known: schema::VERSION })
         }
-        _ => Err(OpenError::Damaged { path: path.to_owned(), why: format!("unknown format {found}") }),
+        _ => Err(OpenError::Damaged { path: path.to_owned(), reason: format!("unknown format {found}") }),
     }
 }
 

@@ -24,10 +24,10 @@ pub(crate) enum Job {
     Transact {
         space: SpaceNo,
         commits: Vec<Commit>,
-        answer: oneshot::Sender<Result<Vec<CommitResult>, StoreError>>,
+        sender: oneshot::Sender<Result<Vec<CommitResult>, StoreError>>,
     },
     /// Creates a space, or finds it by name.
-    OpenSpace { name: SpaceName, answer: oneshot::Sender<Result<SpaceNo, StoreError>> },
+    OpenSpace { name: SpaceName, sender: oneshot::Sender<Result<SpaceNo, StoreError>> },
 }
 
 impl Job {
@@ -118,13 +118,13 @@ impl State {
     /// Adds a job. If the space was idle, it starts at its last virtual finish time.
     fn push(&mut self, space: SpaceNo, job: Job) {
         let Self { spaces, order, now, finish_times, .. } = self;
-        let waiting = spaces.entry(space).or_insert_with(|| {
+        let queue = spaces.entry(space).or_insert_with(|| {
             let start = finish_times.remove(&space).unwrap_or(0).max(*now);
             order.insert((start, space));
             SpaceQueue { start, ..SpaceQueue::default() }
         });
-        waiting.ops += job.ops();
-        waiting.jobs.push_back(job);
+        queue.ops += job.ops();
+        queue.jobs.push_back(job);
     }
 
     /// Takes the jobs of a batch. Each job advances the virtual time of its space by the weight of the job; the space is
@@ -138,24 +138,24 @@ impl State {
         {
             self.now = self.now.max(start);
             let next = self.order.first().copied();
-            let Some(waiting) = self.spaces.get_mut(&space) else { continue };
+            let Some(queue) = self.spaces.get_mut(&space) else { continue };
             while ops < BATCH_OPS_MAX
                 && weight < BATCH_WEIGHT_MAX
-                && next.is_none_or(|next| (waiting.start, space) < next)
-                && let Some(job) = waiting.jobs.pop_front()
+                && next.is_none_or(|next| (queue.start, space) < next)
+                && let Some(job) = queue.jobs.pop_front()
             {
                 let (job_ops, job_weight) = (job.ops(), job.weight());
-                waiting.ops -= job_ops;
-                waiting.start += job_weight as u64;
+                queue.ops -= job_ops;
+                queue.start += job_weight as u64;
                 ops += job_ops;
                 weight += job_weight;
                 batch.push(job);
             }
-            if waiting.jobs.is_empty() {
-                self.finish_times.insert(space, waiting.start);
+            if queue.jobs.is_empty() {
+                self.finish_times.insert(space, queue.start);
                 self.spaces.remove(&space);
             } else {
-                self.order.insert((waiting.start, space));
+                self.order.insert((queue.start, space));
             }
         }
         if self.finish_times.len() > FINISH_TIMES_MAX {
@@ -168,10 +168,10 @@ impl State {
     /// Adjusts the virtual time of a space.
     fn adjust(&mut self, space: SpaceNo, adjust: impl FnOnce(u64) -> u64) {
         match self.spaces.get_mut(&space) {
-            Some(waiting) => {
-                self.order.remove(&(waiting.start, space));
-                waiting.start = adjust(waiting.start);
-                self.order.insert((waiting.start, space));
+            Some(queue) => {
+                self.order.remove(&(queue.start, space));
+                queue.start = adjust(queue.start);
+                self.order.insert((queue.start, space));
             }
             None => {
                 let finish = self.finish_times.entry(space).or_insert(self.now);
@@ -202,9 +202,9 @@ impl WriteQueue {
             return Err((job, StoreError::Closed));
         }
         let was_empty = state.spaces.is_empty();
-        let waiting = state.spaces.get(&job.space()).map_or(0, |waiting| waiting.ops);
+        let queued_ops = state.spaces.get(&job.space()).map_or(0, |queue| queue.ops);
         // A job for an empty queue is always accepted: its size is limited when the request is validated.
-        if waiting > 0 && waiting + job.ops() > WAITING_MAX {
+        if queued_ops > 0 && queued_ops + job.ops() > WAITING_MAX {
             return Err((job, StoreError::Busy));
         }
         state.push(job.space(), job);
@@ -217,8 +217,8 @@ impl WriteQueue {
     }
 
     /// Takes the next batch; blocks until there is a job. Returns `None` once the queue is closed and empty.
-    pub(crate) fn take(&self, patience: &mut SpinWait) -> Option<Vec<Job>> {
-        patience.spin(&self.is_filled);
+    pub(crate) fn take(&self, spin_wait: &mut SpinWait) -> Option<Vec<Job>> {
+        spin_wait.spin(&self.is_filled);
         let mut state = self.lock();
         while state.spaces.is_empty() {
             if state.closed {
@@ -245,9 +245,9 @@ impl WriteQueue {
             let (space, ops, weight) = (job.space(), job.ops(), job.weight() as u64);
             state.adjust(space, |finish| finish.saturating_sub(weight));
             if state.spaces.contains_key(&space) {
-                if let Some(waiting) = state.spaces.get_mut(&space) {
-                    waiting.ops += ops;
-                    waiting.jobs.push_front(job);
+                if let Some(queue) = state.spaces.get_mut(&space) {
+                    queue.ops += ops;
+                    queue.jobs.push_front(job);
                 }
             } else {
                 state.push(space, job);
@@ -258,7 +258,7 @@ impl WriteQueue {
 
     /// Number of queued operations.
     pub(crate) fn queued_ops(&self) -> usize {
-        self.lock().spaces.values().map(|waiting| waiting.ops).sum()
+        self.lock().spaces.values().map(|queue| queue.ops).sum()
     }
 
     /// Rejects further jobs. Queued jobs are still taken.

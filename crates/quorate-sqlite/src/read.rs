@@ -29,17 +29,17 @@ pub(crate) use records::{bodies, lane_for_reads, lane_for_records, log};
 /// Executes reads in one transaction.
 pub(crate) fn execute(
     connection: &Connection,
-    tails: &Memtables,
+    memtables: &Memtables,
     space: SpaceNo,
-    what: &[ReadQuery],
+    queries: &[ReadQuery],
 ) -> Result<Vec<ReadResult>, ReadError> {
-    let snapshot = connection.unchecked_transaction()?;
+    let transaction = connection.unchecked_transaction()?;
     // A SQLite read transaction gets its snapshot with the first read.
-    let pin = || snapshot.query_row("SELECT count(*) FROM spaces", [], |_| Ok(()));
-    let tail = tails.snapshot_for_reads(space, what, pin)?;
+    let pin = || transaction.query_row("SELECT count(*) FROM spaces", [], |_| Ok(()));
+    let memtable = memtables.snapshot_for_reads(space, queries, pin)?;
     let (sent, last) = (RefCell::default(), RefCell::default());
-    let reading = ReadSnapshot { connection: &snapshot, space, memtable: tail, sent, last };
-    what.iter().map(|one| reading.one(one)).collect()
+    let snapshot = ReadSnapshot { connection: &transaction, space, memtable, sent, last };
+    queries.iter().map(|query| snapshot.execute(query)).collect()
 }
 
 /// Largest number within a space that fits into a row id.
@@ -57,8 +57,8 @@ struct ReadSnapshot<'c> {
 }
 
 impl ReadSnapshot<'_> {
-    fn one(&self, what: &ReadQuery) -> Result<ReadResult, ReadError> {
-        Ok(match what {
+    fn execute(&self, query: &ReadQuery) -> Result<ReadResult, ReadError> {
+        Ok(match query {
             ReadQuery::Entry { key, when } => ReadResult::Entry(self.entry(key, *when)?),
             ReadQuery::History { key, after, limit } => {
                 ReadResult::Entries(self.history(key, *after, *limit)?)
@@ -92,7 +92,7 @@ impl ReadSnapshot<'_> {
                 ReadResult::Deliveries(numbers.map(|number| self.delivery(number)).collect::<Result<_, _>>()?)
             }
             ReadQuery::DeadLetters { agent, after, limit } => {
-                ReadResult::DeadLetters(self.dead(*agent, *after, *limit)?)
+                ReadResult::DeadLetters(self.dead_letters(*agent, *after, *limit)?)
             }
             ReadQuery::SeqAt(time) => ReadResult::Seq(load::seq_at(self.connection, self.space, *time)?),
             ReadQuery::Dependencies { after, limit } => {
@@ -168,13 +168,13 @@ impl ReadSnapshot<'_> {
 
     fn versions(
         &self,
-        which: &str,
+        condition: &str,
         key: &Key,
         bound: u64,
         limit: usize,
     ) -> Result<Vec<EntryHead>, ReadError> {
         let sql = format!(
-            "SELECT version, generation, seq, deleted FROM versions WHERE space = ?1 AND key = ?2 AND {which} LIMIT ?4"
+            "SELECT version, generation, seq, deleted FROM versions WHERE space = ?1 AND key = ?2 AND {condition} LIMIT ?4"
         );
         let mut statement = self.connection.prepare_cached(&sql)?;
         let found = statement.query_map((self.space.0, key.as_str(), bound, limit), decode_entry_head)?;
@@ -246,7 +246,7 @@ impl ReadSnapshot<'_> {
         };
         for effect in &body.effects {
             if let Effect::Written {
-                key: of,
+                key: written_key,
                 version: number,
                 entry_type,
                 content_type,
@@ -254,21 +254,15 @@ impl ReadSnapshot<'_> {
                 depends_on,
                 restores,
             } = effect
-                && of == key
+                && written_key == key
                 && *number == head.version
             {
-                let place = Some((restores.map_or(head.seq, |restored| restored.seq), *part));
+                let content_part = Some((restores.map_or(head.seq, |restored| restored.seq), *part));
                 let restores = restores.map(|restored| restored.version);
                 let (entry_type, content_type) = (entry_type.clone(), content_type.clone());
                 let depends_on = depends_on.clone();
-                version = EntryVersion {
-                    entry_type,
-                    content_type,
-                    content_part: place,
-                    depends_on,
-                    restores,
-                    ..version
-                };
+                version =
+                    EntryVersion { entry_type, content_type, content_part, depends_on, restores, ..version };
             }
         }
         let content = match version.content_part {
@@ -365,7 +359,7 @@ impl ReadSnapshot<'_> {
         Ok(end.map(|(state, _)| StoredDeliveryState::Ended { state, seq }))
     }
 
-    fn dead(
+    fn dead_letters(
         &self,
         agent: Option<AgentNo>,
         after: DeliveryNo,
@@ -377,31 +371,32 @@ impl ReadSnapshot<'_> {
         )?;
         let bounds = (row_id(self.space, after.0.min(ROW_NUMBER_MAX)), row_id(self.space, ROW_NUMBER_MAX));
         let mut found = statement.query((bounds.0, bounds.1, agent.map(|agent| agent.0)))?;
-        let mut letters = BTreeMap::new();
-        while letters.len() < limit
+        let mut dead_letters = BTreeMap::new();
+        while dead_letters.len() < limit
             && let Some(row) = found.next()?
         {
             let number = DeliveryNo((row.get::<_, i64>(0)? - row_id(self.space, 0)) as u64);
             if !self.memtable.deliveries.contains_key(&number) {
-                let letter = (
+                let dead_letter = (
                     load::decode_recipient(row.get(1)?)?,
                     Seq(row.get(2)?),
                     row.get(3)?,
                     row.get(4)?,
                     Seq(row.get(5)?),
                 );
-                letters.insert(number, letter);
+                dead_letters.insert(number, dead_letter);
             }
         }
         for (number, changed) in self.memtable.deliveries.iter().filter(|(number, _)| **number > after) {
             if let LatestState::Ended { open, state: EndState::Dead, seq, .. } = changed.latest
                 && agent.is_none_or(|agent| open.to.queue() == QueueId::Agent(agent))
             {
-                letters.insert(*number, (open.to.without_holder(), open.seq, open.n(), open.attempt, seq));
+                dead_letters
+                    .insert(*number, (open.to.without_holder(), open.seq, open.n(), open.attempt, seq));
             }
         }
-        let first = letters.into_iter().take(limit);
-        first.map(|(delivery, letter)| self.dead_letter(delivery, letter)).collect()
+        let first = dead_letters.into_iter().take(limit);
+        first.map(|(delivery, dead_letter)| self.dead_letter(delivery, dead_letter)).collect()
     }
 
     fn dead_letter(
@@ -426,9 +421,11 @@ fn intact(seq: Seq, payload: Payload) -> Result<Payload, ReadError> {
 
 /// Reason why a delivery was dead-lettered, for users.
 fn reason_of(delivery: DeliveryNo, effects: &[Effect]) -> String {
-    let is_barred =
-        |effect: &Effect| matches!(effect, Effect::DeniedByPolicy { delivery: one, .. } if *one == delivery);
-    if effects.iter().any(is_barred) {
+    let is_denied = effects.iter().any(|effect| match effect {
+        Effect::DeniedByPolicy { delivery: number, .. } => *number == delivery,
+        _ => false,
+    });
+    if is_denied {
         return "no longer allowed by policy".into();
     }
     let returned = effects.iter().rev().find_map(|effect| match effect {

@@ -87,22 +87,22 @@ impl Readers {
         space: SpaceNo,
         read: impl FnOnce(&Connection) -> Result<T, ReadError> + Send + 'static,
     ) -> impl Future<Output = Result<T, StoreError>> + Send + 'static {
-        let (answer, answered) = oneshot::channel();
+        let (sender, receiver) = oneshot::channel();
         let job: Job = Box::new(move |connection| {
             // Skip the read if the caller no longer waits.
-            if answer.is_closed() {
+            if sender.is_closed() {
                 return;
             }
-            let found = read(connection).map_err(|error| match error {
+            let result = read(connection).map_err(|error| match error {
                 ReadError::Damaged(error) => error,
                 error => StoreError::Read(error_text(&error)),
             });
-            let _ = answer.send(found);
+            let _ = sender.send(result);
         });
         let queued = self.lanes[lane as usize].push(space, job);
         async move {
             queued?;
-            answered.await.unwrap_or(Err(StoreError::Closed))
+            receiver.await.unwrap_or(Err(StoreError::Closed))
         }
     }
 
@@ -144,31 +144,31 @@ impl LaneQueue {
     }
 
     fn push(&self, space: SpaceNo, job: Job) -> Result<(), StoreError> {
-        let mut waiting = self.lock();
-        if waiting.closed {
+        let mut state = self.lock();
+        if state.closed {
             return Err(StoreError::Closed);
         }
-        let jobs = waiting.spaces.entry(space).or_default();
+        let jobs = state.spaces.entry(space).or_default();
         if jobs.len() >= WAITING_MAX {
             return Err(StoreError::Busy);
         }
         jobs.push_back(job);
-        drop(waiting);
+        drop(state);
         self.filled.notify_one();
         Ok(())
     }
 
     /// Takes the next read; blocks until there is one. `None` once the queue is closed and empty.
     fn take(&self) -> Option<Job> {
-        let mut waiting = self.lock();
+        let mut state = self.lock();
         loop {
-            if let Some(job) = waiting.next() {
+            if let Some(job) = state.next() {
                 return Some(job);
             }
-            if waiting.closed {
+            if state.closed {
                 return None;
             }
-            waiting = self.filled.wait(waiting).unwrap_or_else(PoisonError::into_inner);
+            state = self.filled.wait(state).unwrap_or_else(PoisonError::into_inner);
         }
     }
 
@@ -219,23 +219,23 @@ mod tests {
     fn readers() -> (Readers, TempDir) {
         let directory = tempfile::tempdir().expect("a directory");
         let (path, disk) = (directory.path().join("test.db"), Disk::new());
-        let made = connect(&path, &disk, OpenFlags::default()).expect("a database");
-        made.execute_batch("CREATE TABLE one (id INTEGER)").expect("a table");
+        let connection = connect(&path, &disk, OpenFlags::default()).expect("a database");
+        connection.execute_batch("CREATE TABLE test (id INTEGER)").expect("a table");
         (Readers::start(&path, &disk).expect("readers"), directory)
     }
 
     /// Blocks a thread of a lane until the sender is dropped.
     fn block(readers: &Readers, lane: Lane) -> mpsc::Sender<()> {
         let (release, blocked) = mpsc::channel();
-        let (started, begun) = mpsc::channel();
-        let reading = readers.run(lane, BUSY, move |_| {
-            let _ = started.send(());
+        let (started_sender, started) = mpsc::channel();
+        let read = readers.run(lane, BUSY, move |_| {
+            let _ = started_sender.send(());
             let _ = blocked.recv();
             Ok::<_, ReadError>(())
         });
         // The read is skipped if its caller no longer waits.
-        tokio::spawn(reading);
-        begun.recv().expect("it runs");
+        tokio::spawn(read);
+        started.recv().expect("it runs");
         release
     }
 
@@ -244,19 +244,19 @@ mod tests {
         let (readers, _directory) = readers();
         let release = block(&readers, Lane::Bulk);
         let (log, done) = mpsc::channel();
-        let note = |space: SpaceNo| {
+        let read = |space: SpaceNo| {
             let log = log.clone();
             readers.run(Lane::Bulk, space, move |_| {
                 let _ = log.send(space);
                 Ok::<_, ReadError>(())
             })
         };
-        let busy: Vec<_> = (0..50).map(|_| note(BUSY)).collect();
-        let other = note(OTHER);
+        let busy: Vec<_> = (0..50).map(|_| read(BUSY)).collect();
+        let other = read(OTHER);
         drop(release);
         other.await.expect("the read succeeds");
-        for reading in busy {
-            reading.await.expect("the read succeeds");
+        for read in busy {
+            read.await.expect("the read succeeds");
         }
         assert!(done.try_iter().take(2).any(|space| space == OTHER), "it waited for more than one read");
     }
@@ -265,10 +265,10 @@ mod tests {
     async fn i16_a_short_read_does_not_wait_behind_a_long_one() {
         let (readers, _directory) = readers();
         let _release = [block(&readers, Lane::Bulk), block(&readers, Lane::Backup)];
-        let one = readers.run(Lane::Point, BUSY, |connection| {
-            Ok(connection.query_row("SELECT count(*) FROM one", [], |row| row.get::<_, u64>(0))?)
+        let read = readers.run(Lane::Point, BUSY, |connection| {
+            Ok(connection.query_row("SELECT count(*) FROM test", [], |row| row.get::<_, u64>(0))?)
         });
-        assert_eq!(one.await.expect("the read succeeds"), 0);
+        assert_eq!(read.await.expect("the read succeeds"), 0);
     }
 
     #[tokio::test]

@@ -27,28 +27,28 @@ impl JobResponse {
     /// key it can retry safely.
     pub(crate) fn send(self, failure: Option<&StoreError>) {
         match (self, failure) {
-            (Self::Transact(to, outcomes), None) => drop(to.send(Ok(outcomes))),
-            (Self::Space(to, number), None) => drop(to.send(Ok(number))),
-            (Self::Transact(to, _), Some(error)) => drop(to.send(Err(error.clone()))),
-            (Self::Space(to, _), Some(error)) => drop(to.send(Err(error.clone()))),
+            (Self::Transact(sender, outcomes), None) => drop(sender.send(Ok(outcomes))),
+            (Self::Space(sender, number), None) => drop(sender.send(Ok(number))),
+            (Self::Transact(sender, _), Some(error)) => drop(sender.send(Err(error.clone()))),
+            (Self::Space(sender, _), Some(error)) => drop(sender.send(Err(error.clone()))),
         }
     }
 }
 
 /// Responses and deliveries of a batch that is durable.
 pub(crate) struct CommittedBatch {
-    pub(crate) handovers: Vec<BatchDispatch>,
-    pub(crate) answers: Vec<JobResponse>,
+    pub(crate) dispatches: Vec<BatchDispatch>,
+    pub(crate) responses: Vec<JobResponse>,
 }
 
 impl CommittedBatch {
     /// Notifies consumers before callers, so that a caller whose send was acknowledged can rely on the delivery being
     /// on its way.
     fn notify(self, sink: &Sink) {
-        for handover in self.handovers {
-            sink(handover);
+        for dispatch in self.dispatches {
+            sink(dispatch);
         }
-        self.answers.into_iter().for_each(|answer| answer.send(None));
+        self.responses.into_iter().for_each(|response| response.send(None));
     }
 }
 
@@ -66,11 +66,11 @@ impl Responder {
     pub(crate) fn start(sink: Sink) -> Self {
         let (sender, receiver) = sync_channel::<CommittedBatch>(PENDING_BATCHES_MAX);
         let in_flight = Arc::new(AtomicUsize::new(0));
-        let (count, to) = (Arc::clone(&in_flight), Arc::clone(&sink));
+        let (unfinished, thread_sink) = (Arc::clone(&in_flight), Arc::clone(&sink));
         let run = move || {
-            while let Ok(written) = receiver.recv() {
-                written.notify(&to);
-                count.fetch_sub(1, Ordering::Release);
+            while let Ok(batch) = receiver.recv() {
+                batch.notify(&thread_sink);
+                unfinished.fetch_sub(1, Ordering::Release);
             }
         };
         let thread = thread::Builder::new().name("quorate-answers".into()).spawn(run);
@@ -78,13 +78,13 @@ impl Responder {
         Self { sink, sender: Some(sender), in_flight, thread }
     }
 
-    pub(crate) fn respond(&self, written: CommittedBatch) {
-        if written.answers.len() <= INLINE_RESPONSES_MAX && self.in_flight.load(Ordering::Acquire) == 0 {
-            return written.notify(&self.sink);
+    pub(crate) fn respond(&self, batch: CommittedBatch) {
+        if batch.responses.len() <= INLINE_RESPONSES_MAX && self.in_flight.load(Ordering::Acquire) == 0 {
+            return batch.notify(&self.sink);
         }
         self.in_flight.fetch_add(1, Ordering::Release);
         if let Some(sender) = &self.sender
-            && let Err(unsent) = sender.send(written)
+            && let Err(unsent) = sender.send(batch)
         {
             // The thread is gone only if it panicked; callers still get their responses.
             unsent.0.notify(&self.sink);

@@ -56,11 +56,11 @@ impl RollbackPlanner {
         scan_max: &mut usize,
     ) -> Result<Result<RollbackPlan, Refused>, StoreError> {
         let (request, max) = (Arc::clone(&rollback), *scan_max);
-        let begun = self
+        let started = self
             .slice(space, move |rows, at, _| RollbackPlan::begin(rows, at, &request, max).map_err(Stop::from))
             .await?;
-        let (mut plan, scan) = match begun {
-            Ok(begun) => begun,
+        let (mut plan, scan) = match started {
+            Ok(started) => started,
             Err(refused) => return Ok(Err(refused)),
         };
         *scan_max -= scan.scanned.min(*scan_max);
@@ -111,19 +111,19 @@ impl RollbackPlanner {
         space: SpaceNo,
         work: impl FnOnce(&dyn Lookup, Seq, &Connection) -> Result<T, Stop> + Send + 'static,
     ) -> Result<Result<T, Refused>, StoreError> {
-        let tails = self.memtables.clone();
+        let memtables = self.memtables.clone();
         let read = self.readers.run(Lane::Bulk, space, move |connection| {
             let snapshot = connection.unchecked_transaction()?;
             // A SQLite read transaction gets its snapshot with the first read.
             let pin = || snapshot.query_row("SELECT count(*) FROM spaces", [], |_| Ok(()));
-            let tail = tails.snapshot_for_plan(space, pin)?;
-            let through = tail.last_seq();
-            let lookups = SqliteLookup::prepare(&snapshot, Memtables::new([(space, tail)].into()))?;
+            let memtable = memtables.snapshot_for_plan(space, pin)?;
+            let through = memtable.last_seq();
+            let lookups = SqliteLookup::prepare(&snapshot, Memtables::new([(space, memtable)].into()))?;
             lookups.space.set(space);
             match work(&lookups, through, &snapshot) {
                 Ok(found) => Ok(Ok(found)),
-                Err(Stop::No(DecideError::Refused(refused))) => Ok(Err(refused)),
-                Err(Stop::No(DecideError::LookupFailed(failed))) => {
+                Err(Stop::Decide(DecideError::Refused(refused))) => Ok(Err(refused)),
+                Err(Stop::Decide(DecideError::LookupFailed(failed))) => {
                     Err(ReadError::Other(error_text(&failed).to_string()))
                 }
                 Err(Stop::Read(error)) => Err(error),
@@ -135,13 +135,13 @@ impl RollbackPlanner {
 
 /// Reason why a slice stopped early.
 enum Stop {
-    No(DecideError),
+    Decide(DecideError),
     Read(ReadError),
 }
 
 impl From<DecideError> for Stop {
-    fn from(no: DecideError) -> Self {
-        Self::No(no)
+    fn from(error: DecideError) -> Self {
+        Self::Decide(error)
     }
 }
 

@@ -6,7 +6,7 @@ use quorate_core::{Commit, Op, WorkingState};
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Sabotage {
     /// Acknowledge commits before the fsync.
-    AnswerBeforeSync,
+    AcknowledgeBeforeSync,
     /// Use `synchronous=NORMAL`: a commit is acknowledged while it is only in the page cache.
     SyncNormal,
     /// Keep the row of an acked delivery, so that it is redelivered after a restart.
@@ -20,7 +20,7 @@ pub enum Sabotage {
 impl Sabotage {
     /// All variants.
     pub const ALL: [Self; 5] = [
-        Self::AnswerBeforeSync,
+        Self::AcknowledgeBeforeSync,
         Self::SyncNormal,
         Self::RedeliverAfterAck,
         Self::AcceptStaleToken,

@@ -79,16 +79,16 @@ impl Shared {
         self.lock_spaces().get(&space).map(|(_, sender)| sender.subscribe())
     }
 
-    /// Marks the storage as failed: this and every later request is answered with `error`.
+    /// Marks the storage as failed: this and every later call fails with `error`.
     pub(crate) fn fail(&self, error: StoreError) {
-        tracing::error!(why = %error, "storage failed: no commit is acknowledged until the hub is restarted");
+        tracing::error!(error = %error, "storage failed: no commit is acknowledged until the hub is restarted");
         self.failure.send_replace(Some(error.clone()));
         self.queue.close();
         while let Some(jobs) = self.queue.take(&mut SpinWait::default()) {
             for job in jobs {
                 match job {
-                    Job::Transact { answer, .. } => drop(answer.send(Err(error.clone()))),
-                    Job::OpenSpace { answer, .. } => drop(answer.send(Err(error.clone()))),
+                    Job::Transact { sender, .. } => drop(sender.send(Err(error.clone()))),
+                    Job::OpenSpace { sender, .. } => drop(sender.send(Err(error.clone()))),
                 }
             }
         }
@@ -143,10 +143,10 @@ impl SqliteStore {
     /// # Errors
     /// Fails if the directory is in use, belongs to another program, has a newer format, is damaged or cannot be
     /// written. In that case nothing is changed.
-    pub fn open(path: &Path, options: Options, wiring: StoreContext) -> Result<Arc<Self>, OpenError> {
+    pub fn open(path: &Path, options: Options, context: StoreContext) -> Result<Arc<Self>, OpenError> {
         let disk = options.disk.clone().unwrap_or_else(Disk::new);
         let directory = DataDirectory::lock(path, &disk)?;
-        let sqlite = |what| move |source| OpenError::Sqlite { what, path: path.to_owned(), source };
+        let sqlite = |action| move |source| OpenError::Sqlite { action, path: path.to_owned(), source };
         let connection = connect(&directory.database(), &disk, OpenFlags::default())
             .map_err(sqlite("open the database"))?;
         configure_writer(&connection).map_err(sqlite("set up the database"))?;
@@ -154,19 +154,19 @@ impl SqliteStore {
         if options.sabotage == Some(crate::Sabotage::SyncNormal) {
             connection.pragma_update(None, "synchronous", "NORMAL").map_err(sqlite("set up the database"))?;
         }
-        let mut spaces = load::spaces(&connection, wiring.clock.now()).map_err(|error| match error {
+        let mut spaces = load::spaces(&connection, context.clock.now()).map_err(|error| match error {
             LoadError::Sqlite(source) => sqlite("load the state")(source),
-            LoadError::Damaged(why) => OpenError::Damaged { path: path.to_owned(), why },
+            LoadError::Damaged(reason) => OpenError::Damaged { path: path.to_owned(), reason },
         })?;
         let readers = Arc::new(Readers::start(&directory.database(), &disk).map_err(sqlite("open readers"))?);
         let checkpointer =
             Checkpointer::start(&directory.database(), &disk).map_err(sqlite("open the checkpointer"))?;
-        let tails = { &mut spaces }
+        let memtables = { &mut spaces }
             .iter_mut()
             .map(|(number, loaded)| (*number, std::mem::take(&mut loaded.memtable)));
         let shared = Arc::new(Shared {
             queue: WriteQueue::default(),
-            memtables: Memtables::new(tails.collect()),
+            memtables: Memtables::new(memtables.collect()),
             stats: WriterStats::default(),
             spaces: Mutex::default(),
             failure: watch::Sender::new(None),
@@ -181,7 +181,7 @@ impl SqliteStore {
         let writer = start_writer(
             connection,
             spaces,
-            wiring,
+            context,
             Arc::clone(&shared),
             (wal, options.flush_rows),
             directory,
@@ -223,7 +223,7 @@ impl Drop for SqliteStore {
 pub(crate) fn connect(database: &Path, disk: &Disk, flags: OpenFlags) -> rusqlite::Result<Connection> {
     let connection = Connection::open_with_flags_and_vfs(database, flags, disk.vfs_name())?;
     connection.busy_timeout(std::time::Duration::from_secs(10))?;
-    // 2 MiB of page cache for readers and the checkpointer; `set_up_writer` gives the writer more.
+    // 2 MiB of page cache for readers and the checkpointer; `configure_writer` gives the writer more.
     connection.pragma_update(None, "cache_size", -2_048)?;
     Ok(connection)
 }
@@ -242,18 +242,17 @@ pub(crate) fn configure_writer(connection: &Connection) -> rusqlite::Result<()> 
 fn start_writer(
     connection: Connection,
     spaces: BTreeMap<SpaceNo, LoadedSpace>,
-    wiring: StoreContext,
+    context: StoreContext,
     shared: Arc<Shared>,
-    (wal, tail_rows): (WalMonitor, usize),
+    (wal, flush_rows): (WalMonitor, usize),
     directory: DataDirectory,
 ) -> JoinHandle<()> {
     // Log events of the writer go to the tracing subscriber of the thread that opened the store.
     let dispatch = tracing::dispatcher::get_default(Clone::clone);
     let run = move || {
         let _subscriber = tracing::dispatcher::set_default(&dispatch);
-        let watched = Arc::clone(&shared);
-        let _if_it_panics = FailOnPanic(watched);
-        match Writer::new(&connection, spaces, wiring, Arc::clone(&shared), wal, tail_rows) {
+        let _fail_on_panic = FailOnPanic(Arc::clone(&shared));
+        match Writer::new(&connection, spaces, context, Arc::clone(&shared), wal, flush_rows) {
             Ok(writer) => writer.run(),
             Err(error) => shared.fail(StoreError::Failed(crate::lookup::error_text(&error))),
         }
@@ -284,8 +283,8 @@ fn enqueue(
     space: SpaceNo,
     commits: Vec<Commit>,
 ) -> impl Future<Output = Result<Vec<CommitResult>, StoreError>> + Send + 'static {
-    let (answer, outcome) = oneshot::channel();
-    let enqueued = shared.queue.push(Job::Transact { space, commits, answer });
+    let (sender, outcome) = oneshot::channel();
+    let enqueued = shared.queue.push(Job::Transact { space, commits, sender });
     async move {
         if let Err((_, error)) = enqueued {
             return Err(shared.failed().unwrap_or(error));
@@ -302,13 +301,13 @@ impl Store for SqliteStore {
             .values()
             .find(|(info, _)| info.name == name)
             .map(|(info, _)| info.number);
-        let (answer, outcome) = oneshot::channel();
+        let (sender, outcome) = oneshot::channel();
         let enqueued = match known {
             Some(number) => {
-                drop(answer.send(Ok(number)));
+                drop(sender.send(Ok(number)));
                 Ok(())
             }
-            None => self.shared.queue.push(Job::OpenSpace { name, answer }).map_err(|(_, error)| error),
+            None => self.shared.queue.push(Job::OpenSpace { name, sender }).map_err(|(_, error)| error),
         };
         let shared = Arc::clone(&self.shared);
         Box::pin(async move {
@@ -350,11 +349,11 @@ impl Store for SqliteStore {
     fn read(
         &self,
         space: SpaceNo,
-        what: Vec<ReadQuery>,
+        queries: Vec<ReadQuery>,
     ) -> BoxFuture<'_, Result<Vec<ReadResult>, StoreError>> {
-        let tails = self.shared.memtables.clone();
-        let lane = read::lane_for_reads(&what);
-        let read = move |connection: &_| read::execute(connection, &tails, space, &what);
+        let memtables = self.shared.memtables.clone();
+        let lane = read::lane_for_reads(&queries);
+        let read = move |connection: &_| read::execute(connection, &memtables, space, &queries);
         Box::pin(self.readers.run(lane, space, read))
     }
 

@@ -145,7 +145,8 @@ pub fn verify(dir: &Path, checkpoint: Option<&[LogCheckpoint]>) -> Result<Verify
         let private_report = verify_directory(&private, None)?;
         report.ok &= private_report.ok;
         report.seconds += private_report.seconds;
-        let in_private = |bad: Defect| Defect { space: format!("quorate.private/{}", bad.space), ..bad };
+        let in_private =
+            |defect: Defect| Defect { space: format!("quorate.private/{}", defect.space), ..defect };
         report.first_defect = report.first_defect.or_else(|| private_report.first_defect.map(in_private));
     }
     Ok(report)
@@ -161,33 +162,35 @@ pub fn verify_directory(dir: &Path, checkpoint: Option<&[LogCheckpoint]>) -> Res
     let failed = |source| offline.sqlite_error("read the spaces", source);
     let checkpoints = by_space(checkpoint.unwrap_or_default());
     let mut spaces = Vec::new();
-    let mut first_bad = None;
+    let mut first_defect = None;
     for row in raw_rows::space_rows(&offline.connection).map_err(failed)? {
         // Space numbers are dense, so a gap means that a space was deleted.
         let expected = SpaceNo(spaces.len() as u64 + 1);
-        if row.number != expected && first_bad.is_none() {
-            first_bad = Some(missing_space(expected));
+        if row.number != expected && first_defect.is_none() {
+            first_defect = Some(missing_space(expected));
         }
-        let none = Vec::new();
-        let known = checkpoints.get(row.name.as_str()).unwrap_or(&none);
-        let report = verify_space(&offline, &row, known)?;
-        first_bad = first_bad.or_else(|| report.defect.clone());
+        let no_checkpoints = Vec::new();
+        let space_checkpoints = checkpoints.get(row.name.as_str()).unwrap_or(&no_checkpoints);
+        let report = verify_space(&offline, &row, space_checkpoints)?;
+        first_defect = first_defect.or_else(|| report.defect.clone());
         spaces.push(report);
     }
-    for (name, known) in &checkpoints {
-        if first_bad.is_none() && !spaces.iter().any(|space| space.name == *name) {
-            let detail =
-                format!("the space does not exist, but there is a checkpoint of its record {}", known[0].seq);
-            first_bad =
+    for (name, space_checkpoints) in &checkpoints {
+        if first_defect.is_none() && !spaces.iter().any(|space| space.name == *name) {
+            let detail = format!(
+                "the space does not exist, but there is a checkpoint of its record {}",
+                space_checkpoints[0].seq
+            );
+            first_defect =
                 Some(Defect { space: (*name).into(), seq: Seq(1), damage: Damage::Truncated, detail });
         }
     }
-    if first_bad.is_none() {
-        first_bad = tables::check_file(&offline.connection, spaces.len() as u64)
+    if first_defect.is_none() {
+        first_defect = tables::check_file(&offline.connection, spaces.len() as u64)
             .or_else(|source| unreadable(&offline, "", Seq(0), Damage::Tables, source).map(Some))?;
     }
     let seconds = clock.now().mono.0 as f64 / 1000.0;
-    Ok(VerifyReport { ok: first_bad.is_none(), spaces, first_defect: first_bad, seconds })
+    Ok(VerifyReport { ok: first_defect.is_none(), spaces, first_defect, seconds })
 }
 
 fn by_space(checkpoints: &[LogCheckpoint]) -> BTreeMap<&str, Vec<&LogCheckpoint>> {
@@ -195,7 +198,7 @@ fn by_space(checkpoints: &[LogCheckpoint]) -> BTreeMap<&str, Vec<&LogCheckpoint>
     for checkpoint in checkpoints {
         sorted.entry(checkpoint.space.as_str()).or_default().push(checkpoint);
     }
-    sorted.values_mut().for_each(|known| known.sort_by_key(|checkpoint| checkpoint.seq));
+    sorted.values_mut().for_each(|checkpoints| checkpoints.sort_by_key(|checkpoint| checkpoint.seq));
     sorted
 }
 
@@ -222,18 +225,18 @@ fn verify_space(
     };
     let mut walk = match log_walk::LogWalk::new(&offline.connection, row, checkpoints) {
         Ok(walk) => walk,
-        Err(bad) => {
-            report.defect = Some(bad);
+        Err(defect) => {
+            report.defect = Some(defect);
             return Ok(report);
         }
     };
-    let walked = walk.run();
+    let result = walk.run();
     report.records = walk.valid_records;
     report.checkpoints = walk.checkpoints_matched;
-    report.erased = walk.replayed.world.erased.len() as u64;
+    report.erased = walk.replayed.space.erased.len() as u64;
     let at = Seq(walk.valid_records + 1);
     report.defect =
-        walked.or_else(|source| unreadable(offline, &row.name, at, Damage::Edited, source).map(Some))?;
+        result.or_else(|source| unreadable(offline, &row.name, at, Damage::Edited, source).map(Some))?;
     if report.defect.is_none() {
         report.defect = walk.table_defect.take().or_else(|| tables::check_head(row, walk.last_at));
     }

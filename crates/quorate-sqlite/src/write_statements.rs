@@ -16,7 +16,7 @@ pub(crate) struct WriteStatements<'c> {
     connection: &'c Connection,
     log: Statement<'c>,
     head: Statement<'c>,
-    era: Statement<'c>,
+    generation: Statement<'c>,
     extended: Statement<'c>,
     keys: [Statement<'c>; 2],
 }
@@ -30,7 +30,7 @@ impl<'c> WriteStatements<'c> {
             head: prepare(
                 "UPDATE spaces SET seq = ?2, hash = ?3, at = ?4, generation = ?5 WHERE number = ?1",
             )?,
-            era: prepare("INSERT INTO eras VALUES (?1, ?2, ?3, ?4)")?,
+            generation: prepare("INSERT INTO eras VALUES (?1, ?2, ?3, ?4)")?,
             extended: prepare("INSERT OR REPLACE INTO extended VALUES (?1, ?2, ?3)")?,
             keys: [
                 prepare("INSERT INTO keys_0 VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7)")?,
@@ -93,8 +93,13 @@ impl<'c> WriteStatements<'c> {
         space: SpaceNo,
         working: &WorkingState,
     ) -> rusqlite::Result<()> {
-        if let Some(era) = working.generations().0.last() {
-            self.era.execute((space.0, era.first_seq.0, era.generation.0, era.first_delivery.0))?;
+        if let Some(start) = working.generations().0.last() {
+            self.generation.execute((
+                space.0,
+                start.first_seq.0,
+                start.generation.0,
+                start.first_delivery.0,
+            ))?;
         }
         Ok(())
     }
@@ -122,17 +127,17 @@ impl<'c> WriteStatements<'c> {
         lookups: &SqliteLookup<'_>,
     ) -> rusqlite::Result<()> {
         let day = day_of(receipt.at);
-        let KeyRotation { current: mut turn, day: since, .. } = lookups.key_rotation.get();
+        let KeyRotation { mut current, day: since, .. } = lookups.key_rotation.get();
         if day > since {
-            turn = 1 - turn;
-            self.connection.execute(&format!("DELETE FROM keys_{turn}"), [])?;
-            self.connection.execute("UPDATE key_turn SET turn = ?1, day = ?2", (turn, day))?;
-            lookups.key_rotation.set(KeyRotation { current: turn, day, other_is_empty: false });
+            current = 1 - current;
+            self.connection.execute(&format!("DELETE FROM keys_{current}"), [])?;
+            self.connection.execute("UPDATE key_turn SET turn = ?1, day = ?2", (current, day))?;
+            lookups.key_rotation.set(KeyRotation { current, day, other_is_empty: false });
         }
         let results = codec::write_results(&receipt.results);
         // 0 means no record: the commit was a no-op.
         let seq = receipt.seq.map_or(0, |seq| seq.0);
-        let table = &mut self.keys[turn as usize];
+        let table = &mut self.keys[current as usize];
         table.execute((space.0, principal.to_text(), key, fingerprint, seq, receipt.at.0, results))?;
         Ok(())
     }

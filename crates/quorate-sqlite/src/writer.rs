@@ -37,15 +37,15 @@ pub(crate) struct Writer<'c> {
     begin: Statement<'c>,
     commit: Statement<'c>,
     writes: WriteStatements<'c>,
-    carry: Flusher<'c>,
+    flusher: Flusher<'c>,
     lookups: SqliteLookup<'c>,
     spaces: BTreeMap<SpaceNo, LoadedSpace>,
-    wiring: StoreContext,
+    context: StoreContext,
     shared: Arc<Shared>,
-    answers: Responder,
+    responder: Responder,
     wal: WalMonitor,
     /// Number of rows in a memtable that triggers a flush.
-    tail_rows: usize,
+    flush_rows: usize,
     #[cfg(feature = "sabotage")]
     sabotage: Option<crate::Sabotage>,
 }
@@ -54,32 +54,32 @@ impl<'c> Writer<'c> {
     pub(crate) fn new(
         connection: &'c Connection,
         spaces: BTreeMap<SpaceNo, LoadedSpace>,
-        wiring: StoreContext,
+        context: StoreContext,
         shared: Arc<Shared>,
         wal: WalMonitor,
-        tail_rows: usize,
+        flush_rows: usize,
     ) -> rusqlite::Result<Self> {
         #[cfg_attr(
             not(feature = "sabotage"),
             expect(unused_mut, reason = "only a deliberate bug changes it")
         )]
-        let mut carry = Flusher::prepare(connection)?;
+        let mut flusher = Flusher::prepare(connection)?;
         #[cfg(feature = "sabotage")]
         {
-            carry.keep_acked = shared.sabotage == Some(crate::Sabotage::RedeliverAfterAck);
+            flusher.keep_acked = shared.sabotage == Some(crate::Sabotage::RedeliverAfterAck);
         }
         Ok(Self {
             connection,
             begin: connection.prepare("BEGIN IMMEDIATE")?,
             commit: connection.prepare("COMMIT")?,
             writes: WriteStatements::prepare(connection)?,
-            carry,
+            flusher,
             lookups: SqliteLookup::prepare(connection, shared.memtables.clone())?,
             spaces,
-            answers: Responder::start(Arc::clone(&wiring.sink)),
-            wiring,
+            responder: Responder::start(Arc::clone(&context.sink)),
+            context,
             wal,
-            tail_rows,
+            flush_rows,
             #[cfg(feature = "sabotage")]
             sabotage: shared.sabotage,
             shared,
@@ -88,8 +88,8 @@ impl<'c> Writer<'c> {
 
     /// Processes batches until the queue is closed and empty, or the storage fails.
     pub(crate) fn run(mut self) {
-        let mut patience = SpinWait::default();
-        while let Some(batch) = self.shared.queue.take(&mut patience) {
+        let mut spin_wait = SpinWait::default();
+        while let Some(batch) = self.shared.queue.take(&mut spin_wait) {
             let (flow, held) = clock::timed(|| self.batch(batch));
             if flow.is_break() {
                 return;
@@ -99,14 +99,17 @@ impl<'c> Writer<'c> {
         }
         // Flush on close, so that the tables are complete for tools that read them while no hub runs.
         if let Err(error) = self.flush_all() {
-            let why = error.to_store_error(false);
-            tracing::warn!(%why, "the memtables were not flushed: the next start replays the end of the log");
+            let error = error.to_store_error(false);
+            tracing::warn!(
+                error = %error,
+                "the memtables were not flushed: the next start replays the end of the log"
+            );
         }
     }
 
     /// Flushes all memtables in a transaction of their own.
     fn flush_all(&mut self) -> Result<(), BatchError> {
-        if self.tail_rows == usize::MAX || self.shared.memtables.read().values().all(Memtable::is_empty) {
+        if self.flush_rows == usize::MAX || self.shared.memtables.read().values().all(Memtable::is_empty) {
             return Ok(());
         }
         self.begin.execute([])?;
@@ -118,9 +121,11 @@ impl<'c> Writer<'c> {
     /// Flushes the memtables with at least `rows` rows and returns their spaces.
     fn flush_memtables(&mut self, rows: usize) -> Result<Vec<SpaceNo>, BatchError> {
         let mut flushed = Vec::new();
-        for (space, tail) in self.shared.memtables.read().iter().filter(|(_, tail)| tail.rows() >= rows) {
+        for (space, memtable) in
+            self.shared.memtables.read().iter().filter(|(_, memtable)| memtable.rows() >= rows)
+        {
             if let Some(loaded) = self.spaces.get(space) {
-                self.carry.flush(*space, &loaded.working, tail, loaded.first_unflushed)?;
+                self.flusher.flush(*space, &loaded.working, memtable, loaded.first_unflushed)?;
                 flushed.push(*space);
             }
         }
@@ -129,30 +134,30 @@ impl<'c> Writer<'c> {
 
     /// Runs one transaction: many commits, one fsync. `Break` means that nothing more may be acknowledged.
     fn batch(&mut self, jobs: Vec<Job>) -> ControlFlow<()> {
-        let mut answers = Vec::with_capacity(jobs.len());
+        let mut responses = Vec::with_capacity(jobs.len());
         let mut touched = BTreeSet::new();
-        let mut handovers: BTreeMap<SpaceNo, BatchDispatch> = BTreeMap::new();
+        let mut dispatches: BTreeMap<SpaceNo, BatchDispatch> = BTreeMap::new();
         let mut flushed = Vec::new();
         // The first error aborts the batch, but every caller gets a response.
         let prepared = self.begin.execute([]).map_err(BatchError::from);
         // Before anything is decided: the working state is then exactly the state after the last record.
         let prepared =
-            prepared.and_then(|_| self.flush_memtables(self.tail_rows)).map(|spaces| flushed = spaces);
-        let written = self.decide_and_write(prepared, jobs, &mut answers, &mut touched, &mut handovers);
+            prepared.and_then(|_| self.flush_memtables(self.flush_rows)).map(|spaces| flushed = spaces);
+        let written = self.decide_and_write(prepared, jobs, &mut responses, &mut touched, &mut dispatches);
         #[cfg(feature = "sabotage")]
-        if self.sabotage == Some(crate::Sabotage::AnswerBeforeSync) {
-            answers.drain(..).for_each(|answer| answer.send(None));
+        if self.sabotage == Some(crate::Sabotage::AcknowledgeBeforeSync) {
+            responses.drain(..).for_each(|response| response.send(None));
         }
         match written.and_then(|()| self.commit_batch(&touched)) {
             Ok(()) => {
                 self.update_memtables(&flushed);
                 self.publish(&touched);
-                for handover in handovers.values_mut() {
-                    let loaded = self.spaces.get(&handover.space);
-                    handover.wake = loaded.map(|loaded| loaded.working.next_wake()).unwrap_or_default();
+                for dispatch in dispatches.values_mut() {
+                    let loaded = self.spaces.get(&dispatch.space);
+                    dispatch.wake = loaded.map(|loaded| loaded.working.next_wake()).unwrap_or_default();
                 }
-                self.answers
-                    .respond(CommittedBatch { handovers: handovers.into_values().collect(), answers });
+                self.responder
+                    .respond(CommittedBatch { dispatches: dispatches.into_values().collect(), responses });
                 ControlFlow::Continue(())
             }
             Err(error) => {
@@ -162,7 +167,7 @@ impl<'c> Writer<'c> {
                     // Before responding, so that a caller that retries already sees the failure.
                     self.shared.fail(error.clone());
                 }
-                answers.into_iter().for_each(|answer| answer.send(Some(&error)));
+                responses.into_iter().for_each(|response| response.send(Some(&error)));
                 if can_continue { ControlFlow::Continue(()) } else { ControlFlow::Break(()) }
             }
         }
@@ -172,11 +177,11 @@ impl<'c> Writer<'c> {
         &mut self,
         mut result: Result<(), BatchError>,
         jobs: Vec<Job>,
-        answers: &mut Vec<JobResponse>,
+        responses: &mut Vec<JobResponse>,
         touched: &mut BTreeSet<SpaceNo>,
-        handovers: &mut BTreeMap<SpaceNo, BatchDispatch>,
+        dispatches: &mut BTreeMap<SpaceNo, BatchDispatch>,
     ) -> Result<(), BatchError> {
-        let now = self.wiring.clock.now();
+        let now = self.context.clock.now();
         let (mut batch_work, mut commits) = (0, 0);
         let mut charges: BTreeMap<SpaceNo, u64> = BTreeMap::new();
         let mut jobs = jobs.into_iter();
@@ -186,32 +191,32 @@ impl<'c> Writer<'c> {
             commits += job.commits() as u64;
             let weight = job.weight() as u64;
             match job {
-                Job::OpenSpace { name, answer } => {
+                Job::OpenSpace { name, sender } => {
                     let number = match &result {
                         Ok(()) => self.space(&name, touched),
                         Err(_) => Ok(SpaceNo(0)),
                     };
-                    answers.push(JobResponse::Space(answer, *number.as_ref().unwrap_or(&SpaceNo(0))));
+                    responses.push(JobResponse::Space(sender, *number.as_ref().unwrap_or(&SpaceNo(0))));
                     result = result.and(number.map(drop));
                 }
-                Job::Transact { space, answer, .. } if !self.spaces.contains_key(&space) => {
-                    JobResponse::Transact(answer, Vec::new()).send(Some(&StoreError::UnknownSpace));
+                Job::Transact { space, sender, .. } if !self.spaces.contains_key(&space) => {
+                    JobResponse::Transact(sender, Vec::new()).send(Some(&StoreError::UnknownSpace));
                 }
-                Job::Transact { space, commits, answer } => {
+                Job::Transact { space, commits, sender } => {
                     touched.insert(space);
                     let mut outcomes = Vec::with_capacity(commits.len());
                     let mut spent = 0;
                     for commit in commits {
                         if result.is_ok() {
-                            let handover =
-                                handovers.entry(space).or_insert_with(|| BatchDispatch::new(space));
+                            let dispatch =
+                                dispatches.entry(space).or_insert_with(|| BatchDispatch::new(space));
                             result = self
-                                .commit_one(space, commit, now, handover)
+                                .commit_one(space, commit, now, dispatch)
                                 .map(|outcome| outcomes.push(outcome));
                             spent += self.spaces.get(&space).map_or(0, |loaded| loaded.working.spent);
                         }
                     }
-                    answers.push(JobResponse::Transact(answer, outcomes));
+                    responses.push(JobResponse::Transact(sender, outcomes));
                     *charges.entry(space).or_default() += spent.saturating_sub(weight);
                     batch_work += spent;
                 }
@@ -229,7 +234,7 @@ impl<'c> Writer<'c> {
         space: SpaceNo,
         commit: Commit,
         now: Now,
-        handover: &mut BatchDispatch,
+        dispatch: &mut BatchDispatch,
     ) -> Result<CommitResult, BatchError> {
         let Some(loaded) = self.spaces.get_mut(&space) else {
             return Err(BatchError::Lookup(
@@ -246,16 +251,10 @@ impl<'c> Writer<'c> {
             Ok(decided) => {
                 self.writes.write_commit(space, &loaded.working, &commit, &decided, &self.lookups)?;
                 stage(&mut self.writes, &self.lookups, &loaded.working, &commit, &decided)?;
-                let CommitOutcome {
-                    receipt,
-                    dispatched: handed,
-                    dismissed_consumers: dismissed,
-                    consumer_events: told,
-                    ..
-                } = decided;
-                handover.dispatched.extend(handed);
-                handover.dismissed_consumers.extend(dismissed);
-                handover.consumer_events.extend(told);
+                let CommitOutcome { receipt, dispatched, dismissed_consumers, consumer_events, .. } = decided;
+                dispatch.dispatched.extend(dispatched);
+                dispatch.dismissed_consumers.extend(dismissed_consumers);
+                dispatch.consumer_events.extend(consumer_events);
                 Ok(Ok(receipt))
             }
             Err(DecideError::Refused(refused)) => Ok(Err(refused)),
@@ -268,20 +267,19 @@ impl<'c> Writer<'c> {
             return Ok(*number);
         }
         let number = SpaceNo(self.spaces.last_key_value().map_or(1, |(last, _)| last.0 + 1));
-        let id = SpaceId(self.wiring.entropy.bytes_16());
+        let id = SpaceId(self.context.entropy.bytes_16());
         let mut working = WorkingState::new(id);
-        let (record, _) = decide_genesis(&mut working, name.clone(), self.wiring.clock.now().wall);
+        let (record, _) = decide_genesis(&mut working, name.clone(), self.context.clock.now().wall);
         self.connection.execute(
             "INSERT INTO spaces VALUES (?1, ?2, ?3, 0, x'', 0, 0, 1, 1, 0, 0, 0, 0, 0)",
             (number.0, name.as_str(), id.0),
         )?;
         self.writes.append_record(number, &record)?;
         self.writes.write_generation(number, &working)?;
-        let first_new = working.stored_counters().next_delivery;
-        let tail = Memtable::default();
+        let first_unflushed = working.stored_counters().next_delivery;
         self.spaces.insert(
             number,
-            LoadedSpace { name: name.clone(), working, first_unflushed: first_new, memtable: tail },
+            LoadedSpace { name: name.clone(), working, first_unflushed, memtable: Memtable::default() },
         );
         touched.insert(number);
         Ok(number)
@@ -310,17 +308,17 @@ impl<'c> Writer<'c> {
     fn update_memtables(&mut self, flushed: &[SpaceNo]) {
         let mut staged = self.lookups.staged.borrow_mut();
         // Spaces without changes in this batch are dropped; the others keep their allocation for the next batch.
-        staged.retain(|_, tail| !tail.is_empty());
-        let mut tails = self.shared.memtables.write();
+        staged.retain(|_, memtable| !memtable.is_empty());
+        let mut memtables = self.shared.memtables.write();
         for space in flushed {
-            if let (Some(tail), Some(loaded)) = (tails.get_mut(space), self.spaces.get_mut(space)) {
+            if let (Some(memtable), Some(loaded)) = (memtables.get_mut(space), self.spaces.get_mut(space)) {
                 // All deliveries below this number are in the tables now.
-                loaded.first_unflushed = loaded.first_unflushed.max(tail.next_delivery());
-                tail.clear();
+                loaded.first_unflushed = loaded.first_unflushed.max(memtable.next_delivery());
+                memtable.clear();
             }
         }
-        for (space, tail) in staged.iter_mut() {
-            tails.entry(*space).or_default().merge(tail);
+        for (space, memtable) in staged.iter_mut() {
+            memtables.entry(*space).or_default().merge(memtable);
         }
     }
 
@@ -333,7 +331,7 @@ impl<'c> Writer<'c> {
         }
     }
 
-    /// Rolls back the transaction and the working state. The returned error is `Full` if the writer can continue.
+    /// Rolls back the transaction and the working state. The returned error is `DiskFull` if the writer can continue.
     fn abort_batch(&mut self, error: &BatchError, touched: &BTreeSet<SpaceNo>) -> StoreError {
         if !self.connection.is_autocommit() {
             // If this fails too, the connection is unusable, and the error returned below is fatal anyway.
@@ -349,7 +347,7 @@ impl<'c> Writer<'c> {
             }
         }
         match KeyRotation::load(self.connection) {
-            Ok(turn) => self.lookups.key_rotation.set(turn),
+            Ok(rotation) => self.lookups.key_rotation.set(rotation),
             Err(error) => return StoreError::Failed(error_text(&error)),
         }
         error.to_store_error(self.connection.is_autocommit())
@@ -387,8 +385,8 @@ fn stage(
         }
     }
     let mut staged = lookups.staged.borrow_mut();
-    let what = (&decided.effects[..], &decided.ended[..]);
-    staged.entry(space).or_default().apply(working, record, what, |sent, n| {
+    let changes = (&decided.effects[..], &decided.ended[..]);
+    staged.entry(space).or_default().apply(working, record, changes, |sent, n| {
         fingerprint_in(commit, sent).unwrap_or_else(|| fingerprint::of_logged(sent, n, &decided.effects))
     });
     Ok(())
@@ -399,7 +397,9 @@ fn fingerprint_in(commit: &Commit, sent: &Arc<Message>) -> Option<[u8; 32]> {
     commit.ops.iter().find_map(|op| match op {
         Op::Send { message, fingerprint } if Arc::ptr_eq(message, sent) => Some(fingerprint.written),
         // A request is sent with its expiry filled in, so it is a different `Message`; its client id is the same.
-        Op::Request(ask) if ask.message.client_id == sent.client_id => Some(ask.fingerprint.written),
+        Op::Request(request) if request.message.client_id == sent.client_id => {
+            Some(request.fingerprint.written)
+        }
         _ => None,
     })
 }
@@ -417,8 +417,8 @@ fn erase(
     for id in client_ids_of_part(&record, part).map_err(|error| lookup(&error))? {
         if let Some(sent) = lookups.prior_send(&id).map_err(|error| lookup(&error))? {
             let mut staged = lookups.staged.borrow_mut();
-            let tail = staged.entry(space).or_default();
-            tail.client_ids.insert(id, PriorSend { fingerprint: [0; 32], ..sent });
+            let memtable = staged.entry(space).or_default();
+            memtable.client_ids.insert(id, PriorSend { fingerprint: [0; 32], ..sent });
         }
     }
     Ok(())

@@ -1,12 +1,12 @@
 //! Storage interface between the engine and its backends: the trait [`Store`]. Clock and entropy are injected.
 //!
-//! Every backend passes the same contract suite. A backend implements tables, not rules: the rules are in
+//! Every backend passes the same conformance suite. A backend implements tables, not rules: the rules are in
 //! `quorate-core`.
 
-#[cfg(any(test, feature = "contract"))]
-pub mod contract;
+#[cfg(any(test, feature = "conformance"))]
+pub mod conformance;
 mod read;
-#[cfg(any(test, feature = "contract"))]
+#[cfg(any(test, feature = "conformance"))]
 mod reference;
 mod store;
 
@@ -14,7 +14,7 @@ pub use read::{
     EntryDependencies, ListedItem, PartBytes, ReadQuery, ReadResult, StoredDeadLetter, StoredDeliveryState,
     StoredEntry, StoredMessage,
 };
-#[cfg(any(test, feature = "contract"))]
+#[cfg(any(test, feature = "conformance"))]
 pub use reference::ReferenceStore;
 pub use store::{
     BackupPosition, BatchDispatch, CommitResult, PublishedState, Sink, SpaceInfo, Store, StoreContext,

@@ -120,32 +120,32 @@ pub enum ReadQuery {
     },
 }
 
-/// Result of a [`Read`] query.
+/// Result of a [`ReadQuery`].
 #[derive(Clone, PartialEq, Debug)]
 pub enum ReadResult {
-    /// Result of [`Read::Entry`].
+    /// Result of [`ReadQuery::Entry`].
     Entry(Option<StoredEntry>),
-    /// Result of [`Read::History`] and [`Read::Entries`].
+    /// Result of [`ReadQuery::History`] and [`ReadQuery::Entries`].
     Entries(Vec<StoredEntry>),
-    /// Result of [`Read::Message`] and [`Read::MessageByClientId`].
+    /// Result of [`ReadQuery::Message`] and [`ReadQuery::MessageByClientId`].
     Message(Option<StoredMessage>),
-    /// Result of [`Read::Deliveries`]; `None` for a delivery that never existed.
+    /// Result of [`ReadQuery::Deliveries`]; `None` for a delivery that never existed.
     Deliveries(Vec<Option<StoredDeliveryState>>),
-    /// Result of [`Read::DeadLetters`].
+    /// Result of [`ReadQuery::DeadLetters`].
     DeadLetters(Vec<StoredDeadLetter>),
-    /// Result of [`Read::SeqAt`].
+    /// Result of [`ReadQuery::SeqAt`].
     Seq(Seq),
-    /// Result of [`Read::Item`].
+    /// Result of [`ReadQuery::Item`].
     Item(Option<Item>),
-    /// Result of [`Read::Items`].
+    /// Result of [`ReadQuery::Items`].
     Items(Vec<ListedItem>),
-    /// Result of [`Read::Built`].
+    /// Result of [`ReadQuery::Dependencies`].
     Dependencies(Vec<EntryDependencies>),
-    /// Result of [`Read::Record`].
+    /// Result of [`ReadQuery::Record`].
     Record(Option<Record>),
-    /// Result of [`Read::Timeline`]: each record is listed once.
+    /// Result of [`ReadQuery::Timeline`]: each record is listed once.
     Timeline(Vec<Seq>),
-    /// Result of [`Read::Part`]; `None` if the part does not exist.
+    /// Result of [`ReadQuery::Part`]; `None` if the part does not exist.
     Part(Option<PartBytes>),
 }
 

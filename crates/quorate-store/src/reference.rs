@@ -3,7 +3,7 @@
 //! It is written from the specification, not from `quorate-core`: it shares the types of core (commits, results,
 //! refusals, ids) but none of its rules. There are no indexes; every lookup is a scan. A commit modifies the state in
 //! place, and a refused commit restores a copy taken before. The model is slow and serves as the test oracle: it passes
-//! the contract suite, and random workloads on a real backend are compared with it step by step. It persists nothing
+//! the conformance suite, and random workloads on a real backend are compared with it step by step. It persists nothing
 //! and is not for production.
 
 mod agents;
@@ -105,15 +105,15 @@ impl ReferenceStore {
         let mut spaces = self.hosted();
         let hosted = find(&mut spaces, number)?;
         let mut outcomes = Vec::new();
-        let mut handover = BatchDispatch::new(number);
+        let mut dispatch = BatchDispatch::new(number);
         for commit in commits {
-            outcomes.push(hosted.space.commit(commit, self.context.clock.now(), &mut handover));
+            outcomes.push(hosted.space.commit(commit, self.context.clock.now(), &mut dispatch));
         }
         hosted.publish();
-        handover.wake = hosted.published.borrow().wake;
+        dispatch.wake = hosted.published.borrow().wake;
         drop(spaces);
         // As in every store, consumers receive their deliveries before the commit that caused them returns.
-        (self.context.sink)(handover);
+        (self.context.sink)(dispatch);
         Ok(outcomes)
     }
 }

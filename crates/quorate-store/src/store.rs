@@ -29,7 +29,7 @@ pub struct StoreContext {
 }
 
 /// Callback that receives the dispatch of a batch, after the fsync and before the commits of the batch return.
-/// Runs on the writer thread, so it must not block.
+/// Runs on a thread of the store that serves all spaces, so it must not block.
 pub type Sink = Arc<dyn Fn(BatchDispatch) + Send + Sync>;
 
 /// Deliveries and events for the waiting consumers of one space, produced by one batch, and the next wake-up time.

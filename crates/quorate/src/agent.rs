@@ -25,7 +25,7 @@ use crate::step::Step;
 use crate::task::{TaskHandler, TaskWork, erase_task_handler};
 
 /// Default heartbeat interval of a running agent.
-const HEARTBEAT: Duration = Duration::from_secs(10);
+const HEARTBEAT_INTERVAL: Duration = Duration::from_secs(10);
 
 /// Builder for an agent. Finish it with [`join`](AgentBuilder::join) or [`run`](AgentBuilder::run).
 #[must_use]
@@ -43,9 +43,9 @@ pub struct AgentBuilder {
 }
 
 impl AgentBuilder {
-    pub(crate) fn new(link: Arc<dyn Backend>, id: String) -> Self {
+    pub(crate) fn new(backend: Arc<dyn Backend>, id: String) -> Self {
         Self {
-            backend: link,
+            backend,
             id,
             name: None,
             role: AgentRole::default(),
@@ -128,8 +128,8 @@ impl AgentBuilder {
     ///
     /// An agent that misses three heartbeats is considered offline, and its leases are revoked. A running agent sends
     /// a heartbeat every 10 s by default. An agent that only joined is not monitored by default.
-    pub fn heartbeat_interval(mut self, every: Duration) -> Self {
-        self.heartbeat = Some(every);
+    pub fn heartbeat_interval(mut self, interval: Duration) -> Self {
+        self.heartbeat = Some(interval);
         self
     }
 
@@ -146,7 +146,7 @@ impl AgentBuilder {
     /// # Errors
     /// See [`AgentBuilder::join`].
     pub async fn run(mut self) -> Result<RunningAgent, Error> {
-        self.heartbeat.get_or_insert(HEARTBEAT);
+        self.heartbeat.get_or_insert(HEARTBEAT_INTERVAL);
         let agent = self.register().await?;
         running::start_agent(agent, self.handlers, self.task_handlers, self.concurrency).await
     }
@@ -159,7 +159,7 @@ impl AgentBuilder {
             role: self.role,
             capabilities: self.capabilities.clone(),
             supported_actions: self.handlers.keys().cloned().collect(),
-            heartbeat_ms: self.heartbeat.map_or(0, millis),
+            heartbeat_ms: self.heartbeat.map_or(0, to_millis),
             ..RegisterAgent::named(id.clone())
         };
         // A coordinator is registered by the hub itself: under a supervised policy an agent may not assign that role
@@ -169,11 +169,12 @@ impl AgentBuilder {
             AgentRole::Worker | AgentRole::Specialist | AgentRole::Observer => Principal::Agent(id.clone()),
         };
         let epoch = self.backend.register(principal, register).await?;
-        let link = Arc::clone(&self.backend);
-        let who = AgentIdentity { agent: id.clone(), epoch };
-        let heartbeats =
-            self.heartbeat.map(|every| Arc::new(HeartbeatLoop::start(Arc::clone(&link), who, every)));
-        Ok(Agent { backend: link, id, epoch, lease_ms: millis(self.lease), heartbeats })
+        let backend = Arc::clone(&self.backend);
+        let identity = AgentIdentity { agent: id.clone(), epoch };
+        let heartbeats = self
+            .heartbeat
+            .map(|interval| Arc::new(HeartbeatLoop::start(Arc::clone(&backend), identity, interval)));
+        Ok(Agent { backend, id, epoch, lease_ms: to_millis(self.lease), heartbeats })
     }
 }
 
@@ -196,19 +197,19 @@ struct HeartbeatLoop {
 }
 
 impl HeartbeatLoop {
-    fn start(link: Arc<dyn Backend>, who: AgentIdentity, every: Duration) -> Self {
+    fn start(backend: Arc<dyn Backend>, identity: AgentIdentity, interval: Duration) -> Self {
         let reported = Arc::new(Mutex::new((AgentStatus::Idle, Health::Healthy)));
         let shared = Arc::clone(&reported);
         let latest = move || shared.lock().unwrap_or_else(PoisonError::into_inner).clone();
         let send_heartbeats = async move {
             loop {
-                link.sleep(every).await;
+                backend.sleep(interval).await;
                 let (status, health) = latest();
-                match link.heartbeat(who.clone(), status, health).await {
+                match backend.heartbeat(identity.clone(), status, health).await {
                     Err(error) if matches!(error.code(), Code::StaleEpoch | Code::NotFound) => return,
                     // Other errors are transient, and the agent stays online until three heartbeats are missed.
                     Err(error) => {
-                        let (agent, code) = (&who.agent, error.code().as_str());
+                        let (agent, code) = (&identity.agent, error.code().as_str());
                         tracing::warn!(%agent, code, "heartbeat failed");
                     }
                     Ok(_) => {}
@@ -225,8 +226,8 @@ impl Drop for HeartbeatLoop {
     }
 }
 
-fn millis(time: Duration) -> u64 {
-    u64::try_from(time.as_millis()).unwrap_or(u64::MAX)
+fn to_millis(duration: Duration) -> u64 {
+    u64::try_from(duration.as_millis()).unwrap_or(u64::MAX)
 }
 
 impl Agent {
@@ -249,19 +250,19 @@ impl Agent {
     }
 
     /// Commits the operations that end a delivery or task, and returns its credit.
-    pub(crate) async fn commit_end(&self, mut ops: Vec<Op>, room: &CreditReturn) -> Result<Receipt, Error> {
-        ops.extend(room.commit_op());
+    pub(crate) async fn commit_end(&self, mut ops: Vec<Op>, credit: &CreditReturn) -> Result<Receipt, Error> {
+        ops.extend(credit.commit_op());
         let receipt = self.backend.commit(self.new_commit(ops)).await?;
-        room.report(WorkOutcome::Settled);
+        credit.report(WorkOutcome::Settled);
         Ok(receipt)
     }
 
     /// Returns the credit of a delivery or task that ended without a commit.
-    pub(crate) async fn return_credit(&self, room: &CreditReturn) {
-        if let Some(op) = room.commit_op() {
+    pub(crate) async fn return_credit(&self, credit: &CreditReturn) {
+        if let Some(op) = credit.commit_op() {
             let _ = self.backend.commit(self.new_commit(vec![op])).await;
         }
-        room.report(WorkOutcome::Unsettled);
+        credit.report(WorkOutcome::Unsettled);
     }
 
     /// Sends a message. Await the returned builder; when it resolves, the message is on disk.
@@ -302,14 +303,14 @@ impl Agent {
     /// # Errors
     /// Returns `STALE_EPOCH` if the agent was registered again elsewhere, or a storage error.
     pub async fn receive(&self, wait: Duration) -> Result<Option<ReceivedMessage>, Error> {
-        let taken = self.backend.claim(self.identity(), 1, self.lease_ms, wait).await?;
-        Ok(taken.into_iter().next().map(ReceivedMessage))
+        let deliveries = self.backend.claim(self.identity(), 1, self.lease_ms, wait).await?;
+        Ok(deliveries.into_iter().next().map(ReceivedMessage))
     }
 
     /// Starts a commit that acknowledges a delivery. Everything added to the [`Step`] takes effect atomically with
     /// the ack.
-    pub fn step(&self, done: &ReceivedMessage) -> Step {
-        Step::new(self.clone(), done.0.lease)
+    pub fn step(&self, delivery: &ReceivedMessage) -> Step {
+        Step::new(self.clone(), delivery.0.lease)
     }
 
     /// Starts a commit that acknowledges no delivery.
@@ -323,9 +324,9 @@ impl Agent {
     /// Returns `STALE_LEASE` if the lease has expired and the delivery was redelivered, or a storage error.
     pub async fn nack(&self, delivery: &ReceivedMessage, delay: Duration, reason: &str) -> Result<(), Error> {
         let Some(lease) = delivery.0.lease else { return Ok(()) };
-        let delay_ms = u64::try_from(delay.as_millis()).unwrap_or(u64::MAX);
-        let then = quorate_core::NackAction::Retry { delay_ms };
-        let nack = quorate_core::Nack { lease, action: then, reason: reason.to_owned() };
+        let delay_ms = to_millis(delay);
+        let action = quorate_core::NackAction::Retry { delay_ms };
+        let nack = quorate_core::Nack { lease, action, reason: reason.to_owned() };
         self.backend.commit(self.new_commit(vec![Op::Nack(nack)])).await.map(drop)
     }
 
@@ -335,7 +336,7 @@ impl Agent {
     /// Returns `STALE_LEASE` if the lease has expired and the delivery was redelivered, or a storage error.
     pub async fn extend_lease(&self, delivery: &ReceivedMessage, lease: Duration) -> Result<(), Error> {
         let Some(held) = delivery.0.lease else { return Ok(()) };
-        self.commit_extend(held, u64::try_from(lease.as_millis()).unwrap_or(u64::MAX)).await
+        self.commit_extend(held, to_millis(lease)).await
     }
 
     pub(crate) async fn commit_extend(&self, lease: LeaseRef, lease_ms: u64) -> Result<(), Error> {

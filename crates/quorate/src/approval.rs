@@ -23,7 +23,7 @@ use crate::step::Step;
 pub use info::{Approval, ApprovalInfo, ApprovalStatus};
 
 /// Maximum duration of one long poll for a decision. Longer waits repeat it.
-const WAIT: Duration = Duration::from_secs(24 * 60 * 60);
+const LONG_POLL_WAIT: Duration = Duration::from_secs(24 * 60 * 60);
 
 /// Draft of an approval request: an action proposed by an agent.
 #[must_use = "a draft has no effect until it is passed to `request_approval`"]
@@ -36,7 +36,7 @@ pub struct ApprovalDraft {
     timeout: Duration,
     default: String,
     session: Option<String>,
-    then: Vec<(String, String)>,
+    follow_ups: Vec<(String, String)>,
 }
 
 impl ApprovalDraft {
@@ -51,7 +51,7 @@ impl ApprovalDraft {
             timeout: Duration::from_millis(APPROVAL_MS_DEFAULT),
             default: String::new(),
             session: None,
-            then: Vec::new(),
+            follow_ups: Vec::new(),
         }
     }
 
@@ -81,25 +81,25 @@ impl ApprovalDraft {
 
     /// Sends the approved action to an agent, in the same commit that approves it.
     pub fn on_approval(mut self, to: impl Into<String>, action: impl Into<String>) -> Self {
-        self.then.push((to.into(), action.into()));
+        self.follow_ups.push((to.into(), action.into()));
         self
     }
 
-    fn op(self, link: &dyn Backend) -> Result<Op, Error> {
+    fn op(self, backend: &dyn Backend) -> Result<Op, Error> {
         let document = action_document(&self.action, &self.payload?)?;
-        let then = |(to, action): (String, String)| Ok((AgentId::new(to)?, action));
+        let follow_up = |(to, action): (String, String)| Ok((AgentId::new(to)?, action));
         Ok(Op::RequestApproval(Box::new(RequestApproval {
             id: self.id.map(ApprovalId::new).transpose()?,
             agent: None,
             action: self.action,
-            document: link.seal(document),
+            document: backend.seal(document),
             rationale: self.rationale,
             confidence: self.confidence,
             priority: Priority::default(),
             timeout_ms: self.timeout.as_millis() as u64,
             default: self.default,
             session: self.session,
-            follow_ups: self.then.into_iter().map(then).collect::<Result<_, Error>>()?,
+            follow_ups: self.follow_ups.into_iter().map(follow_up).collect::<Result<_, Error>>()?,
         })))
     }
 }
@@ -134,7 +134,7 @@ impl Agent {
 /// An embedded hub trusts the given name. Over the network, decisions are recorded under the holder of the access
 /// token, and the name is ignored.
 pub struct Approver {
-    link: Arc<dyn Backend>,
+    backend: Arc<dyn Backend>,
     principal: Principal,
 }
 
@@ -145,7 +145,7 @@ impl Hub {
     /// Returns `INVALID` for an invalid name.
     pub fn approver(&self, name: &str) -> Result<Approver, Error> {
         let principal = Principal::Holder { role: TokenRole::Approver, name: TokenName::new(name)? };
-        Ok(Approver { link: Arc::clone(&self.backend), principal })
+        Ok(Approver { backend: Arc::clone(&self.backend), principal })
     }
 
     /// Returns an approval with its action.
@@ -172,7 +172,7 @@ impl Hub {
     pub async fn wait_for_decision(&self, id: &str) -> Result<ApprovalInfo, Error> {
         let id = ApprovalId::new(id)?;
         loop {
-            let approval = self.backend.approval(id.clone(), WAIT).await?;
+            let approval = self.backend.approval(id.clone(), LONG_POLL_WAIT).await?;
             if !approval.is_pending() {
                 return Ok(approval);
             }
@@ -189,7 +189,7 @@ impl Approver {
         reason: &str,
     ) -> Result<(), Error> {
         let decide = DecideApproval { approval: id.clone(), verdict, digest, reason: reason.to_owned() };
-        self.link
+        self.backend
             .commit(Commit::new(self.principal.clone(), vec![Op::DecideApproval(Box::new(decide))]))
             .await
             .map(drop)
@@ -223,7 +223,7 @@ impl Approver {
         patch: impl Serialize,
         reason: &str,
     ) -> Result<(), Error> {
-        let patch = self.link.seal(to_json(patch)?.into());
+        let patch = self.backend.seal(to_json(patch)?.into());
         self.decide(id, digest, Verdict::Modify { patch, document: None }, reason).await
     }
 }

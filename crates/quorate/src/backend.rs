@@ -95,7 +95,7 @@ pub trait Backend: BackendReads {
     /// Claims deliveries, waiting for the first one if there is none.
     fn claim(
         &self,
-        who: AgentIdentity,
+        identity: AgentIdentity,
         max: u32,
         lease_ms: u64,
         wait: Duration,
@@ -103,32 +103,41 @@ pub trait Backend: BackendReads {
     /// Opens a consumer of deliveries with this credit.
     fn consume(
         &self,
-        who: AgentIdentity,
+        identity: AgentIdentity,
         credit: u32,
         lease_ms: u64,
     ) -> BackendFuture<'_, Box<dyn DeliveryStream>>;
     /// Sends an ephemeral message: in memory only.
-    fn send_ephemeral(&self, who: AgentIdentity, message: Message) -> BackendFuture<'_, MessageRef>;
+    fn send_ephemeral(&self, identity: AgentIdentity, message: Message) -> BackendFuture<'_, MessageRef>;
     /// Sends a request. The request is on disk when the future resolves; its answers arrive through the returned
     /// stream.
-    fn request(&self, who: AgentIdentity, ask: SendRequest) -> BackendFuture<'_, Box<dyn ReplyStream>>;
+    fn request(
+        &self,
+        identity: AgentIdentity,
+        request: SendRequest,
+    ) -> BackendFuture<'_, Box<dyn ReplyStream>>;
     /// Sends a request to one recipient and waits for its answer.
-    fn ask(&self, who: AgentIdentity, ask: SendRequest) -> BackendFuture<'_, Answer>;
+    fn ask(&self, identity: AgentIdentity, request: SendRequest) -> BackendFuture<'_, Answer>;
     /// Resumes waiting for the answers to an earlier request.
     fn await_request(
         &self,
-        who: AgentIdentity,
-        question: MessageId,
+        identity: AgentIdentity,
+        request: MessageId,
     ) -> BackendFuture<'_, Box<dyn ReplyStream>>;
     /// Sends an ephemeral request and waits for its answer.
     fn request_ephemeral(
         &self,
-        who: AgentIdentity,
+        identity: AgentIdentity,
         message: Message,
-        within: Option<Duration>,
+        timeout: Option<Duration>,
     ) -> BackendFuture<'_, Answer>;
     /// Sends a heartbeat.
-    fn heartbeat(&self, who: AgentIdentity, status: AgentStatus, health: Health) -> BackendFuture<'_, ()>;
+    fn heartbeat(
+        &self,
+        identity: AgentIdentity,
+        status: AgentStatus,
+        health: Health,
+    ) -> BackendFuture<'_, ()>;
     /// Creates tasks. The commit contains only that operation.
     fn create_tasks(&self, commit: Commit) -> BackendFuture<'_, Vec<TaskId>>;
     /// Claims tasks, waiting for the first one if there is none.
@@ -143,7 +152,7 @@ pub trait Backend: BackendReads {
     /// Waits until a task has ended. The wait is part of the wait-for graph, so deadlocks are detected.
     fn await_task(
         &self,
-        who: AgentIdentity,
+        identity: AgentIdentity,
         task: TaskId,
         wait: Duration,
     ) -> BackendFuture<'_, TaskWithPayloads>;
@@ -157,16 +166,21 @@ pub trait Backend: BackendReads {
     /// Watches the entries with a key prefix, starting at a sequence number.
     fn watch(&self, prefix: String, from: Seq) -> Box<dyn ChangeStream>;
     /// Acquires locks, waiting for them if necessary.
-    fn lock(&self, who: AgentIdentity, ask: AcquireLocks, wait: Duration) -> BackendFuture<'_, GrantedLocks>;
+    fn lock(
+        &self,
+        identity: AgentIdentity,
+        acquire: AcquireLocks,
+        wait: Duration,
+    ) -> BackendFuture<'_, GrantedLocks>;
     /// Subscribes an agent to topics.
     fn subscribe(
         &self,
-        who: AgentIdentity,
+        identity: AgentIdentity,
         pattern: Pattern,
         history: Option<History>,
     ) -> BackendFuture<'_, Seq>;
     /// Ends a subscription.
-    fn unsubscribe(&self, who: AgentIdentity, pattern: Pattern) -> BackendFuture<'_, ()>;
+    fn unsubscribe(&self, identity: AgentIdentity, pattern: Pattern) -> BackendFuture<'_, ()>;
     /// Closes the hub or the connection to it.
     fn close(&self) -> Pin<Box<dyn Future<Output = ()> + Send + '_>>;
 }
@@ -175,7 +189,7 @@ pub trait Backend: BackendReads {
 pub trait DeliveryStream: Send {
     /// Waits for the next delivery. Cancel safe. Returns `None` at the end of the stream.
     fn next(&mut self) -> BackendFuture<'_, Option<ReceivedDelivery>>;
-    /// Returns how to return the credit of the last delivery.
+    /// Returns the [`CreditReturn`] of the last delivery.
     fn credit_return(&self) -> CreditReturn;
     /// Releases unread deliveries without counting an attempt, and stops consuming.
     fn close(self: Box<Self>) -> BackendFuture<'static, ()>;
@@ -185,7 +199,7 @@ pub trait DeliveryStream: Send {
 pub trait TaskStream: Send {
     /// Waits for the next event. Cancel safe. Returns `None` at the end of the stream.
     fn next(&mut self) -> BackendFuture<'_, Option<TaskEvent>>;
-    /// Returns how to return the credit of the last task.
+    /// Returns the [`CreditReturn`] of the last task.
     fn credit_return(&self) -> CreditReturn;
     /// Releases unread tasks, and stops consuming.
     fn close(self: Box<Self>) -> BackendFuture<'static, ()>;
@@ -235,10 +249,10 @@ impl CreditReturn {
     }
 
     /// Reports the outcome. Must be called exactly once.
-    pub(crate) fn report(&self, over: WorkOutcome) {
+    pub(crate) fn report(&self, outcome: WorkOutcome) {
         match self {
             Self::InCommit(_) => {}
-            Self::Callback(notify) => notify(over),
+            Self::Callback(notify) => notify(outcome),
         }
     }
 }
@@ -258,7 +272,7 @@ impl dyn Backend {
     }
 
     /// Sleeps on the clock of the backend.
-    pub(crate) async fn sleep(&self, wait: Duration) {
-        quorate_env::sleep(&*self.clock(), wait).await;
+    pub(crate) async fn sleep(&self, duration: Duration) {
+        quorate_env::sleep(&*self.clock(), duration).await;
     }
 }

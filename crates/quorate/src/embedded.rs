@@ -62,71 +62,96 @@ impl Backend for Space {
 
     fn claim(
         &self,
-        who: AgentIdentity,
+        identity: AgentIdentity,
         max: u32,
         lease_ms: u64,
         wait: Duration,
     ) -> BackendFuture<'_, Vec<ReceivedDelivery>> {
         Box::pin(async move {
-            Self::claim(self, &who.principal(), Some(who.epoch), &who.agent, max, lease_ms, wait).await
+            Self::claim(
+                self,
+                &identity.principal(),
+                Some(identity.epoch),
+                &identity.agent,
+                max,
+                lease_ms,
+                wait,
+            )
+            .await
         })
     }
 
     fn consume(
         &self,
-        who: AgentIdentity,
+        identity: AgentIdentity,
         credit: u32,
         lease_ms: u64,
     ) -> BackendFuture<'_, Box<dyn DeliveryStream>> {
         Box::pin(async move {
-            let principal = who.principal();
-            let opened = Self::consume(self, &principal, Some(who.epoch), &who.agent, credit, lease_ms);
-            Ok(Box::new(opened.await?) as Box<dyn DeliveryStream>)
+            let principal = identity.principal();
+            let consumer =
+                Self::consume(self, &principal, Some(identity.epoch), &identity.agent, credit, lease_ms);
+            Ok(Box::new(consumer.await?) as Box<dyn DeliveryStream>)
         })
     }
 
-    fn send_ephemeral(&self, who: AgentIdentity, message: Message) -> BackendFuture<'_, MessageRef> {
-        Box::pin(async move { Self::send_ephemeral(self, &who.principal(), Some(who.epoch), message).await })
-    }
-
-    fn request(&self, who: AgentIdentity, ask: SendRequest) -> BackendFuture<'_, Box<dyn ReplyStream>> {
+    fn send_ephemeral(&self, identity: AgentIdentity, message: Message) -> BackendFuture<'_, MessageRef> {
         Box::pin(async move {
-            let asking = Self::request(self, &who.principal(), Some(who.epoch), ask).await?;
-            Ok(Box::new(asking) as Box<dyn ReplyStream>)
+            Self::send_ephemeral(self, &identity.principal(), Some(identity.epoch), message).await
         })
     }
 
-    fn ask(&self, who: AgentIdentity, ask: SendRequest) -> BackendFuture<'_, Answer> {
+    fn request(
+        &self,
+        identity: AgentIdentity,
+        request: SendRequest,
+    ) -> BackendFuture<'_, Box<dyn ReplyStream>> {
         Box::pin(async move {
-            let mut asking = Self::request(self, &who.principal(), Some(who.epoch), ask).await?;
-            asking.answer().await
+            let waiter = Self::request(self, &identity.principal(), Some(identity.epoch), request).await?;
+            Ok(Box::new(waiter) as Box<dyn ReplyStream>)
+        })
+    }
+
+    fn ask(&self, identity: AgentIdentity, request: SendRequest) -> BackendFuture<'_, Answer> {
+        Box::pin(async move {
+            let mut waiter =
+                Self::request(self, &identity.principal(), Some(identity.epoch), request).await?;
+            waiter.answer().await
         })
     }
 
     fn await_request(
         &self,
-        who: AgentIdentity,
-        question: MessageId,
+        identity: AgentIdentity,
+        request: MessageId,
     ) -> BackendFuture<'_, Box<dyn ReplyStream>> {
         Box::pin(async move {
-            let asking = Self::await_request(self, &who.principal(), Some(who.epoch), question).await?;
-            Ok(Box::new(asking) as Box<dyn ReplyStream>)
+            let waiter =
+                Self::await_request(self, &identity.principal(), Some(identity.epoch), request).await?;
+            Ok(Box::new(waiter) as Box<dyn ReplyStream>)
         })
     }
 
     fn request_ephemeral(
         &self,
-        who: AgentIdentity,
+        identity: AgentIdentity,
         message: Message,
-        within: Option<Duration>,
+        timeout: Option<Duration>,
     ) -> BackendFuture<'_, Answer> {
         Box::pin(async move {
-            Self::request_ephemeral(self, &who.principal(), Some(who.epoch), message, within).await
+            Self::request_ephemeral(self, &identity.principal(), Some(identity.epoch), message, timeout).await
         })
     }
 
-    fn heartbeat(&self, who: AgentIdentity, status: AgentStatus, health: Health) -> BackendFuture<'_, ()> {
-        Box::pin(async move { Self::heartbeat(self, &who.agent, Some(who.epoch), status, health).await })
+    fn heartbeat(
+        &self,
+        identity: AgentIdentity,
+        status: AgentStatus,
+        health: Health,
+    ) -> BackendFuture<'_, ()> {
+        Box::pin(
+            async move { Self::heartbeat(self, &identity.agent, Some(identity.epoch), status, health).await },
+        )
     }
 
     fn create_tasks(&self, commit: Commit) -> BackendFuture<'_, Vec<TaskId>> {
@@ -140,9 +165,9 @@ impl Backend for Space {
         wait: Duration,
     ) -> BackendFuture<'_, Vec<HeldTask>> {
         Box::pin(async move {
-            let held = Self::claim_tasks(self, &claim, max, wait).await?;
+            let claimed = Self::claim_tasks(self, &claim, max, wait).await?;
             let agents = &self.published().agents;
-            Ok(held.into_iter().map(|one| held_task(agents, one)).collect())
+            Ok(claimed.into_iter().map(|task| held_task(agents, task)).collect())
         })
     }
 
@@ -155,12 +180,13 @@ impl Backend for Space {
 
     fn await_task(
         &self,
-        who: AgentIdentity,
+        identity: AgentIdentity,
         task: TaskId,
         wait: Duration,
     ) -> BackendFuture<'_, TaskWithPayloads> {
         Box::pin(async move {
-            let view = Self::await_task(self, &who.agent, Some(who.epoch), &task, None, wait).await?;
+            let view =
+                Self::await_task(self, &identity.agent, Some(identity.epoch), &task, None, wait).await?;
             Ok(convert::task(self, &view))
         })
     }
@@ -178,24 +204,40 @@ impl Backend for Space {
         Box::new(Self::watch(self, &prefix, from))
     }
 
-    fn lock(&self, who: AgentIdentity, ask: AcquireLocks, wait: Duration) -> BackendFuture<'_, GrantedLocks> {
-        Box::pin(async move { Self::lock(self, &who.principal(), Some(who.epoch), ask, wait).await })
+    fn lock(
+        &self,
+        identity: AgentIdentity,
+        acquire: AcquireLocks,
+        wait: Duration,
+    ) -> BackendFuture<'_, GrantedLocks> {
+        Box::pin(
+            async move { Self::lock(self, &identity.principal(), Some(identity.epoch), acquire, wait).await },
+        )
     }
 
     fn subscribe(
         &self,
-        who: AgentIdentity,
+        identity: AgentIdentity,
         pattern: Pattern,
         history: Option<History>,
     ) -> BackendFuture<'_, Seq> {
         Box::pin(async move {
-            Self::subscribe(self, &who.principal(), Some(who.epoch), &who.agent, &pattern, history).await
+            Self::subscribe(
+                self,
+                &identity.principal(),
+                Some(identity.epoch),
+                &identity.agent,
+                &pattern,
+                history,
+            )
+            .await
         })
     }
 
-    fn unsubscribe(&self, who: AgentIdentity, pattern: Pattern) -> BackendFuture<'_, ()> {
+    fn unsubscribe(&self, identity: AgentIdentity, pattern: Pattern) -> BackendFuture<'_, ()> {
         Box::pin(async move {
-            Self::unsubscribe(self, &who.principal(), Some(who.epoch), &who.agent, &pattern).await
+            Self::unsubscribe(self, &identity.principal(), Some(identity.epoch), &identity.agent, &pattern)
+                .await
         })
     }
 
@@ -230,10 +272,10 @@ struct SpaceTasks {
     consumer: TaskConsumer,
 }
 
-fn held_task(agents: &AgentRegistry, held: LeasedTaskWithInput) -> HeldTask {
-    let lease_ms = held.task.lease().map_or(0, |lease| lease.length_ms.get());
-    let task = Task::new(agents, &held.task);
-    HeldTask { lease: held.lease, lease_ms, task, input: held.input }
+fn held_task(agents: &AgentRegistry, leased: LeasedTaskWithInput) -> HeldTask {
+    let lease_ms = leased.task.lease().map_or(0, |lease| lease.length_ms.get());
+    let task = Task::new(agents, &leased.task);
+    HeldTask { lease: leased.lease, lease_ms, task, input: leased.input }
 }
 
 impl TaskStream for SpaceTasks {
@@ -241,8 +283,8 @@ impl TaskStream for SpaceTasks {
         Box::pin(async move {
             let event = self.consumer.next().await?;
             Ok(event.map(|event| match event {
-                Event::Task(held) => {
-                    TaskEvent::Task(Box::new(held_task(&self.space.published().agents, *held)))
+                Event::Task(task) => {
+                    TaskEvent::Task(Box::new(held_task(&self.space.published().agents, *task)))
                 }
                 Event::Lost { task, token, .. } => TaskEvent::Lost(TaskLeaseRef { task, token }),
             }))

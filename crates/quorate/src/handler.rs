@@ -20,7 +20,7 @@ pub struct Work<P> {
     pub payload: P,
     received: ReceivedMessage,
     agent: Agent,
-    extra: SharedEffects,
+    effects: SharedEffects,
 }
 
 /// Effects added by a handler, or the first error among them.
@@ -40,8 +40,8 @@ pub(crate) fn no_effects() -> SharedEffects {
 }
 
 /// Returns the effects collected so far.
-pub(crate) fn collected_effects(extra: &SharedEffects) -> Result<HandlerEffects, Error> {
-    extra.lock().unwrap_or_else(PoisonError::into_inner).clone()
+pub(crate) fn collected_effects(effects: &SharedEffects) -> Result<HandlerEffects, Error> {
+    effects.lock().unwrap_or_else(PoisonError::into_inner).clone()
 }
 
 impl<P> Work<P> {
@@ -74,9 +74,9 @@ impl<P> Work<P> {
     /// deliveries concurrently, only this delivery counts as waiting, which avoids false positives of deadlock
     /// detection.
     pub fn lock<T: Into<String>>(&self, names: impl IntoIterator<Item = T>) -> LockBuilder {
-        let mut locking = self.agent.lock(names);
-        locking.work = self.received.0.delivery_id();
-        locking
+        let mut builder = self.agent.lock(names);
+        builder.work = self.received.0.delivery_id();
+        builder
     }
 
     /// Sends a request on behalf of this delivery, as [`Agent::ask`] does. It belongs to the same conversation, one
@@ -100,26 +100,26 @@ impl<P> Work<P> {
             )
             .into()
         });
-        add_to(&self.extra, value, |added, value| {
-            added.answer_metadata.insert(field, value);
+        add_to(&self.effects, value, |collected, value| {
+            collected.answer_metadata.insert(field, value);
         });
     }
 
     fn add(&self, op: Result<Op, Error>) {
-        add_op(&self.extra, op);
+        add_op(&self.effects, op);
     }
 }
 
 /// Adds an operation to the effects of a handler.
-pub(crate) fn add_op(extra: &SharedEffects, op: Result<Op, Error>) {
-    add_to(extra, op, |added, op| added.ops.push(op));
+pub(crate) fn add_op(effects: &SharedEffects, op: Result<Op, Error>) {
+    add_to(effects, op, |collected, op| collected.ops.push(op));
 }
 
-fn add_to<T>(extra: &SharedEffects, value: Result<T, Error>, put: impl FnOnce(&mut HandlerEffects, T)) {
-    let mut extra = extra.lock().unwrap_or_else(PoisonError::into_inner);
-    match (&mut *extra, value) {
-        (Ok(added), Ok(value)) => put(added, value),
-        (Ok(_), Err(error)) => *extra = Err(error),
+fn add_to<T>(effects: &SharedEffects, value: Result<T, Error>, add: impl FnOnce(&mut HandlerEffects, T)) {
+    let mut effects = effects.lock().unwrap_or_else(PoisonError::into_inner);
+    match (&mut *effects, value) {
+        (Ok(collected), Ok(value)) => add(collected, value),
+        (Ok(_), Err(error)) => *effects = Err(error),
         // The first error is the one that is reported.
         (Err(_), _) => {}
     }
@@ -157,27 +157,27 @@ type HandlerFuture = Pin<Box<dyn Future<Output = Result<Vec<u8>, Failure>> + Sen
 /// Type-erased message handler.
 pub(crate) trait Handler: Send + Sync {
     /// Handles a delivery and returns the answer as JSON.
-    fn handle(&self, agent: Agent, received: ReceivedMessage, extra: SharedEffects) -> HandlerFuture;
+    fn handle(&self, agent: Agent, received: ReceivedMessage, effects: SharedEffects) -> HandlerFuture;
 }
 
-struct Typed<F, P>(F, std::marker::PhantomData<fn(P)>);
+struct TypedHandler<F, P>(F, std::marker::PhantomData<fn(P)>);
 
-impl<P, R, F, Fut> Handler for Typed<F, P>
+impl<P, R, F, Fut> Handler for TypedHandler<F, P>
 where
     P: DeserializeOwned + Send + 'static,
     R: Serialize + Send + 'static,
     F: Fn(Work<P>) -> Fut + Send + Sync + 'static,
     Fut: Future<Output = Result<R, Failure>> + Send + 'static,
 {
-    fn handle(&self, agent: Agent, received: ReceivedMessage, extra: SharedEffects) -> HandlerFuture {
+    fn handle(&self, agent: Agent, received: ReceivedMessage, effects: SharedEffects) -> HandlerFuture {
         // Retrying cannot fix a payload of the wrong type.
         let payload: P = match from_json(received.bytes()) {
             Ok(payload) => payload,
             Err(error) => return Box::pin(async move { Err(Failure::permanent(error.to_string())) }),
         };
-        let done = (self.0)(Work { payload, received, agent, extra });
+        let handled = (self.0)(Work { payload, received, agent, effects });
         Box::pin(async move {
-            let answer = done.await?;
+            let answer = handled.await?;
             to_json(answer).map_err(|error| Failure::permanent(error.to_string()))
         })
     }
@@ -190,5 +190,5 @@ where
     F: Fn(Work<P>) -> Fut + Send + Sync + 'static,
     Fut: Future<Output = Result<R, Failure>> + Send + 'static,
 {
-    Arc::new(Typed(function, std::marker::PhantomData))
+    Arc::new(TypedHandler(function, std::marker::PhantomData))
 }

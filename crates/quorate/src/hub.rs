@@ -31,7 +31,7 @@ use crate::session::{Session, SessionInfo};
 
 /// Default interval between consistency checks of the shared memory.
 #[cfg(feature = "embedded")]
-const CHECK_EVERY: Duration = Duration::from_secs(600);
+const CHECK_INTERVAL: Duration = Duration::from_secs(600);
 
 /// Options for opening an embedded hub.
 #[cfg(feature = "embedded")]
@@ -61,7 +61,7 @@ impl Default for HubOptions {
             clock: SystemClock::new(),
             entropy: Entropy::system(),
             store: Options::default(),
-            check_interval: Some(CHECK_EVERY),
+            check_interval: Some(CHECK_INTERVAL),
             secret_handling: SecretHandling::Refuse,
             ephemeral_secret_handling: SecretHandling::Off,
         }
@@ -103,24 +103,24 @@ impl Hub {
     ///
     /// # Errors
     /// See [`Hub::open`].
-    pub async fn open_with(directory: impl AsRef<Path>, settings: HubOptions) -> Result<Self, OpenHubError> {
-        let name = quorate_core::SpaceName::new(&settings.space).map_err(Error::from)?;
+    pub async fn open_with(directory: impl AsRef<Path>, options: HubOptions) -> Result<Self, OpenHubError> {
+        let name = quorate_core::SpaceName::new(&options.space).map_err(Error::from)?;
         let engine_options = quorate_engine::Options {
-            secrets: settings.secret_handling,
-            ephemeral_secrets: settings.ephemeral_secret_handling,
+            secrets: options.secret_handling,
+            ephemeral_secrets: options.ephemeral_secret_handling,
             ..quorate_engine::Options::default()
         };
-        let engine = Engine::start_with(engine_options, settings.clock, settings.entropy, |wiring| {
-            SqliteStore::open(directory.as_ref(), settings.store.clone(), wiring).map(|store| store as _)
+        let engine = Engine::start_with(engine_options, options.clock, options.entropy, |context| {
+            SqliteStore::open(directory.as_ref(), options.store.clone(), context).map(|store| store as _)
         })?;
         // Conduct flags are stored in a separate private store with its own sequence numbers and hash chain.
-        let private = Engine::start(Arc::clone(engine.clock()), Entropy::system(), |wiring| {
+        let private = Engine::start(Arc::clone(engine.clock()), Entropy::system(), |context| {
             let directory = quorate_sqlite::private_directory(directory.as_ref());
-            SqliteStore::open(&directory, settings.store, wiring).map(|store| store as _)
+            SqliteStore::open(&directory, options.store, context).map(|store| store as _)
         })?;
         engine.store_flags_in(private);
         let space = engine.space(name).await?;
-        settings.check_interval.into_iter().for_each(|every| space.check_every(every));
+        options.check_interval.into_iter().for_each(|interval| space.check_every(interval));
         Ok(Self { backend: Arc::new(space) })
     }
 }
@@ -128,8 +128,8 @@ impl Hub {
 impl Hub {
     /// Creates a hub on top of a [`Backend`]. Only needed by implementations of a backend.
     #[must_use]
-    pub fn from_backend(link: Arc<dyn Backend>) -> Self {
-        Self { backend: link }
+    pub fn from_backend(backend: Arc<dyn Backend>) -> Self {
+        Self { backend }
     }
 
     /// Returns a builder for an agent with this id.
@@ -284,8 +284,8 @@ impl Hub {
     ///
     /// # Errors
     /// Returns `NOT_FOUND` if the delivery is not a dead letter, or a storage error.
-    pub async fn redrive(&self, letter: &DeadLetter) -> Result<(), Error> {
-        let commit = Commit::new(Principal::System, vec![Op::Redrive { delivery: letter.delivery_id }]);
+    pub async fn redrive(&self, dead_letter: &DeadLetter) -> Result<(), Error> {
+        let commit = Commit::new(Principal::System, vec![Op::Redrive { delivery: dead_letter.delivery_id }]);
         self.backend.commit(commit).await.map(drop)
     }
 
@@ -308,11 +308,11 @@ impl Hub {
             "backup to a local directory",
             "run `quorate backup` on the machine that stores the hub's data",
         )?;
-        let copied = space.engine().store().backup(to.as_ref()).await?;
+        let positions = space.engine().store().backup(to.as_ref()).await?;
         if let Some(private) = space.engine().private_engine() {
             private.store().backup(&quorate_sqlite::private_directory(to.as_ref())).await?;
         }
-        Ok(copied)
+        Ok(positions)
     }
 
     /// Flushes queued writes, then releases the data directory or closes the connections.

@@ -75,7 +75,7 @@ pub use request::{AskBuilder, Replies, Reply, RequestHandle};
 pub use running::RunningAgent;
 pub use send::{SendBuilder, SendReceipt};
 pub use session::{
-    Session, SessionContribution, SessionInfo, TimelineAddition, TimelineChange, TimelineEntry,
+    Session, SessionContribution, SessionInfo, TimelineChange, TimelineContribution, TimelineEntry,
     TimelineEvent, TimelineMessage, TimelineRecord,
 };
 pub use step::Step;

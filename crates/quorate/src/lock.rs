@@ -55,8 +55,8 @@ impl LockBuilder {
 
     /// Sets how long to wait for the locks. Defaults to 30 s. With zero, the call fails immediately if a lock is
     /// held.
-    pub fn timeout(mut self, wait: Duration) -> Self {
-        self.wait = wait;
+    pub fn timeout(mut self, timeout: Duration) -> Self {
+        self.wait = timeout;
         self
     }
 
@@ -75,7 +75,7 @@ impl LockBuilder {
 
     async fn acquire(self) -> Result<LockGuard, Error> {
         let Self { agent, names, ttl, wait, priority, capacity, work } = self;
-        let ask = AcquireLocks {
+        let acquire = AcquireLocks {
             agent: agent.id.clone(),
             names: names.iter().map(LockName::new).collect::<Result<_, _>>()?,
             ttl_ms: u64::try_from(ttl.as_millis()).unwrap_or(u64::MAX),
@@ -84,8 +84,8 @@ impl LockBuilder {
             waiting: WaitMode::NoWait,
             within: work,
         };
-        let locked = agent.backend.lock(agent.identity(), ask, wait).await?;
-        Ok(LockGuard { agent, locked, held: true })
+        let granted = agent.backend.lock(agent.identity(), acquire, wait).await?;
+        Ok(LockGuard { agent, granted, held: true })
     }
 }
 
@@ -105,7 +105,7 @@ impl IntoFuture for LockBuilder {
 #[must_use = "the locks are released when the guard is dropped"]
 pub struct LockGuard {
     agent: Agent,
-    locked: GrantedLocks,
+    granted: GrantedLocks,
     held: bool,
 }
 
@@ -116,7 +116,7 @@ impl LockGuard {
     /// # Errors
     /// Returns `NOT_FOUND` if this guard does not hold the lock.
     pub fn fence(&self, name: &str) -> Result<FenceRef, Error> {
-        let found = self.locked.locks.iter().find(|one| one.lock.as_str() == name);
+        let found = self.granted.locks.iter().find(|fence| fence.lock.as_str() == name);
         found.cloned().ok_or_else(|| {
             Refused::new(Code::NotFound, format!("this guard does not hold the lock {name}"))
                 .hint("use the name of a lock that was acquired with this guard")
@@ -127,7 +127,7 @@ impl LockGuard {
     /// Returns the held locks, each with its fencing token.
     #[must_use]
     pub fn fences(&self) -> Vec<(&str, Fence)> {
-        self.locked.locks.iter().map(|one| (one.lock.as_str(), one.fence)).collect()
+        self.granted.locks.iter().map(|fence| (fence.lock.as_str(), fence.fence)).collect()
     }
 
     /// Renews the leases of all locks, for their original duration from now.
@@ -135,7 +135,7 @@ impl LockGuard {
     /// # Errors
     /// Returns `STALE_FENCE` if a lock was lost, or a storage error.
     pub async fn renew(&self) -> Result<(), Error> {
-        self.commit(Op::RenewLocks(RenewLocks::with_granted_ttl(self.locked.locks.clone()))).await
+        self.commit(Op::RenewLocks(RenewLocks::with_granted_ttl(self.granted.locks.clone()))).await
     }
 
     /// Renews the leases of all locks once, for the given duration from now. A later [`LockGuard::renew`] uses the
@@ -144,9 +144,9 @@ impl LockGuard {
     /// # Errors
     /// Returns `STALE_FENCE` if a lock was lost, `INVALID` for a duration shorter than one second or longer than the
     /// maximum lease, or a storage error.
-    pub async fn renew_for(&self, time: Duration) -> Result<(), Error> {
-        let ttl_ms = Some(u64::try_from(time.as_millis()).unwrap_or(u64::MAX));
-        self.commit(Op::RenewLocks(RenewLocks { locks: self.locked.locks.clone(), ttl_ms })).await
+    pub async fn renew_for(&self, ttl: Duration) -> Result<(), Error> {
+        let ttl_ms = Some(u64::try_from(ttl.as_millis()).unwrap_or(u64::MAX));
+        self.commit(Op::RenewLocks(RenewLocks { locks: self.granted.locks.clone(), ttl_ms })).await
     }
 
     /// Releases the locks.
@@ -155,7 +155,7 @@ impl LockGuard {
     /// Returns `STALE_FENCE` if a lock was lost before, or a storage error.
     pub async fn release(mut self) -> Result<(), Error> {
         self.held = false;
-        self.commit(Op::ReleaseLocks(self.locked.locks.clone())).await
+        self.commit(Op::ReleaseLocks(self.granted.locks.clone())).await
     }
 
     async fn commit(&self, op: Op) -> Result<(), Error> {
@@ -167,8 +167,9 @@ impl Drop for LockGuard {
     fn drop(&mut self) {
         if self.held {
             // One commit for each lock: a lock that is already lost must not prevent the release of the others.
-            let release = |one: &FenceRef| self.agent.new_commit(vec![Op::ReleaseLocks(vec![one.clone()])]);
-            let commits: Vec<Commit> = self.locked.locks.iter().map(release).collect();
+            let release =
+                |fence: &FenceRef| self.agent.new_commit(vec![Op::ReleaseLocks(vec![fence.clone()])]);
+            let commits: Vec<Commit> = self.granted.locks.iter().map(release).collect();
             self.agent.backend.submit(commits);
         }
     }

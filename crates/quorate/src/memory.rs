@@ -67,8 +67,8 @@ impl MemoryEntry {
 }
 
 impl Memory {
-    pub(crate) fn new(link: Arc<dyn Backend>, principal: Principal, epoch: Option<Epoch>) -> Self {
-        Self { backend: link, principal, epoch, fence: None }
+    pub(crate) fn new(backend: Arc<dyn Backend>, principal: Principal, epoch: Option<Epoch>) -> Self {
+        Self { backend, principal, epoch, fence: None }
     }
 
     /// Returns a handle whose writes carry a fencing token. They are rejected if the lock was granted to another
@@ -158,8 +158,8 @@ impl Memory {
     ///
     /// # Errors
     /// Returns a storage error.
-    pub async fn get_as_of(&self, key: &str, when: AsOf) -> Result<Option<MemoryEntry>, Error> {
-        self.backend.entry(Key::new(key)?, when).await?.map(MemoryEntry::new).transpose()
+    pub async fn get_as_of(&self, key: &str, as_of: AsOf) -> Result<Option<MemoryEntry>, Error> {
+        self.backend.entry(Key::new(key)?, as_of).await?.map(MemoryEntry::new).transpose()
     }
 
     /// Returns the versions of an entry after the given one, oldest first.

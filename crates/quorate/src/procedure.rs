@@ -50,12 +50,12 @@ impl ProcedureDraft {
         self
     }
 
-    fn op(self, link: &dyn Backend) -> Result<Op, Error> {
+    fn op(self, backend: &dyn Backend) -> Result<Op, Error> {
         Ok(Op::StartProcedure(StartProcedure {
             id: self.id.map(ProcedureId::new).transpose()?,
             kind: self.kind,
             driver: self.driver.map(AgentId::new).transpose()?,
-            spec: Some(link.seal(self.spec?.into())),
+            spec: Some(backend.seal(self.spec?.into())),
         }))
     }
 }
@@ -97,8 +97,8 @@ impl ProcedureStep {
         self
     }
 
-    fn op(self, link: &dyn Backend) -> Result<Op, Error> {
-        let seal = |bytes: Result<Vec<u8>, Error>| bytes.map(|bytes| link.seal(bytes.into()));
+    fn op(self, backend: &dyn Backend) -> Result<Op, Error> {
+        let seal = |bytes: Result<Vec<u8>, Error>| bytes.map(|bytes| backend.seal(bytes.into()));
         Ok(Op::StepProcedure(StepProcedure {
             procedure: ProcedureId::new(self.id)?,
             expect: Version(self.expect),
@@ -173,7 +173,7 @@ impl ProcedureInfo {
     }
 }
 
-fn started(receipt: &Receipt) -> Result<ProcedureId, Error> {
+fn started_id(receipt: &Receipt) -> Result<ProcedureId, Error> {
     match receipt.results.first() {
         Some(OpResult::ProcedureStarted { id }) => Ok(id.clone()),
         _ => Err(StoreError::Read("the commit returned no procedure id".into()).into()),
@@ -187,7 +187,7 @@ impl Agent {
     /// Returns `DUPLICATE` if another procedure has the id, `NOT_FOUND` for an unknown driver, or a storage error.
     pub async fn start_procedure(&self, draft: ProcedureDraft) -> Result<ProcedureId, Error> {
         let op = draft.op(&*self.backend)?;
-        started(&self.backend.commit(self.new_commit(vec![op])).await?)
+        started_id(&self.backend.commit(self.new_commit(vec![op])).await?)
     }
 
     /// Returns the latest state of a procedure.
@@ -195,12 +195,16 @@ impl Agent {
     /// # Errors
     /// Returns `NOT_FOUND`, or a storage error.
     pub async fn procedure(&self, id: &str) -> Result<ProcedureInfo, Error> {
-        info(&self.backend, id, None).await
+        procedure_info(&self.backend, id, None).await
     }
 }
 
-async fn info(link: &Arc<dyn Backend>, id: &str, at: Option<Seq>) -> Result<ProcedureInfo, Error> {
-    link.procedure(ProcedureId::new(id)?, at).await
+async fn procedure_info(
+    backend: &Arc<dyn Backend>,
+    id: &str,
+    at: Option<Seq>,
+) -> Result<ProcedureInfo, Error> {
+    backend.procedure(ProcedureId::new(id)?, at).await
 }
 
 impl Hub {
@@ -210,7 +214,7 @@ impl Hub {
     /// See [`Agent::start_procedure`].
     pub async fn start_procedure(&self, draft: ProcedureDraft) -> Result<ProcedureId, Error> {
         let op = draft.op(&*self.backend)?;
-        started(&self.backend.commit(Commit::new(Principal::System, vec![op])).await?)
+        started_id(&self.backend.commit(Commit::new(Principal::System, vec![op])).await?)
     }
 
     /// Returns the latest state of a procedure.
@@ -218,7 +222,7 @@ impl Hub {
     /// # Errors
     /// Returns `NOT_FOUND`, or a storage error.
     pub async fn procedure(&self, id: &str) -> Result<ProcedureInfo, Error> {
-        info(&self.backend, id, None).await
+        procedure_info(&self.backend, id, None).await
     }
 
     /// Returns the state of a procedure as of a sequence number.
@@ -226,7 +230,7 @@ impl Hub {
     /// # Errors
     /// Returns `NOT_FOUND` if the procedure does not exist or was started later, or a storage error.
     pub async fn procedure_at(&self, id: &str, at: Seq) -> Result<ProcedureInfo, Error> {
-        info(&self.backend, id, Some(at)).await
+        procedure_info(&self.backend, id, Some(at)).await
     }
 
     /// Returns a page of procedures, optionally of one status only, without their payloads.

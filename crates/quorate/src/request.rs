@@ -44,17 +44,17 @@ impl Agent {
     /// # Errors
     /// Returns the error that ended the request, `NOT_FOUND`, `FORBIDDEN` if another agent sent it, or a storage
     /// error.
-    pub async fn wait_for_answer(&self, question: MessageId) -> Result<Reply, Error> {
-        let mut asking = self.backend.await_request(self.identity(), question).await?;
-        asking.answer().await.map(Reply)
+    pub async fn wait_for_answer(&self, request: MessageId) -> Result<Reply, Error> {
+        let mut replies = self.backend.await_request(self.identity(), request).await?;
+        replies.answer().await.map(Reply)
     }
 
     /// Cancels a request. Deliveries that are not yet claimed are withdrawn.
     ///
     /// # Errors
     /// Returns `NOT_FOUND`, `CONFLICT` if the request has ended, or a storage error.
-    pub async fn cancel_request(&self, question: MessageId) -> Result<(), Error> {
-        let op = Op::CancelRequest { request: question };
+    pub async fn cancel_request(&self, request: MessageId) -> Result<(), Error> {
+        let op = Op::CancelRequest { request };
         self.backend.commit(self.new_commit(vec![op])).await.map(drop)
     }
 }
@@ -129,8 +129,8 @@ impl AskBuilder {
     }
 
     /// Sets the timeout of each attempt.
-    pub fn timeout(mut self, time: Duration) -> Self {
-        self.timeout = Some(time);
+    pub fn timeout(mut self, timeout: Duration) -> Self {
+        self.timeout = Some(timeout);
         self
     }
 
@@ -154,8 +154,8 @@ impl AskBuilder {
     }
 
     /// Sets what happens if the recipient is unavailable. By default the request is queued.
-    pub fn if_unavailable(mut self, choice: IfUnavailable) -> Self {
-        self.draft.if_unavailable = choice;
+    pub fn if_unavailable(mut self, if_unavailable: IfUnavailable) -> Self {
+        self.draft.if_unavailable = if_unavailable;
         self
     }
 
@@ -177,10 +177,10 @@ impl AskBuilder {
     /// # Errors
     /// Returns an error if the request is rejected or the storage fails.
     pub async fn all(self) -> Result<Replies, Error> {
-        let mut asking = self.begin(None).await?;
+        let mut request = self.send_request(None).await?;
         let mut answers = Vec::new();
         loop {
-            match asking.next().await {
+            match request.next().await {
                 Ok(Some(answer)) => answers.push(Reply(answer)),
                 Ok(None) => return Ok(Replies { answers, incomplete: None }),
                 Err(error @ Error::Refused(_)) => return Ok(Replies { answers, incomplete: Some(error) }),
@@ -194,17 +194,17 @@ impl AskBuilder {
     /// # Errors
     /// Returns an error if the request is rejected or the storage fails.
     pub async fn start(self) -> Result<RequestHandle, Error> {
-        self.begin(None).await
+        self.send_request(None).await
     }
 
-    async fn begin(&self, retry_of: Option<MessageId>) -> Result<RequestHandle, Error> {
-        let ask = SendRequest { retry_of, ..self.ask()? };
-        self.agent.backend.request(self.agent.identity(), ask).await.map(RequestHandle)
+    async fn send_request(&self, retry_of: Option<MessageId>) -> Result<RequestHandle, Error> {
+        let request = SendRequest { retry_of, ..self.request()? };
+        self.agent.backend.request(self.agent.identity(), request).await.map(RequestHandle)
     }
 
-    fn ask(&self) -> Result<SendRequest, Error> {
+    fn request(&self) -> Result<SendRequest, Error> {
         let message = self.draft.clone().into_message(&*self.agent.backend, &self.agent.id)?;
-        let timeout_ms = self.timeout.map(|time| u64::try_from(time.as_millis()).unwrap_or(u64::MAX));
+        let timeout_ms = self.timeout.map(|timeout| u64::try_from(timeout.as_millis()).unwrap_or(u64::MAX));
         Ok(SendRequest::new(message, timeout_ms, None))
     }
 
@@ -214,12 +214,12 @@ impl AskBuilder {
             return self.attempt_ephemeral().await.map_err(|error| (None, error));
         }
         if self.retries == 0 {
-            let asked = async { self.agent.backend.ask(self.agent.identity(), self.ask()?).await };
-            return asked.await.map(Reply).map_err(|error| (None, error));
+            let answer = async { self.agent.backend.ask(self.agent.identity(), self.request()?).await };
+            return answer.await.map(Reply).map_err(|error| (None, error));
         }
-        let mut asking = self.begin(retry_of).await.map_err(|error| (retry_of, error))?;
-        let id = asking.id();
-        asking.answer().await.map(Reply).map_err(|error| (Some(id), error))
+        let mut request = self.send_request(retry_of).await.map_err(|error| (retry_of, error))?;
+        let id = request.id();
+        request.answer().await.map(Reply).map_err(|error| (Some(id), error))
     }
 
     async fn attempt_ephemeral(&self) -> Result<Reply, Error> {
@@ -233,13 +233,13 @@ impl AskBuilder {
         loop {
             let (request, error) = match self.attempt(retry_of).await {
                 Ok(reply) => return Ok(reply),
-                Err(failed) => failed,
+                Err(failure) => failure,
             };
-            let Some(wait_ms) = retry::next_delay_ms(retries, self.retries, error.code()) else {
+            let Some(delay_ms) = retry::next_delay_ms(retries, self.retries, error.code()) else {
                 return Err(error);
             };
             (retries, retry_of) = (retries + 1, request);
-            self.agent.backend.sleep(Duration::from_millis(wait_ms)).await;
+            self.agent.backend.sleep(Duration::from_millis(delay_ms)).await;
         }
     }
 }

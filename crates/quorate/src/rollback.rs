@@ -20,7 +20,7 @@ impl Memory {
     /// Returns `DUPLICATE` if the name is taken, or a storage error.
     pub async fn snapshot(&self, name: &str, prefix: &str) -> Result<Seq, Error> {
         let make = MakeSnapshot { name: SnapshotName::new(name)?, prefix: prefix.to_owned() };
-        let receipt = self.backend.commit(self.commit_of(Op::MakeSnapshot(make))).await?;
+        let receipt = self.backend.commit(self.new_commit(Op::MakeSnapshot(make))).await?;
         match receipt.results.first() {
             Some(OpResult::SnapshotMade { seq }) => Ok(*seq),
             _ => Err(StoreError::Read("the commit returned no snapshot position".into()).into()),
@@ -32,8 +32,8 @@ impl Memory {
     /// # Errors
     /// Returns `NOT_FOUND`, `FORBIDDEN` if another principal created the snapshot, or a storage error.
     pub async fn drop_snapshot(&self, name: &str) -> Result<(), Error> {
-        let drop = Op::DropSnapshot { name: SnapshotName::new(name)? };
-        self.backend.commit(self.commit_of(drop)).await.map(|_| ())
+        let op = Op::DropSnapshot { name: SnapshotName::new(name)? };
+        self.backend.commit(self.new_commit(op)).await.map(drop)
     }
 
     /// Returns a page of snapshots.
@@ -54,11 +54,11 @@ impl Memory {
     pub async fn rollback(
         &self,
         key: &str,
-        to: RollbackTarget,
+        target: RollbackTarget,
         version: Option<u64>,
     ) -> Result<RollbackResult, Error> {
         let scope = RollbackScope::Key { key: Key::new(key)?, expect: version.map(Version) };
-        self.commit_rollback(scope, to).await
+        self.commit_rollback(scope, target).await
     }
 
     /// Rolls back all entries with a key prefix in one commit.
@@ -69,16 +69,16 @@ impl Memory {
     /// # Errors
     /// Returns `NOT_FOUND`, `CONFLICT` if an earlier content was erased, `LIMIT_EXCEEDED` if more than 4,096 entries
     /// would change, or a storage error.
-    pub async fn rollback_all(&self, prefix: &str, to: RollbackTarget) -> Result<RollbackResult, Error> {
-        self.commit_rollback(RollbackScope::Prefix(prefix.to_owned()), to).await
+    pub async fn rollback_all(&self, prefix: &str, target: RollbackTarget) -> Result<RollbackResult, Error> {
+        self.commit_rollback(RollbackScope::Prefix(prefix.to_owned()), target).await
     }
 
     async fn commit_rollback(
         &self,
         scope: RollbackScope,
-        to: RollbackTarget,
+        target: RollbackTarget,
     ) -> Result<RollbackResult, Error> {
-        let rollback = Rollback { scope, target: to, fence: self.fence.clone() };
+        let rollback = Rollback { scope, target, fence: self.fence.clone() };
         self.backend.rollback(self.principal.clone(), self.epoch, rollback).await
     }
 
@@ -91,7 +91,7 @@ impl Memory {
         self.backend.check().await
     }
 
-    fn commit_of(&self, op: Op) -> Commit {
+    fn new_commit(&self, op: Op) -> Commit {
         Commit { epoch: self.epoch, ..Commit::new(self.principal.clone(), vec![op]) }
     }
 }

@@ -61,15 +61,15 @@ pub(crate) async fn start_agent(
     agent: Agent,
     handlers: HashMap<String, Arc<dyn Handler>>,
     task_handlers: HashMap<String, Arc<dyn TaskHandler>>,
-    at_once: u32,
+    concurrency: u32,
 ) -> Result<RunningAgent, Error> {
     let (stop, stopped) = watch::channel(false);
-    let permits = Arc::new(Semaphore::new(at_once as usize));
+    let permits = Arc::new(Semaphore::new(concurrency as usize));
     let tasks = if task_handlers.is_empty() {
         None
     } else {
         let claim = agent.task_claim(task_handlers.keys().cloned().collect());
-        let consumer = agent.backend.consume_tasks(claim, at_once).await?;
+        let consumer = agent.backend.consume_tasks(claim, concurrency).await?;
         let (permits, stopped) = (Arc::clone(&permits), stopped.clone());
         Some(run_task_loop(agent.clone(), task_handlers, consumer, permits, stopped))
     };
@@ -77,23 +77,23 @@ pub(crate) async fn start_agent(
     let messages = if handlers.is_empty() && tasks.is_some() {
         None
     } else {
-        let consumer = agent.backend.consume(agent.identity(), at_once, agent.lease_ms).await?;
+        let consumer = agent.backend.consume(agent.identity(), concurrency, agent.lease_ms).await?;
         let worker = Arc::new(MessageWorker { agent: agent.clone(), handlers, permits });
         Some(worker.run(consumer, stopped))
     };
     let id = agent.id().to_owned();
     let task = tokio::spawn(async move {
-        let (messages, tasks) = tokio::join!(or_done(messages), or_done(tasks));
-        let ended = messages.and(tasks);
-        if let Err(error) = &ended {
+        let (messages, tasks) = tokio::join!(await_optional(messages), await_optional(tasks));
+        let result = messages.and(tasks);
+        if let Err(error) = &result {
             tracing::warn!(agent = %id, code = error.code().as_str(), "agent stopped receiving");
         }
-        ended
+        result
     });
     Ok(RunningAgent { agent, stop, task: Some(task) })
 }
 
-async fn or_done(work: Option<impl Future<Output = Result<(), Error>>>) -> Result<(), Error> {
+async fn await_optional(work: Option<impl Future<Output = Result<(), Error>>>) -> Result<(), Error> {
     match work {
         Some(work) => work.await,
         None => Ok(()),
@@ -138,18 +138,18 @@ impl MessageWorker {
             // An ephemeral delivery consumes no credit.
             return self.handle_ephemeral(&received).await;
         };
-        let extra = handler::no_effects();
-        let done = tokio::select! {
-            done = self.run_handler(&received, Arc::clone(&extra)) => done,
+        let effects = handler::no_effects();
+        let result = tokio::select! {
+            result = self.run_handler(&received, Arc::clone(&effects)) => result,
             // The lease is lost and the delivery is redelivered, so this attempt is aborted.
             () = self.keep_lease(lease) => return self.agent.return_credit(&credit).await,
         };
-        let ops = done.and_then(|answer| self.completion(&received, lease, answer, &extra));
-        let refusal = match ops {
+        let ops = result.and_then(|answer| self.completion(&received, lease, answer, &effects));
+        let error = match ops {
             Ok(ops) => self.agent.commit_end(ops, &credit).await.err(),
             Err(failure) => return self.nack_failure(&received, lease, failure, &credit).await,
         };
-        match refusal {
+        match error {
             None => {}
             Some(error) if error.code() == Code::StaleLease => self.agent.return_credit(&credit).await,
             // A closed session and a policy violation are permanent: a retry would be rejected as well.
@@ -165,18 +165,19 @@ impl MessageWorker {
 
     /// Handles an ephemeral delivery, which is delivered at most once. The answer is ephemeral as well.
     async fn handle_ephemeral(&self, received: &ReceivedMessage) {
-        let extra = handler::no_effects();
-        let Ok(answer) = self.run_handler(received, Arc::clone(&extra)).await else {
+        let effects = handler::no_effects();
+        let Ok(answer) = self.run_handler(received, Arc::clone(&effects)).await else {
             tracing::warn!(agent = %self.agent.id(), "handler of an ephemeral message failed");
             return;
         };
-        let Ok(HandlerEffects { ops, answer_metadata: about }) = handler::collected_effects(&extra) else {
+        let Ok(HandlerEffects { ops, answer_metadata: metadata }) = handler::collected_effects(&effects)
+        else {
             return;
         };
         if !ops.is_empty() && self.agent.backend.commit(self.agent.new_commit(ops)).await.is_err() {
             return;
         }
-        if let Ok(Some(answer)) = self.answer(received, answer, about) {
+        if let Ok(Some(answer)) = self.answer(received, answer, metadata) {
             let _ = self.agent.backend.send_ephemeral(self.agent.identity(), answer).await;
         }
     }
@@ -185,7 +186,7 @@ impl MessageWorker {
     async fn run_handler(
         &self,
         received: &ReceivedMessage,
-        extra: SharedEffects,
+        effects: SharedEffects,
     ) -> Result<Vec<u8>, Failure> {
         let Ok(_permit) = Arc::clone(&self.permits).acquire_owned().await else {
             return Err(Failure::retry("the agent is stopped"));
@@ -197,7 +198,7 @@ impl MessageWorker {
                 self.agent.id()
             )));
         };
-        let work = tokio::spawn(handler.handle(self.agent.clone(), received.clone(), extra));
+        let work = tokio::spawn(handler.handle(self.agent.clone(), received.clone(), effects));
         // Dropping this future aborts the handler, which happens when the lease is lost.
         let work = AbortOnDrop(work);
         work.await
@@ -225,13 +226,13 @@ impl MessageWorker {
         received: &ReceivedMessage,
         lease: LeaseRef,
         answer: Vec<u8>,
-        extra: &SharedEffects,
+        effects: &SharedEffects,
     ) -> Result<Vec<Op>, Failure> {
         let mut ops = vec![Op::Ack(lease)];
-        let dead = |error: Error| Failure::permanent(error.to_string());
-        let added = handler::collected_effects(extra).map_err(dead)?;
-        ops.extend(added.ops);
-        let answer = self.answer(received, answer, added.answer_metadata).map_err(dead)?;
+        let permanent = |error: Error| Failure::permanent(error.to_string());
+        let collected = handler::collected_effects(effects).map_err(permanent)?;
+        ops.extend(collected.ops);
+        let answer = self.answer(received, answer, collected.answer_metadata).map_err(permanent)?;
         ops.extend(answer.map(Op::send));
         Ok(ops)
     }
@@ -241,7 +242,7 @@ impl MessageWorker {
         &self,
         received: &ReceivedMessage,
         answer: Vec<u8>,
-        about: Map<String, Value>,
+        metadata: Map<String, Value>,
     ) -> Result<Option<Message>, Error> {
         let message = received.message();
         let Some(to) = reply_recipient(message) else { return Ok(None) };
@@ -251,7 +252,7 @@ impl MessageWorker {
         draft.priority = message.priority;
         draft.durability = message.durability;
         let mut answer = draft.into_message(&*self.agent.backend, &self.agent.id)?;
-        answer.metadata = (!about.is_empty()).then(|| Value::Object(about).to_string());
+        answer.metadata = (!metadata.is_empty()).then(|| Value::Object(metadata).to_string());
         Ok(Some(answer))
     }
 
@@ -265,17 +266,17 @@ impl MessageWorker {
         // The reason is not logged because it can contain payload data. It is stored with the dead letter.
         let (agent, delivery, attempt) = (self.agent.id(), lease.delivery, received.attempt());
         tracing::warn!(%agent, %delivery, attempt, retried = failure.retryable, "delivery failed");
-        let then = if failure.retryable {
+        let action = if failure.retryable {
             let retries = u32::from(received.attempt()).saturating_sub(1);
             NackAction::Retry { delay_ms: retry::backoff_ms(retries) }
         } else {
             NackAction::DeadLetter
         };
         let reason = failure.reason.chars().take(quorate_core::limits::REASON_CHARS_MAX).collect();
-        let nacked = match self.nack(lease, then, reason, credit).await {
+        let nacked = match self.nack(lease, action, reason, credit).await {
             // The error text of a handler can contain a secret. The rejection names only the rule that matched.
             Err(error) if error.code() == Code::SecretDetected => {
-                self.nack(lease, then, error.to_string(), credit).await
+                self.nack(lease, action, error.to_string(), credit).await
             }
             nacked => nacked,
         };
@@ -288,11 +289,11 @@ impl MessageWorker {
     async fn nack(
         &self,
         lease: LeaseRef,
-        then: NackAction,
+        action: NackAction,
         reason: String,
         credit: &CreditReturn,
     ) -> Result<(), Error> {
-        let nack = Op::Nack(Nack { lease, action: then, reason });
+        let nack = Op::Nack(Nack { lease, action, reason });
         self.agent.commit_end(vec![nack], credit).await.map(drop)
     }
 }

@@ -93,14 +93,14 @@ impl SendBuilder {
     }
 
     /// Sets the time after which the message is no longer delivered.
-    pub fn expires_in(mut self, time: Duration) -> Self {
-        self.draft.expires_in = Some(time);
+    pub fn expires_in(mut self, ttl: Duration) -> Self {
+        self.draft.expires_in = Some(ttl);
         self
     }
 
     /// Delays the delivery by this time.
-    pub fn delay(mut self, time: Duration) -> Self {
-        self.draft.delay = Some(time);
+    pub fn delay(mut self, delay: Duration) -> Self {
+        self.draft.delay = Some(delay);
         self
     }
 
@@ -123,8 +123,8 @@ impl SendBuilder {
     }
 
     /// Sets what happens if the recipient is unavailable. By default the message is queued.
-    pub fn if_unavailable(mut self, choice: IfUnavailable) -> Self {
-        self.draft.if_unavailable = choice;
+    pub fn if_unavailable(mut self, if_unavailable: IfUnavailable) -> Self {
+        self.draft.if_unavailable = if_unavailable;
         self
     }
 
@@ -199,19 +199,20 @@ impl MessageDraft {
         self.session.clone_from(&message.session_id);
         self.hops = message.hops.saturating_add(1);
         self.budget.clone_from(&message.budget);
-        self.traceparent = cause.trace().map(|span| span.to_string());
+        self.traceparent = cause.trace().map(|trace| trace.to_string());
     }
 
     /// Validates the draft and builds the message. Relative times are counted from now.
-    pub(crate) fn into_message(self, link: &dyn Backend, from: &AgentId) -> Result<Message, Error> {
+    pub(crate) fn into_message(self, backend: &dyn Backend, from: &AgentId) -> Result<Message, Error> {
         let to = Destination::from_texts(self.to)?;
         let payload = match self.durability {
-            Durability::Durable => link.seal(self.payload?.into()),
+            Durability::Durable => backend.seal(self.payload?.into()),
             Durability::Ephemeral => Payload::unsealed(self.payload?.into()),
         };
         let mut message = Message::new(to, self.action, payload);
-        let now = link.clock().now().wall;
-        let from_now = |time: Duration| now.plus_ms(u64::try_from(time.as_millis()).unwrap_or(u64::MAX));
+        let now = backend.clock().now().wall;
+        let from_now =
+            |duration: Duration| now.plus_ms(u64::try_from(duration.as_millis()).unwrap_or(u64::MAX));
         message.from = Some(from.clone());
         message.client_id = self.id.map(ClientId::new).transpose()?;
         message.kind = self.kind;

@@ -18,14 +18,14 @@ use crate::agent::{from_json, to_json};
 use crate::backend::Backend;
 
 pub use read_models::{
-    SessionInfo, TimelineAddition, TimelineChange, TimelineEntry, TimelineEvent, TimelineMessage,
+    SessionInfo, TimelineChange, TimelineContribution, TimelineEntry, TimelineEvent, TimelineMessage,
     TimelineRecord,
 };
 
 /// Handle to a session, accessed as one principal. The session does not have to exist yet.
 #[derive(Clone)]
 pub struct Session {
-    link: Arc<dyn Backend>,
+    backend: Arc<dyn Backend>,
     principal: Principal,
     epoch: Option<Epoch>,
     id: String,
@@ -38,7 +38,7 @@ pub struct SessionContribution {
     pub n: u64,
     /// Principal that added it: `agent:ID` or `system`.
     pub by: String,
-    /// Time of the addition, in milliseconds since the Unix epoch.
+    /// Time at which it was added, in milliseconds since the Unix epoch.
     pub at: Timestamp,
     /// Sequence number of the record that contains it.
     pub seq: Seq,
@@ -59,12 +59,12 @@ impl SessionContribution {
 
 impl Session {
     pub(crate) fn new(
-        link: Arc<dyn Backend>,
+        backend: Arc<dyn Backend>,
         principal: Principal,
         epoch: Option<Epoch>,
         id: String,
     ) -> Self {
-        Self { link, principal, epoch, id }
+        Self { backend, principal, epoch, id }
     }
 
     /// Returns the session id.
@@ -75,7 +75,7 @@ impl Session {
 
     async fn commit(&self, op: Op) -> Result<Receipt, Error> {
         let commit = Commit { epoch: self.epoch, ..Commit::new(self.principal.clone(), vec![op]) };
-        self.link.commit(commit).await
+        self.backend.commit(commit).await
     }
 
     fn session_id(&self) -> Result<SessionId, Error> {
@@ -95,7 +95,7 @@ impl Session {
             coordinator: None,
             participants: participants.iter().map(AgentId::new).collect::<Result<_, _>>()?,
             title: title.to_owned(),
-            task: Some(self.link.seal(to_json(task)?.into())),
+            task: Some(self.backend.seal(to_json(task)?.into())),
         };
         self.commit(Op::OpenSession(open)).await.map(drop)
     }
@@ -166,7 +166,7 @@ impl Session {
         let add = AddToSession {
             session: self.session_id()?,
             kind,
-            body: self.link.seal(to_json(body)?.into()),
+            body: self.backend.seal(to_json(body)?.into()),
             content_type: None,
             rationale: rationale.to_owned(),
         };
@@ -221,7 +221,7 @@ impl Session {
     /// # Errors
     /// Returns `NOT_FOUND`, or a storage error.
     pub async fn info(&self) -> Result<SessionInfo, Error> {
-        self.link.session(self.session_id()?).await
+        self.backend.session(self.session_id()?).await
     }
 
     /// Deserializes the task description.
@@ -229,7 +229,7 @@ impl Session {
     /// # Errors
     /// Returns `NOT_FOUND`, `INVALID` if the task description does not match the type, or a storage error.
     pub async fn task<T: DeserializeOwned>(&self) -> Result<T, Error> {
-        let task = self.link.session_task(self.session_id()?).await?;
+        let task = self.backend.session_task(self.session_id()?).await?;
         from_json(task.as_ref().map_or(b"null", |task| &task.bytes[..]))
     }
 
@@ -283,10 +283,11 @@ impl Session {
     ) -> Result<Vec<TimelineEntry>, Error> {
         let (mut entries, mut records) = (Vec::new(), 0);
         loop {
-            let (more, rest) = self.link.timeline(self.session_id()?, kind, page, limit - records).await?;
-            records += more.iter().map(|entry| entry.record.seq).collect::<BTreeSet<_>>().len();
-            entries.extend(more);
-            page = match (rest, page) {
+            let (page_entries, next) =
+                self.backend.timeline(self.session_id()?, kind, page, limit - records).await?;
+            records += page_entries.iter().map(|entry| entry.record.seq).collect::<BTreeSet<_>>().len();
+            entries.extend(page_entries);
+            page = match (next, page) {
                 (Some(seq), TimelinePage::After(_)) if records < limit => TimelinePage::After(seq),
                 (Some(seq), TimelinePage::Before(_)) if records < limit => TimelinePage::Before(seq),
                 _ => return Ok(entries),
@@ -299,7 +300,7 @@ impl SessionContribution {
     fn from_entry(entry: TimelineEntry) -> Option<Self> {
         let TimelineRecord { seq, at, by } = entry.record;
         match entry.event {
-            TimelineEvent::Added(TimelineAddition { n, body, content_type, rationale, .. }) => {
+            TimelineEvent::Added(TimelineContribution { n, body, content_type, rationale, .. }) => {
                 let body = payload::decode_received(&body, content_type.as_deref()).ok()?.bytes.to_vec();
                 Some(Self { n, by, at, seq, rationale, body })
             }

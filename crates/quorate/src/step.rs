@@ -20,8 +20,8 @@ pub struct Step {
 }
 
 impl Step {
-    pub(crate) fn new(agent: Agent, done: Option<LeaseRef>) -> Self {
-        Self { agent, ops: Ok(done.map(Op::Ack).into_iter().collect()), key: None, fence: None }
+    pub(crate) fn new(agent: Agent, acked: Option<LeaseRef>) -> Self {
+        Self { agent, ops: Ok(acked.map(Op::Ack).into_iter().collect()), key: None, fence: None }
     }
 
     pub(crate) fn add(mut self, op: Result<Op, Error>) -> Self {
@@ -104,10 +104,10 @@ impl Step {
     /// # Errors
     /// Returns an error if an operation is rejected, in which case nothing was changed, or if the storage fails.
     pub async fn commit(self) -> Result<Option<Seq>, Error> {
-        self.receipt().await.map(|receipt| receipt.seq)
+        self.commit_ops().await.map(|receipt| receipt.seq)
     }
 
-    async fn receipt(self) -> Result<Receipt, Error> {
+    async fn commit_ops(self) -> Result<Receipt, Error> {
         let mut commit = self.agent.new_commit(self.ops?);
         if let Some(key) = self.key {
             commit = commit.keyed(IdempotencyKey::new(key)?);

@@ -112,8 +112,8 @@ impl Agent {
     /// Returns `STALE_EPOCH` if the agent was registered again elsewhere, or a storage error.
     pub async fn claim_task(&self, types: &[&str], wait: Duration) -> Result<Option<ClaimedTask>, Error> {
         let types = types.iter().map(|name| (*name).to_owned()).collect();
-        let taken = self.backend.claim_tasks(self.task_claim(types), 1, wait).await?;
-        Ok(taken.into_iter().next().map(ClaimedTask))
+        let claimed = self.backend.claim_tasks(self.task_claim(types), 1, wait).await?;
+        Ok(claimed.into_iter().next().map(ClaimedTask))
     }
 
     pub(crate) fn task_claim(&self, types: Vec<String>) -> TaskClaimQuery {

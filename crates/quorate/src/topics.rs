@@ -73,8 +73,8 @@ impl SubscribeBuilder {
     }
 
     /// Also delivers the messages of the given time span before now, if the subscription is new.
-    pub fn from_last(mut self, time: Duration) -> Self {
-        self.history = Some(Backfill::Within(time));
+    pub fn from_last(mut self, span: Duration) -> Self {
+        self.history = Some(Backfill::Within(span));
         self
     }
 
@@ -90,9 +90,9 @@ impl SubscribeBuilder {
         let history = history.map(|backfill| match backfill {
             Backfill::From(seq) => History::Seq(seq),
             Backfill::Last(count) => History::Last(count),
-            Backfill::Within(time) => {
+            Backfill::Within(span) => {
                 let mut from = agent.backend.clock().now().wall;
-                from.0 = from.0.saturating_sub(u64::try_from(time.as_millis()).unwrap_or(u64::MAX));
+                from.0 = from.0.saturating_sub(u64::try_from(span.as_millis()).unwrap_or(u64::MAX));
                 History::Time(from)
             }
         });

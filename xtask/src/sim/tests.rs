@@ -9,11 +9,11 @@ fn parse(line: &str) -> Result<SimArgs, String> {
 
 #[test]
 fn numbers_become_environment_variables() {
-    let plan = parse("--cycles 500 --cuts 1000 --seed 42 -- --nocapture power").expect("valid arguments");
-    let variables = plan.variables();
+    let args = parse("--cycles 500 --cuts 1000 --seed 42 -- --nocapture power").expect("valid arguments");
+    let variables = args.variables();
     let lines: Vec<String> = variables.iter().map(|(name, value)| format!("{name}={value}")).collect();
     assert_eq!(lines, ["QUORATE_CRASH_CYCLES=500", "QUORATE_POWER_CUTS=1000", "QUORATE_SEED=42"]);
-    assert_eq!(plan.rest, ["--nocapture", "power"]);
+    assert_eq!(args.rest, ["--nocapture", "power"]);
 }
 
 #[test]

@@ -158,97 +158,97 @@ const EMBEDDED: [&str; 4] = ["quorate-store", "quorate-sqlite", "quorate-engine"
 const TEST_FEATURES: [&str; 3] = ["\"faults\"", "\"sabotage\"", "\"schema\""];
 
 /// Returns the layer of a crate: its position in the list, from the lowest. Unknown crates are the highest.
-pub(super) fn layer(folder: &str) -> usize {
-    CRATES.iter().position(|known| known.name == folder).unwrap_or(CRATES.len())
+pub(super) fn layer(directory: &str) -> usize {
+    CRATES.iter().position(|entry| entry.name == directory).unwrap_or(CRATES.len())
 }
 
 /// Checks the manifests of all crates.
 pub(crate) fn check(files: &[File]) -> Vec<Violation> {
-    let mut found = Vec::new();
-    for folder in crates(files) {
-        let path = format!("crates/{folder}/Cargo.toml");
+    let mut violations = Vec::new();
+    for directory in crates(files) {
+        let path = format!("crates/{directory}/Cargo.toml");
         let Some(file) = files.iter().find(|file| file.path == path) else {
-            let instead = "use one directory in crates/ per crate, with a Cargo.toml in it";
-            found.push(Violation::new("dependency", &path, 1, "the crate has no Cargo.toml", instead));
+            let help = "use one directory in crates/ per crate, with a Cargo.toml in it";
+            violations.push(Violation::new("dependency", &path, 1, "the crate has no Cargo.toml", help));
             continue;
         };
         let manifest = manifest::read(&file.text);
-        if manifest.name != folder {
-            let what = format!("the directory `{folder}` contains the crate `{}`", manifest.name);
-            found.push(Violation::new("dependency", &path, 1, what, "give both the same name"));
+        if manifest.name != directory {
+            let problem = format!("the directory `{directory}` contains the crate `{}`", manifest.name);
+            violations.push(Violation::new("dependency", &path, 1, problem, "give both the same name"));
         }
-        match CRATES.iter().find(|known| known.name == folder) {
-            Some(known) => found.extend(check_crate(known, &manifest, &path)),
+        match CRATES.iter().find(|entry| entry.name == directory) {
+            Some(entry) => violations.extend(check_crate(entry, &manifest, &path)),
             None => {
-                let what = format!("`{folder}` is not in the list of crates");
-                let instead = "add it to the list in xtask/src/tidy/dependencies.rs, with a decision record";
-                found.push(Violation::new("dependency", &path, 1, what, instead));
+                let problem = format!("`{directory}` is not in the list of crates");
+                let help = "add it to the list in xtask/src/tidy/dependencies.rs, with a decision record";
+                violations.push(Violation::new("dependency", &path, 1, problem, help));
             }
         }
     }
-    found
+    violations
 }
 
-fn check_crate(known: &Crate, manifest: &Manifest, path: &str) -> Vec<Violation> {
-    let mut found = Vec::new();
+fn check_crate(entry: &Crate, manifest: &Manifest, path: &str) -> Vec<Violation> {
+    let mut violations = Vec::new();
     for dependency in &manifest.dependencies {
-        let mut report = |what: String, instead: &str| {
-            found.push(Violation::new("dependency", path, dependency.line, what, instead));
+        let mut report = |problem: String, help: &str| {
+            violations.push(Violation::new("dependency", path, dependency.line, problem, help));
         };
         let Dependency { name, text, .. } = dependency;
-        if CRATES.iter().any(|other| other.name == name) && !is_allowed(known, dependency) {
-            let instead =
+        if CRATES.iter().any(|other| other.name == name) && !is_allowed(entry, dependency) {
+            let help =
                 "dependencies go one way: move the code to a lower crate, or pass the value as an argument";
-            report(format!("`{}` must not depend on `{name}`", known.name), instead);
+            report(format!("`{}` must not depend on `{name}`", entry.name), help);
         }
-        if known.forbidden.contains(&name.as_str()) && dependency.use_for == DependencyUse::Product {
-            report(format!("`{}` must not depend on the external crate `{name}`", known.name), reason(known));
+        if entry.forbidden.contains(&name.as_str()) && dependency.use_for == DependencyUse::Product {
+            report(format!("`{}` must not depend on the external crate `{name}`", entry.name), reason(entry));
         }
         let uses_test_feature = TEST_FEATURES.iter().any(|feature| text.contains(feature));
-        if uses_test_feature && dependency.use_for == DependencyUse::Product && known.name != SIM {
-            let instead = "enable it in dev-dependencies only";
-            report(format!("a test-only feature of `{name}` is enabled in the product"), instead);
+        if uses_test_feature && dependency.use_for == DependencyUse::Product && entry.name != SIM {
+            let help = "enable it in dev-dependencies only";
+            report(format!("a test-only feature of `{name}` is enabled in the product"), help);
         }
-        let is_embedded = known.name == "quorate" && EMBEDDED.contains(&name.as_str());
+        let is_embedded = entry.name == "quorate" && EMBEDDED.contains(&name.as_str());
         if is_embedded && dependency.use_for == DependencyUse::Product && !text.contains("optional = true") {
-            let instead =
+            let help =
                 "make it optional and add it to the feature `embedded`: the network client does not need it";
-            report(format!("`quorate` must not depend on `{name}` unconditionally"), instead);
+            report(format!("`quorate` must not depend on `{name}` unconditionally"), help);
         }
         if !text.contains("workspace = true") {
-            let instead = "specify the version in the root Cargo.toml and use `workspace = true` here";
-            report(format!("`{name}` is not inherited from the workspace"), instead);
+            let help = "specify the version in the root Cargo.toml and use `workspace = true` here";
+            report(format!("`{name}` is not inherited from the workspace"), help);
         }
     }
     if let Some((line, value)) = &manifest.default_features
         && TEST_FEATURES.iter().any(|feature| value.contains(feature))
     {
-        let instead = "remove it from the default features";
-        found.push(Violation::new(
+        let help = "remove it from the default features";
+        violations.push(Violation::new(
             "dependency",
             path,
             *line,
             "a test-only feature is enabled by default",
-            instead,
+            help,
         ));
     }
-    found
+    violations
 }
 
 /// Whether a dependency is allowed. Dev-dependencies may be any crate before this one in the list, quorate-sim, and the
 /// crate itself, to enable a feature in its tests.
-fn is_allowed(known: &Crate, dependency: &Dependency) -> bool {
+fn is_allowed(entry: &Crate, dependency: &Dependency) -> bool {
     let name = dependency.name.as_str();
     let before =
-        || CRATES.iter().take_while(|other| other.name != known.name).any(|other| other.name == name);
+        || CRATES.iter().take_while(|other| other.name != entry.name).any(|other| other.name == name);
     match dependency.use_for {
-        DependencyUse::Product => known.may_use.contains(&name),
-        DependencyUse::Tests => name == SIM || name == known.name || before(),
+        DependencyUse::Product => entry.may_use.contains(&name),
+        DependencyUse::Tests => name == SIM || name == entry.name || before(),
     }
 }
 
-fn reason(known: &Crate) -> &'static str {
-    match known.name {
+fn reason(entry: &Crate) -> &'static str {
+    match entry.name {
         "quorate-core" | "quorate-contracts" => {
             "the crate is pure: pass time, randomness and stored rows as arguments"
         }

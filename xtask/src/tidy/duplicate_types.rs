@@ -22,7 +22,7 @@ const ENGINE: &str = "quorate-engine";
 
 /// Declaration of a public type.
 struct Declaration<'a> {
-    folder: &'a str,
+    directory: &'a str,
     path: &'a str,
     line: usize,
 }
@@ -31,55 +31,68 @@ struct Declaration<'a> {
 pub(crate) fn check(sources: &[Source]) -> Vec<Violation> {
     let mut declared: BTreeMap<&str, Vec<Declaration<'_>>> = BTreeMap::new();
     for source in sources {
-        let Some(folder) = crate_of(source) else { continue };
-        for (name, at) in public_types(source) {
-            let declaration = Declaration { folder, path: &source.path, line: source.line_at(at) };
+        let Some(directory) = crate_of(source) else { continue };
+        for (name, offset) in public_types(source) {
+            let declaration = Declaration { directory, path: &source.path, line: source.line_at(offset) };
             declared.entry(name).or_default().push(declaration);
         }
     }
     let handles = engine_types_of_library(sources);
-    let mut found = Vec::new();
+    let mut violations = Vec::new();
     for (name, mut declarations) in declared {
-        declarations.sort_by_key(|one| (dependencies::layer(one.folder), one.path, one.line));
-        for (index, one) in declarations.iter().enumerate() {
+        declarations.sort_by_key(|declaration| {
+            (dependencies::layer(declaration.directory), declaration.path, declaration.line)
+        });
+        for (index, declaration) in declarations.iter().enumerate() {
             let mut earlier = declarations[..index].iter();
-            if let Some(other) = earlier.find(|other| !may_share(name, one, other, &handles)) {
+            if let Some(other) = earlier.find(|other| !may_share(name, declaration, other, &handles)) {
                 let Declaration { path, line, .. } = other;
-                let what = format!("the public type `{name}` is also declared at {path}:{line}");
-                let instead = "use that one if it is the same thing; otherwise rename one after what it is";
-                found.push(Violation::new("duplicate-type", one.path, one.line, what, instead));
+                let problem = format!("the public type `{name}` is also declared at {path}:{line}");
+                let help = "use that one if it is the same thing; otherwise rename one after what it is";
+                violations.push(Violation::new(
+                    "duplicate-type",
+                    declaration.path,
+                    declaration.line,
+                    problem,
+                    help,
+                ));
             }
         }
     }
-    found
+    violations
 }
 
-fn may_share(name: &str, one: &Declaration<'_>, other: &Declaration<'_>, handles: &BTreeSet<&str>) -> bool {
+fn may_share(
+    name: &str,
+    declaration: &Declaration<'_>,
+    other: &Declaration<'_>,
+    handles: &BTreeSet<&str>,
+) -> bool {
     let same_noun =
-        |folder: &str| SAME_NOUN.contains(&folder) || (folder == ENGINE && handles.contains(name));
-    one.folder != other.folder
-        && (CONVENTIONAL.contains(&name) || (same_noun(one.folder) && same_noun(other.folder)))
+        |directory: &str| SAME_NOUN.contains(&directory) || (directory == ENGINE && handles.contains(name));
+    declaration.directory != other.directory
+        && (CONVENTIONAL.contains(&name) || (same_noun(declaration.directory) && same_noun(other.directory)))
 }
 
 /// Returns the folder of the crate if the file is in its `src`.
 fn crate_of(source: &Source) -> Option<&str> {
-    let (folder, rest) = source.path.strip_prefix("crates/")?.split_once('/')?;
-    rest.starts_with("src/").then_some(folder)
+    let (directory, rest) = source.path.strip_prefix("crates/")?.split_once('/')?;
+    rest.starts_with("src/").then_some(directory)
 }
 
 /// Returns the public types that a file declares outside tests, with their positions.
 fn public_types(source: &Source) -> Vec<(&str, usize)> {
-    let mut found = Vec::new();
-    for (at, text) in source.code.match_indices("pub ") {
-        let starts_word = at == 0 || !is_word(source.code.as_bytes()[at - 1]);
-        let mut words = source.code[at + text.len()..].splitn(2, ' ');
+    let mut types = Vec::new();
+    for (offset, text) in source.code.match_indices("pub ") {
+        let starts_word = offset == 0 || !is_word(source.code.as_bytes()[offset - 1]);
+        let mut words = source.code[offset + text.len()..].splitn(2, ' ');
         let (Some(keyword), Some(rest)) = (words.next(), words.next()) else { continue };
         let name = first_word(rest);
-        if starts_word && KEYWORDS.contains(&keyword) && !name.is_empty() && !source.is_test_at(at) {
-            found.push((name, at));
+        if starts_word && KEYWORDS.contains(&keyword) && !name.is_empty() && !source.is_test_at(offset) {
+            types.push((name, offset));
         }
     }
-    found
+    types
 }
 
 /// Returns the types of the engine that the library exports: they are handles, like the library's own types.

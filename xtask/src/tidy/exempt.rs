@@ -30,22 +30,22 @@ pub(crate) const LIST: &[Exempt] = &[
 ];
 
 /// Removes exempted violations, and adds a violation for each exemption that matched nothing.
-pub(crate) fn apply(found: Vec<Violation>, list: &[Exempt]) -> Vec<Violation> {
+pub(crate) fn apply(violations: Vec<Violation>, list: &[Exempt]) -> Vec<Violation> {
     let matches = |exempt: &Exempt, violation: &Violation| {
         exempt.rule == violation.rule && exempt.subject == violation.subject
     };
     let unneeded: Vec<Violation> = list
         .iter()
-        .filter(|exempt| !found.iter().any(|violation| matches(exempt, violation)))
+        .filter(|exempt| !violations.iter().any(|violation| matches(exempt, violation)))
         .map(|exempt| {
             let Exempt { rule, subject, reason } = exempt;
-            let what = format!("{subject} no longer violates the rule `{rule}` ({reason})");
-            let instead = "delete the exemption";
-            Violation::new("exemption", "xtask/src/tidy/exempt.rs", 1, what, instead)
+            let problem = format!("{subject} no longer violates the rule `{rule}` ({reason})");
+            let help = "delete the exemption";
+            Violation::new("exemption", "xtask/src/tidy/exempt.rs", 1, problem, help)
         })
         .collect();
-    let mut left = found;
-    left.retain(|violation| !list.iter().any(|exempt| matches(exempt, violation)));
-    left.extend(unneeded);
-    left
+    let mut remaining = violations;
+    remaining.retain(|violation| !list.iter().any(|exempt| matches(exempt, violation)));
+    remaining.extend(unneeded);
+    remaining
 }

@@ -1,20 +1,20 @@
 //! Idioms that readers cannot search for, each with the standard term to use instead.
 //!
-//! Looked for in comments and strings of Rust files, in the sentences of OpenAPI, and in whole Markdown, Python,
-//! TypeScript and TOML files. Code itself is left to the other rules. The table is written in halves so that this file does not break its own
-//! rule.
+//! Checks comments and strings of Rust files, the sentences of OpenAPI, and all text of Markdown, Python, TypeScript and
+//! TOML files. Code itself is left to the other rules. The phrases are written in halves so that this file does not
+//! violate its own rule.
 
 use super::source::{Source, is_word};
 use super::{File, Violation};
 
 struct Idiom {
     phrase: &'static str,
-    instead: &'static str,
+    replacement: &'static str,
 }
 
 macro_rules! idioms {
-    ($($first:literal $second:literal => $instead:literal,)*) => {
-        &[$(Idiom { phrase: concat!($first, $second), instead: $instead }),*]
+    ($($first:literal $second:literal => $replacement:literal,)*) => {
+        &[$(Idiom { phrase: concat!($first, $second), replacement: $replacement }),*]
     };
 }
 
@@ -55,28 +55,24 @@ const IDIOMS: &[Idiom] = idioms! {
 const EMPTY_DOCS: [&str; 8] = ["When.", "Which one.", "Which.", "Who.", "Whose.", "Why.", "How.", "What."];
 
 /// Files whose strings are data: texts of contracts and of secrets, not sentences of ours.
-const DATA: [&str; 4] = [
-    "crates/quorate-contracts/",
-    "crates/quorate-engine/src/secrets/",
-    "crates/quorate-procedures/src/plain/",
-    "crates/quorate-sim/tests/it/fuzz/",
-];
+const DATA: [&str; 3] =
+    ["crates/quorate-contracts/", "crates/quorate-engine/src/secrets/", "crates/quorate-sim/tests/it/fuzz/"];
 
 /// All idioms in one Rust file.
 pub(crate) fn rust(source: &Source) -> Vec<Violation> {
-    let is_data = DATA.iter().any(|folder| source.path.starts_with(folder));
-    let mut found = Vec::new();
+    let is_data = DATA.iter().any(|directory| source.path.starts_with(directory));
+    let mut violations = Vec::new();
     for (index, (raw, code)) in source.raw.lines().zip(source.code.lines()).enumerate() {
         let prose = prose(raw, code, is_data);
-        found.extend(phrases(&source.path, index + 1, &prose));
+        violations.extend(phrases(&source.path, index + 1, &prose));
         let doc = raw.trim_start();
         let empty = doc.strip_prefix("/// ").filter(|text| EMPTY_DOCS.contains(text));
-        found.extend(empty.map(|text| {
-            let what = format!("the comment `{text}` repeats the name");
-            Violation::new("idiom", &source.path, index + 1, what, "state the meaning, or delete it")
+        violations.extend(empty.map(|text| {
+            let problem = format!("the comment `{text}` repeats the name");
+            Violation::new("idiom", &source.path, index + 1, problem, "state the meaning, or delete it")
         }));
     }
-    found
+    violations
 }
 
 /// All idioms in one file of another kind.
@@ -100,9 +96,9 @@ fn prose(raw: &str, code: &str, is_data: bool) -> String {
     if raw.len() != code.len() {
         return raw.to_lowercase();
     }
-    let from = if is_data { comment_start(raw, code) } else { Some(0) };
-    let Some(from) = from else { return String::new() };
-    let keep = |(at, byte): (usize, u8)| match at >= from && code.as_bytes()[at] == b' ' {
+    let start = if is_data { comment_start(raw, code) } else { Some(0) };
+    let Some(start) = start else { return String::new() };
+    let keep = |(offset, byte): (usize, u8)| match offset >= start && code.as_bytes()[offset] == b' ' {
         true => byte.to_ascii_lowercase(),
         false => b' ',
     };
@@ -110,21 +106,21 @@ fn prose(raw: &str, code: &str, is_data: bool) -> String {
 }
 
 fn comment_start(raw: &str, code: &str) -> Option<usize> {
-    raw.match_indices("//").map(|(at, _)| at).find(|at| code[*at..].trim().is_empty())
+    raw.match_indices("//").map(|(offset, _)| offset).find(|offset| code[*offset..].trim().is_empty())
 }
 
 fn phrases(path: &str, line: usize, prose: &str) -> Vec<Violation> {
-    let mut found = Vec::new();
-    for Idiom { phrase, instead } in IDIOMS {
-        let stands_alone = |at: usize| {
+    let mut violations = Vec::new();
+    for Idiom { phrase, replacement } in IDIOMS {
+        let is_whole_phrase = |offset: usize| {
             let bytes = prose.as_bytes();
-            let end = at + phrase.len();
-            (at == 0 || !is_word(bytes[at - 1])) && (end == bytes.len() || !is_word(bytes[end]))
+            let end = offset + phrase.len();
+            (offset == 0 || !is_word(bytes[offset - 1])) && (end == bytes.len() || !is_word(bytes[end]))
         };
-        if prose.match_indices(phrase).any(|(at, _)| stands_alone(at)) {
-            let what = format!("`{phrase}` is not a term of the field");
-            found.push(Violation::new("idiom", path, line, what, instead));
+        if prose.match_indices(phrase).any(|(offset, _)| is_whole_phrase(offset)) {
+            let problem = format!("`{phrase}` is not a term of the field");
+            violations.push(Violation::new("idiom", path, line, problem, replacement));
         }
     }
-    found
+    violations
 }

@@ -26,32 +26,33 @@ pub(crate) fn check(file: &File) -> Vec<Violation> {
         return lock(file);
     }
     let is_cargo = file.path.ends_with(".toml") && !file.path.ends_with("deny.toml");
-    let mut found = Vec::new();
+    let mut violations = Vec::new();
     for (index, line) in file.text.lines().enumerate() {
-        let at =
-            |what: String, instead| Violation::new("machine-specific", &file.path, index + 1, what, instead);
+        let violation =
+            |problem: String, help| Violation::new("machine-specific", &file.path, index + 1, problem, help);
         if let Some(path) = PATHS.iter().find(|path| has_path(line, path)) {
-            let instead = "use a path relative to the repository root, a temporary directory or an argument";
-            found.push(at(format!("machine-specific absolute path `{path}`"), instead));
+            let help = "use a path relative to the repository root, a temporary directory or an argument";
+            violations.push(violation(format!("machine-specific absolute path `{path}`"), help));
         }
         if let Some(host) = HOSTS.iter().find(|host| line.contains(**host)) {
-            let instead = "configure the host on the machine, not in the repository";
-            found.push(at(format!("host of a package registry: `{host}`"), instead));
+            let help = "configure the host on the machine, not in the repository";
+            violations.push(violation(format!("host of a package registry: `{host}`"), help));
         }
         if is_cargo && names_a_registry(line) {
-            let instead = "configure registries and mirrors on the machine, not in the repository";
-            found.push(at("machine-specific registry".to_owned(), instead));
+            let help = "configure registries and mirrors on the machine, not in the repository";
+            violations.push(violation("machine-specific registry".to_owned(), help));
         }
     }
-    found
+    violations
 }
 
 /// Whether the line contains the path, but not in the middle of a longer one such as `docs/work/`.
 fn has_path(line: &str, path: &str) -> bool {
     let bytes = line.as_bytes();
-    let begins =
-        |at: usize| at == 0 || !(bytes[at - 1].is_ascii_alphanumeric() || b"_.~-".contains(&bytes[at - 1]));
-    line.match_indices(path).any(|(at, _)| begins(at))
+    let starts_path = |offset: usize| {
+        offset == 0 || !(bytes[offset - 1].is_ascii_alphanumeric() || b"_.~-".contains(&bytes[offset - 1]))
+    };
+    line.match_indices(path).any(|(offset, _)| starts_path(offset))
 }
 
 fn names_a_registry(line: &str) -> bool {
@@ -62,14 +63,13 @@ fn names_a_registry(line: &str) -> bool {
 }
 
 fn lock(file: &File) -> Vec<Violation> {
-    let mut found = Vec::new();
+    let mut violations = Vec::new();
     for (index, line) in file.text.lines().enumerate() {
         if line.starts_with("source = ") && !line.contains(CRATES_IO) {
-            let instead =
-                "use the crate from crates.io, and update the lock file without a configured mirror";
-            let what = "crate from a source other than crates.io";
-            found.push(Violation::new("machine-specific", &file.path, index + 1, what, instead));
+            let help = "use the crate from crates.io, and update the lock file without a configured mirror";
+            let problem = "crate from a source other than crates.io";
+            violations.push(Violation::new("machine-specific", &file.path, index + 1, problem, help));
         }
     }
-    found
+    violations
 }

@@ -107,16 +107,16 @@ fn dependency_table(table: &str) -> Option<(DependencyUse, &str)> {
 }
 
 fn has_open_bracket(entry: &str) -> bool {
-    let count = |marks: [char; 2]| entry.matches(marks).count();
+    let count = |brackets: [char; 2]| entry.matches(brackets).count();
     count(['[', '{']) > count([']', '}'])
 }
 
 fn without_comment(line: &str) -> &str {
     let mut in_string = false;
-    for (at, char) in line.char_indices() {
+    for (offset, char) in line.char_indices() {
         match char {
             '"' => in_string = !in_string,
-            '#' if !in_string => return &line[..at],
+            '#' if !in_string => return &line[..offset],
             _ => {}
         }
     }

@@ -8,37 +8,37 @@ use super::source::Source;
 use super::{File, Violation};
 
 const RULE: &str = "test-target";
-const INSTEAD: &str =
+const HELP: &str =
     "make it a module of tests/it/main.rs, or state the reason in its opening comment: `//! Own target: …`";
 
 /// Checks the test targets of all packages.
-pub(crate) fn check(rust: &[Source], files: &[File]) -> Vec<Violation> {
-    let mut found = Vec::new();
-    for source in rust {
-        let Some((package, inside)) = split(&source.path) else { continue };
-        if inside.starts_with("it/") {
-            found.extend(undeclared(source, package, inside, rust));
-        } else if is_target(inside) && !source.raw.lines().take_while(is_opening).any(has_reason) {
-            let what = "separate integration-test target without a reason";
-            found.push(Violation::new(RULE, &source.path, 1, what, INSTEAD));
+pub(crate) fn check(sources: &[Source], files: &[File]) -> Vec<Violation> {
+    let mut violations = Vec::new();
+    for source in sources {
+        let Some((package, test_path)) = split(&source.path) else { continue };
+        if test_path.starts_with("it/") {
+            violations.extend(undeclared(source, package, test_path, sources));
+        } else if is_target(test_path) && !source.raw.lines().take_while(is_opening).any(has_reason) {
+            let problem = "separate integration-test target without a reason";
+            violations.push(Violation::new(RULE, &source.path, 1, problem, HELP));
         }
     }
     for file in files.iter().filter(|file| file.path.ends_with("Cargo.toml")) {
-        found.extend(declared_in_manifest(file));
+        violations.extend(declared_in_manifest(file));
     }
-    found
+    violations
 }
 
 /// Splits a path into the package and the path inside its directory `tests`. A directory `tests` below `src` contains unit
 /// tests.
 fn split(path: &str) -> Option<(&str, &str)> {
-    let (package, inside) = path.split_once("/tests/")?;
-    (!package.contains("/src")).then_some((package, inside))
+    let (package, test_path) = path.split_once("/tests/")?;
+    (!package.contains("/src")).then_some((package, test_path))
 }
 
 /// Whether cargo treats the file as a target: a file in `tests`, or a `main.rs` in a subdirectory.
-fn is_target(inside: &str) -> bool {
-    match inside.split_once('/') {
+fn is_target(test_path: &str) -> bool {
+    match test_path.split_once('/') {
         None => true,
         Some((_, file)) => file == "main.rs",
     }
@@ -54,39 +54,39 @@ fn has_reason(line: &str) -> bool {
 }
 
 /// Reports a file below `tests/it` that its parent module does not declare.
-fn undeclared(source: &Source, package: &str, inside: &str, rust: &[Source]) -> Option<Violation> {
-    let module = inside.strip_suffix("/mod.rs").or_else(|| inside.strip_suffix(".rs"))?;
-    let (folder, name) = module.rsplit_once('/')?;
+fn undeclared(source: &Source, package: &str, test_path: &str, sources: &[Source]) -> Option<Violation> {
+    let module = test_path.strip_suffix("/mod.rs").or_else(|| test_path.strip_suffix(".rs"))?;
+    let (directory, name) = module.rsplit_once('/')?;
     if module == "it/main" {
         return None;
     }
-    let parents = match folder {
+    let parents = match directory {
         "it" => [format!("{package}/tests/it/main.rs"), String::new()],
-        _ => [format!("{package}/tests/{folder}.rs"), format!("{package}/tests/{folder}/mod.rs")],
+        _ => [format!("{package}/tests/{directory}.rs"), format!("{package}/tests/{directory}/mod.rs")],
     };
     let declaration = format!("mod {name};");
-    let is_declared = rust
+    let is_declared = sources
         .iter()
         .filter(|parent| parents.contains(&parent.path))
         .any(|parent| parent.code.lines().any(|line| line.trim().ends_with(&declaration)));
     if is_declared {
         return None;
     }
-    let what = format!("no module declares `{name}`: its tests are never compiled");
-    let instead = "add `mod …;` to its parent module, or delete the file";
-    Some(Violation::new(RULE, &source.path, 1, what, instead))
+    let problem = format!("no module declares `{name}`: its tests are never compiled");
+    let help = "add `mod …;` to its parent module, or delete the file";
+    Some(Violation::new(RULE, &source.path, 1, problem, help))
 }
 
 fn declared_in_manifest(file: &File) -> Vec<Violation> {
-    let mut found = Vec::new();
-    let mut before = "";
+    let mut violations = Vec::new();
+    let mut previous_line = "";
     for (index, line) in file.text.lines().enumerate() {
-        if line.trim() == "[[test]]" && !(before.starts_with('#') && has_reason(before)) {
-            let what = "integration-test target in the manifest without a reason";
-            let instead = "let cargo discover tests/it/main.rs, or state the reason in the line above: `# Own target: …`";
-            found.push(Violation::new(RULE, &file.path, index + 1, what, instead));
+        if line.trim() == "[[test]]" && !(previous_line.starts_with('#') && has_reason(previous_line)) {
+            let problem = "integration-test target in the manifest without a reason";
+            let help = "let cargo discover tests/it/main.rs, or state the reason in the line above: `# Own target: …`";
+            violations.push(Violation::new(RULE, &file.path, index + 1, problem, help));
         }
-        before = line;
+        previous_line = line;
     }
-    found
+    violations
 }

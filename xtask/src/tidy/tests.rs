@@ -10,7 +10,7 @@ use super::{File, Violation, check};
 
 /// Checks the given files together with an ARCHITECTURE.md that mentions their crates. Returns `path:line: problem` for
 /// each violation.
-fn found(files: &[(&str, &str)]) -> Vec<String> {
+fn violations(files: &[(&str, &str)]) -> Vec<String> {
     let mut files: Vec<File> = files
         .iter()
         .map(|(path, text)| File { path: (*path).to_owned(), text: (*text).to_owned() })
@@ -19,12 +19,13 @@ fn found(files: &[(&str, &str)]) -> Vec<String> {
         let text = super::crates(&files).join(" ");
         files.push(File { path: "ARCHITECTURE.md".to_owned(), text });
     }
-    let describe = |found: &Violation| format!("{}:{}: {}", found.path, found.line, found.problem);
+    let describe =
+        |violation: &Violation| format!("{}:{}: {}", violation.path, violation.line, violation.problem);
     check(&files).iter().map(describe).collect()
 }
 
 /// Checks one Rust file of an otherwise valid crate; `path` is relative to `crates/quorate-engine/`.
-fn found_in(path: &str, code: &str) -> Vec<String> {
+fn violations_in(path: &str, code: &str) -> Vec<String> {
     let path = format!("crates/quorate-engine/{path}");
     let text = format!("//! A file.\n{code}");
     let manifest = "[package]\nname = \"quorate-engine\"\n";
@@ -33,19 +34,19 @@ fn found_in(path: &str, code: &str) -> Vec<String> {
         ("crates/quorate-engine/src/lib.rs", "//! A crate.\nmod something;\n"),
         (path.as_str(), text.as_str()),
     ];
-    found(&files)
+    violations(&files)
 }
 
 /// Asserts that there is one violation, which contains this text.
 #[track_caller]
-fn assert_one(found: &[String], text: &str) {
-    assert_eq!(found.len(), 1, "one violation expected: {found:#?}");
-    assert!(found[0].contains(text), "`{text}` expected: {}", found[0]);
+fn assert_one(violations: &[String], text: &str) {
+    assert_eq!(violations.len(), 1, "one violation expected: {violations:#?}");
+    assert!(violations[0].contains(text), "`{text}` expected: {}", violations[0]);
 }
 
 #[track_caller]
-fn assert_none(found: &[String]) {
-    assert!(found.is_empty(), "no violation expected: {found:#?}");
+fn assert_none(violations: &[String]) {
+    assert!(violations.is_empty(), "no violation expected: {violations:#?}");
 }
 
 #[test]
@@ -58,10 +59,13 @@ fn a_violation_is_printed_with_location_problem_and_help() {
 fn a_crate_without_code_is_a_violation() {
     let manifest = ("crates/quorate-store/Cargo.toml", "[package]\nname = \"quorate-store\"\n");
     let lib = "crates/quorate-store/src/lib.rs";
-    assert_one(&found(&[manifest]), "no code");
-    assert_one(&found(&[manifest, (lib, "//! Later.\n#![warn(missing_docs)]\n// Nothing.\n")]), "no code");
-    assert_one(&found(&[manifest, (lib, "//! Later.\nfn main() {}\n")]), "no code");
-    assert_none(&found(&[manifest, (lib, "//! Now.\npub struct Head;\n")]));
+    assert_one(&violations(&[manifest]), "no code");
+    assert_one(
+        &violations(&[manifest, (lib, "//! Later.\n#![warn(missing_docs)]\n// Nothing.\n")]),
+        "no code",
+    );
+    assert_one(&violations(&[manifest, (lib, "//! Later.\nfn main() {}\n")]), "no code");
+    assert_none(&violations(&[manifest, (lib, "//! Now.\npub struct Head;\n")]));
 }
 
 mod exemptions {
@@ -81,8 +85,8 @@ mod exemptions {
 
     #[test]
     fn an_exemption_that_is_not_needed_is_a_violation() {
-        let left = apply(vec![], &[LONG]);
-        assert_eq!(left.len(), 1);
-        assert_eq!(left[0].rule, "exemption");
+        let remaining = apply(vec![], &[LONG]);
+        assert_eq!(remaining.len(), 1);
+        assert_eq!(remaining[0].rule, "exemption");
     }
 }

@@ -14,50 +14,50 @@ use crate::question::{AgentFailure, FailureKind, quote};
 
 impl CommandAgent {
     /// Runs the program once.
-    pub(super) async fn run(&self, question: &Value, until: Instant) -> Result<String, AgentFailure> {
+    pub(super) async fn run(&self, question: &Value, deadline: Instant) -> Result<String, AgentFailure> {
         self.find_executable()?;
         let mut group = self.spawn()?;
         let child = group.child();
-        let taken = (child.stdin.take(), child.stdout.take(), child.stderr.take());
-        let (Some(stdin), Some(stdout), Some(stderr)) = taken else {
-            return Err(self.broken("has no stdin or stdout".into()));
+        let pipes = (child.stdin.take(), child.stdout.take(), child.stderr.take());
+        let (Some(stdin), Some(stdout), Some(stderr)) = pipes else {
+            return Err(self.exec_failure("has no stdin or stdout".into()));
         };
         let mut output = ProgramOutput::default();
-        let written = write_question(stdin, format!("{question}\n").into_bytes());
-        let read = output.read(stdout, stderr);
-        let ended = async {
+        let write = write_question(stdin, format!("{question}\n").into_bytes());
+        let read_output = output.read(stdout, stderr);
+        let exit = async {
             let status = group.child().wait().await;
             // Descendants that are still running would keep stdout open forever.
             group.kill_remaining();
             status
         };
-        let conversation = async {
-            tokio::pin!(written, read, ended);
+        let exchange = async {
+            tokio::pin!(write, read_output, exit);
             let mut writing = true;
             loop {
                 tokio::select! {
-                    () = &mut written, if writing => writing = false,
-                    too_much = &mut read => {
-                        too_much?;
-                        return Ok(ended.await);
+                    () = &mut write, if writing => writing = false,
+                    result = &mut read_output => {
+                        result?;
+                        return Ok(exit.await);
                     }
-                    status = &mut ended => {
+                    status = &mut exit => {
                         // A process outside the group may still hold the pipe: drain its output, then stop.
-                        if let Ok(too_much) = tokio::time::timeout(limits::DRAIN_TIMEOUT, &mut read).await {
-                            too_much?;
+                        if let Ok(result) = tokio::time::timeout(limits::DRAIN_TIMEOUT, &mut read_output).await {
+                            result?;
                         }
                         return Ok(status);
                     }
                 }
             }
         };
-        let outcome: Result<_, TooMuch> = match tokio::time::timeout_at(until, conversation).await {
+        let outcome: Result<_, OutputTooLong> = match tokio::time::timeout_at(deadline, exchange).await {
             Ok(outcome) => outcome,
-            Err(_) => return Err(self.late(&output)),
+            Err(_) => return Err(self.timed_out(&output)),
         };
         match outcome {
-            Err(TooMuch) => Err(self.too_much()),
-            Ok(Err(error)) => Err(self.broken(format!("cannot wait for its exit: {error}"))),
+            Err(OutputTooLong) => Err(self.output_too_long()),
+            Ok(Err(error)) => Err(self.exec_failure(format!("cannot wait for its exit: {error}"))),
             Ok(Ok(status)) if status.success() => Ok(String::from_utf8_lossy(&output.answer).into_owned()),
             Ok(Ok(status)) => Err(self.exited(status, &output)),
         }
@@ -73,40 +73,44 @@ impl CommandAgent {
             .process_group(0)
             .spawn()
             .map(ProcessGroup::new)
-            .map_err(|error| self.broken(format!("cannot be started: {error}")))
+            .map_err(|error| self.exec_failure(format!("cannot be started: {error}")))
     }
 
-    fn broken(&self, what: String) -> AgentFailure {
-        AgentFailure::new(FailureKind::Exited, self.label(), what)
+    fn exec_failure(&self, message: String) -> AgentFailure {
+        AgentFailure::new(FailureKind::Exited, self.label(), message)
             .hint("run the command manually to see the error")
     }
 
-    fn too_much(&self) -> AgentFailure {
-        let what = format!("wrote more than {} bytes to stdout and was stopped", limits::ANSWER_BYTES_MAX);
-        AgentFailure::new(FailureKind::TooLong, self.label(), what)
+    fn output_too_long(&self) -> AgentFailure {
+        let message = format!("wrote more than {} bytes to stdout and was stopped", limits::ANSWER_BYTES_MAX);
+        AgentFailure::new(FailureKind::TooLong, self.label(), message)
             .hint("return a shorter answer, or write the rest to a file")
     }
 
-    fn late(&self, output: &ProgramOutput) -> AgentFailure {
-        let what = format!("did not answer in time and was stopped{}", output.stderr_suffix());
-        AgentFailure::new(FailureKind::TimedOut, self.label(), what)
+    fn timed_out(&self, output: &ProgramOutput) -> AgentFailure {
+        let message = format!("did not answer in time and was stopped{}", output.stderr_suffix());
+        AgentFailure::new(FailureKind::TimedOut, self.label(), message)
             .hint("increase the timeout, or find out what it waits for")
     }
 
     fn exited(&self, status: ExitStatus, output: &ProgramOutput) -> AgentFailure {
         use std::os::unix::process::ExitStatusExt as _;
-        let how = match (status.code(), status.signal()) {
+        let description = match (status.code(), status.signal()) {
             (Some(code), _) => format!("exited with code {code}"),
             (None, Some(signal)) => format!("was killed by signal {signal}"),
             (None, None) => "exited with an error".to_owned(),
         };
-        AgentFailure::new(FailureKind::Exited, self.label(), format!("{how}{}", output.stderr_suffix()))
-            .hint("run the command manually with `{}` on stdin to see the error")
+        AgentFailure::new(
+            FailureKind::Exited,
+            self.label(),
+            format!("{description}{}", output.stderr_suffix()),
+        )
+        .hint("run the command manually with `{}` on stdin to see the error")
     }
 }
 
 /// The answer exceeds the size limit.
-struct TooMuch;
+struct OutputTooLong;
 
 /// Output of a program.
 #[derive(Default)]
@@ -122,7 +126,7 @@ impl ProgramOutput {
         &mut self,
         stdout: impl AsyncRead + Unpin,
         stderr: impl AsyncRead + Unpin,
-    ) -> Result<(), TooMuch> {
+    ) -> Result<(), OutputTooLong> {
         let answer = read_stdout(stdout, &mut self.answer);
         let errors = read_stderr(stderr, &mut self.stderr);
         tokio::pin!(answer, errors);
@@ -145,18 +149,18 @@ impl ProgramOutput {
     }
 }
 
-async fn read_stdout(stdout: impl AsyncRead + Unpin, answer: &mut Vec<u8>) -> Result<(), TooMuch> {
+async fn read_stdout(stdout: impl AsyncRead + Unpin, answer: &mut Vec<u8>) -> Result<(), OutputTooLong> {
     let mut bounded = stdout.take(limits::ANSWER_BYTES_MAX as u64 + 1);
     // A broken pipe counts as the end.
     let _ = bounded.read_to_end(answer).await;
-    if answer.len() > limits::ANSWER_BYTES_MAX { Err(TooMuch) } else { Ok(()) }
+    if answer.len() > limits::ANSWER_BYTES_MAX { Err(OutputTooLong) } else { Ok(()) }
 }
 
-async fn read_stderr(mut stderr: impl AsyncRead + Unpin, kept: &mut Vec<u8>) {
-    let mut piece = vec![0; limits::STDERR_TAIL_BYTES];
-    while let Ok(read @ 1..) = stderr.read(&mut piece).await {
-        kept.extend_from_slice(&piece[..read]);
-        kept.drain(..kept.len().saturating_sub(limits::STDERR_TAIL_BYTES));
+async fn read_stderr(mut stderr: impl AsyncRead + Unpin, tail: &mut Vec<u8>) {
+    let mut buffer = vec![0; limits::STDERR_TAIL_BYTES];
+    while let Ok(read @ 1..) = stderr.read(&mut buffer).await {
+        tail.extend_from_slice(&buffer[..read]);
+        tail.drain(..tail.len().saturating_sub(limits::STDERR_TAIL_BYTES));
     }
 }
 
@@ -169,7 +173,7 @@ async fn write_question(mut stdin: ChildStdin, question: Vec<u8>) {
 /// Quotes the end of a text: tracebacks state the error in the last lines.
 fn quote_end(text: &str) -> String {
     let chars: Vec<char> = text.trim().chars().collect();
-    let from = chars.len().saturating_sub(limits::QUOTED_CHARS_MAX);
-    let cut = if from > 0 { "… " } else { "" };
-    format!("{cut}{}", quote(&chars[from..].iter().collect::<String>()))
+    let start = chars.len().saturating_sub(limits::QUOTED_CHARS_MAX);
+    let ellipsis = if start > 0 { "… " } else { "" };
+    format!("{ellipsis}{}", quote(&chars[start..].iter().collect::<String>()))
 }

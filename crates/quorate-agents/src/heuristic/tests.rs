@@ -9,16 +9,16 @@ use crate::question::{AgentQuestion, FailureKind, Usage};
 const TEXT: &str = "SERVICES AGREEMENT\n\nThis Agreement is between A Ltd (\"Vendor\") and B Ltd (\"Customer\").\n\n\
                     1. FEES\n\n1.1 The governing law is the law of England. The fees are EUR 5.";
 
-fn ask(reader: Heuristic, action: &str, payload: Value) -> Value {
-    let reply = answer(reader, &AgentQuestion::new(action, payload)).unwrap();
+fn ask(analyst: Heuristic, action: &str, payload: Value) -> Value {
+    let reply = answer(analyst, &AgentQuestion::new(action, payload)).unwrap();
     assert_eq!(reply.usage, Usage::calls(1));
     reply.body
 }
 
 #[test]
 fn the_contract_is_found_in_every_supported_payload() {
-    for reader in Heuristic::ALL {
-        let expected = reader.analyse(TEXT);
+    for analyst in Heuristic::ALL {
+        let expected = analyst.analyse(TEXT);
         for payload in [
             json!(TEXT),
             json!({ "input": TEXT }),
@@ -26,7 +26,7 @@ fn the_contract_is_found_in_every_supported_payload() {
             json!({ "input": { "contract": TEXT } }),
             json!({ "document": TEXT }),
         ] {
-            assert_eq!(ask(reader, "analyse", payload.clone()), expected, "{payload}");
+            assert_eq!(ask(analyst, "analyse", payload.clone()), expected, "{payload}");
         }
     }
 }

@@ -14,8 +14,8 @@ const TOOL: &str = "answer";
 /// Builds the request body.
 pub(super) fn build_request(model: &str, prompt: &Prompt, structure: StructuredOutput) -> Value {
     let mut messages = Vec::new();
-    for (at, text) in prompt.turns.iter().enumerate() {
-        let role = if at % 2 == 0 { "user" } else { "assistant" };
+    for (index, text) in prompt.turns.iter().enumerate() {
+        let role = if index % 2 == 0 { "user" } else { "assistant" };
         messages.push(json!({ "role": role, "content": text }));
     }
     let mut body = json!({

@@ -12,8 +12,8 @@ pub(super) fn path(model: &str) -> String {
 /// Builds the request body.
 pub(super) fn build_request(prompt: &Prompt, structure: StructuredOutput) -> Value {
     let mut contents = Vec::new();
-    for (at, text) in prompt.turns.iter().enumerate() {
-        let role = if at % 2 == 0 { "user" } else { "model" };
+    for (index, text) in prompt.turns.iter().enumerate() {
+        let role = if index % 2 == 0 { "user" } else { "model" };
         contents.push(json!({ "role": role, "parts": [{ "text": text }] }));
     }
     let mut config = json!({ "maxOutputTokens": prompt.answer_tokens_max });

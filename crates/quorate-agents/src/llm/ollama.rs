@@ -10,8 +10,8 @@ pub(super) const PATH: &str = "/api/chat";
 /// Builds the request body.
 pub(super) fn build_request(model: &str, prompt: &Prompt, structure: StructuredOutput) -> Value {
     let mut messages = vec![json!({ "role": "system", "content": prompt.system })];
-    for (at, text) in prompt.turns.iter().enumerate() {
-        let role = if at % 2 == 0 { "user" } else { "assistant" };
+    for (index, text) in prompt.turns.iter().enumerate() {
+        let role = if index % 2 == 0 { "user" } else { "assistant" };
         messages.push(json!({ "role": role, "content": text }));
     }
     let mut body = json!({

@@ -8,14 +8,19 @@ use super::{AgentFailure, Completion, Prompt, missing_field, token_count};
 pub(super) const PATH: &str = "/chat/completions";
 
 /// Builds the request body.
-pub(super) fn build_request(model: &str, prompt: &Prompt, structure: StructuredOutput, limit: &str) -> Value {
+pub(super) fn build_request(
+    model: &str,
+    prompt: &Prompt,
+    structure: StructuredOutput,
+    limit_field: &str,
+) -> Value {
     let mut messages = vec![json!({ "role": "system", "content": prompt.system })];
-    for (at, text) in prompt.turns.iter().enumerate() {
-        let role = if at % 2 == 0 { "user" } else { "assistant" };
+    for (index, text) in prompt.turns.iter().enumerate() {
+        let role = if index % 2 == 0 { "user" } else { "assistant" };
         messages.push(json!({ "role": role, "content": text }));
     }
     let mut body = json!({ "model": model, "messages": messages });
-    body[limit] = prompt.answer_tokens_max.into();
+    body[limit_field] = prompt.answer_tokens_max.into();
     match (structure, &prompt.schema) {
         (StructuredOutput::Schema, Some(schema)) => {
             body["response_format"] = json!({

@@ -36,7 +36,7 @@ impl Provider {
     /// Returns the provider with this name.
     #[must_use]
     pub fn from_name(name: &str) -> Option<Self> {
-        Self::ALL.into_iter().find(|one| one.name() == name)
+        Self::ALL.into_iter().find(|provider| provider.name() == name)
     }
 
     /// Environment variable of the API key; `None` for Ollama.

@@ -36,11 +36,11 @@ impl StructuredOutput {
 pub(super) struct ProviderModel {
     provider: Provider,
     model: String,
-    place: String,
+    label: String,
     base: Url,
     key: ApiKeySource,
-    post: HttpClient,
-    pace: Arc<RateLimiter>,
+    http: HttpClient,
+    limiter: Arc<RateLimiter>,
     retry: CallRetryPolicy,
     /// The strongest mode that was not rejected yet, as an index into `StructuredOutput::ALL`.
     structure: AtomicU8,
@@ -52,45 +52,45 @@ impl ProviderModel {
         model: &str,
         base: Option<&Url>,
         settings: &AgentSettings,
-        surroundings: &AgentContext,
+        context: &AgentContext,
     ) -> Self {
         // A provider's key must not be sent elsewhere: another URL gets a key only if the playbook names one for it.
-        let own = provider.key_env().filter(|_| base.is_none()).map(str::to_owned);
-        let variable = settings.key_env.clone().or(own);
+        let default_variable = provider.key_env().filter(|_| base.is_none()).map(str::to_owned);
+        let variable = settings.key_env.clone().or(default_variable);
         let base = base.cloned().unwrap_or_else(|| provider.base_url());
-        let allowed = ProviderLimits {
+        let rate_limits = ProviderLimits {
             calls_per_minute: settings.calls_per_minute.or(provider.calls_per_minute()),
             tokens_per_minute: settings.tokens_per_minute,
         };
-        let limiter = format!("llm:{}/… at {}", provider.name(), base.authority());
+        let limiter_label = format!("llm:{}/… at {}", provider.name(), base.authority());
         // Groq supports schemas for some models only, and JSON mode for all.
-        let first =
+        let initial =
             if provider == Provider::Groq { StructuredOutput::Json } else { StructuredOutput::Schema };
         Self {
             provider,
             model: model.to_owned(),
-            place: format!("llm:{}/{model} at {base}", provider.name()),
+            label: format!("llm:{}/{model} at {base}", provider.name()),
             base,
-            key: ApiKeySource::new(variable, false, surroundings),
-            post: surroundings.http.clone(),
-            pace: surroundings.rate_limiters.get(&limiter, allowed),
-            retry: surroundings.retry.clone(),
-            structure: AtomicU8::new(first as u8),
+            key: ApiKeySource::new(variable, false, context),
+            http: context.http.clone(),
+            limiter: context.rate_limiters.get(&limiter_label, rate_limits),
+            retry: context.retry.clone(),
+            structure: AtomicU8::new(initial as u8),
         }
     }
 
     /// Checks that there is an API key and that the provider is listening, without a request.
     pub(super) async fn check_reachable(&self) -> Result<(), AgentFailure> {
         self.key.read(&self.base)?;
-        self.post.check_reachable(&self.base).await
+        self.http.check_reachable(&self.base).await
     }
 
-    async fn call(&self, prompt: &Prompt, until: Instant) -> Result<Completion, AgentFailure> {
-        let mut attempts = Attempts::new(&self.retry, until);
+    async fn call(&self, prompt: &Prompt, deadline: Instant) -> Result<Completion, AgentFailure> {
+        let mut attempts = Attempts::new(&self.retry, deadline);
         let (mut calls, mut notes) = (0, Vec::new());
         loop {
             let structure = self.structure(prompt);
-            let failure = match self.attempt(prompt, structure, until, &mut calls).await {
+            let failure = match self.attempt(prompt, structure, deadline, &mut calls).await {
                 Ok(mut completion) => {
                     (completion.calls, completion.notes) = (calls, notes);
                     return Ok(completion);
@@ -113,15 +113,15 @@ impl ProviderModel {
     }
 
     fn structure(&self, prompt: &Prompt) -> StructuredOutput {
-        let known = StructuredOutput::ALL[usize::from(self.structure.load(Ordering::Relaxed)).min(2)];
-        if prompt.schema.is_none() { StructuredOutput::PromptOnly } else { known }
+        let supported = StructuredOutput::ALL[usize::from(self.structure.load(Ordering::Relaxed)).min(2)];
+        if prompt.schema.is_none() { StructuredOutput::PromptOnly } else { supported }
     }
 
     async fn attempt(
         &self,
         prompt: &Prompt,
         structure: StructuredOutput,
-        until: Instant,
+        deadline: Instant,
         calls: &mut u32,
     ) -> Result<Completion, CallError> {
         let headers = self.headers()?;
@@ -129,15 +129,15 @@ impl ProviderModel {
         let body = body.to_string().into_bytes();
         // Three bytes per token is a high estimate for English; unused tokens are released afterwards.
         let reserved = body.len().div_ceil(3) as u64 + u64::from(prompt.answer_tokens_max);
-        let reservation = self.pace.acquire(reserved, until).await?;
+        let reservation = self.limiter.acquire(reserved, deadline).await?;
         *calls += 1;
-        let sent = self.post.send(&url, headers, body, limits::ANSWER_BYTES_MAX).await;
-        let answer = sent.map_err(|failure| self.with_target(failure))?;
-        if !(200..300).contains(&answer.status) {
+        let result = self.http.send(&url, headers, body, limits::ANSWER_BYTES_MAX).await;
+        let response = result.map_err(|failure| self.with_target(failure))?;
+        if !(200..300).contains(&response.status) {
             reservation.settle(0);
-            return Err(self.call_error(&answer, structure));
+            return Err(self.call_error(&response, structure));
         }
-        let completion = self.read(&answer)?;
+        let completion = self.read(&response)?;
         let used = completion.input_tokens + completion.output_tokens;
         // If the server reports no usage, the estimate is kept.
         reservation.settle(if used == 0 { reserved } else { used });
@@ -189,25 +189,25 @@ impl ProviderModel {
         }
     }
 
-    fn read(&self, answer: &HttpResponse) -> Result<Completion, AgentFailure> {
-        let body: Value = serde_json::from_slice(&answer.body).map_err(|error| {
-            let what = format!("the response is not valid JSON: {error}");
-            AgentFailure::new(FailureKind::Broken, &self.place, what).hint("try again; check the URL")
+    fn read(&self, response: &HttpResponse) -> Result<Completion, AgentFailure> {
+        let body: Value = serde_json::from_slice(&response.body).map_err(|error| {
+            let message = format!("the response is not valid JSON: {error}");
+            AgentFailure::new(FailureKind::Broken, &self.label, message).hint("try again; check the URL")
         })?;
-        let read = match self.provider {
+        let parsed = match self.provider {
             Provider::Groq | Provider::OpenAi => openai::parse_response(&body),
             Provider::Gemini => gemini::parse_response(&body),
             Provider::Anthropic => anthropic::parse_response(&body),
             Provider::Ollama => ollama::parse_response(&body),
         };
-        let mut completion = read.map_err(|failure| self.with_target(failure))?;
+        let mut completion = parsed.map_err(|failure| self.with_target(failure))?;
         completion.text = self.key.redact(&completion.text);
         Ok(completion)
     }
 
     /// Classifies an error status.
-    fn call_error(&self, answer: &HttpResponse, structure: StructuredOutput) -> CallError {
-        let text = self.key.redact(&String::from_utf8_lossy(&answer.body));
+    fn call_error(&self, response: &HttpResponse, structure: StructuredOutput) -> CallError {
+        let text = self.key.redact(&String::from_utf8_lossy(&response.body));
         let body: Value = serde_json::from_str(&text).unwrap_or_default();
         let message = body.pointer("/error/message").or_else(|| body.get("error")).and_then(Value::as_str);
         let message = message.unwrap_or(&text);
@@ -215,11 +215,13 @@ impl ProviderModel {
             ["response_format", "json_schema", "responseJsonSchema", "tool_choice", "format"]
                 .iter()
                 .any(|word| message.contains(word));
-        if matches!(answer.status, 400 | 422) && about_structure && structure != StructuredOutput::PromptOnly
+        if matches!(response.status, 400 | 422)
+            && about_structure
+            && structure != StructuredOutput::PromptOnly
         {
             return CallError::Structure(quote(message));
         }
-        let mut failure = status_failure(&self.place, answer, message);
+        let mut failure = status_failure(&self.label, response, message);
         if failure.kind == FailureKind::NoKey {
             let variable = self.provider.key_env().unwrap_or("the variable of `key_env:`");
             failure.hint = format!("check the key in {variable} and its permissions");
@@ -228,13 +230,13 @@ impl ProviderModel {
     }
 
     fn with_target(&self, failure: AgentFailure) -> AgentFailure {
-        AgentFailure { target: self.place.clone(), ..failure }
+        AgentFailure { target: self.label.clone(), ..failure }
     }
 }
 
 impl Model for ProviderModel {
-    fn complete<'a>(&'a self, prompt: &'a Prompt, until: Instant) -> CompletionFuture<'a> {
-        Box::pin(self.call(prompt, until))
+    fn complete<'a>(&'a self, prompt: &'a Prompt, deadline: Instant) -> CompletionFuture<'a> {
+        Box::pin(self.call(prompt, deadline))
     }
 }
 
@@ -255,8 +257,8 @@ impl From<AgentFailure> for CallError {
 fn with_schema_in_prompt(prompt: &Prompt, structure: StructuredOutput) -> Prompt {
     let mut prompt = prompt.clone();
     if let Some(schema) = prompt.schema.as_ref().filter(|_| structure != StructuredOutput::Schema) {
-        let words = "Answer with nothing but one JSON object that fits this JSON Schema:";
-        prompt.system = format!("{}\n\n{words}\n{schema}", prompt.system);
+        let instruction = "Answer with nothing but one JSON object that fits this JSON Schema:";
+        prompt.system = format!("{}\n\n{instruction}\n{schema}", prompt.system);
     }
     prompt
 }

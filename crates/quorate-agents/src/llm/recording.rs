@@ -15,7 +15,7 @@ use crate::question::{AgentFailure, FailureKind};
 
 /// A model whose answers are recorded in a directory.
 pub(super) struct RecordedModel {
-    place: String,
+    label: String,
     directory: PathBuf,
     /// The model to call; `None` in replay mode.
     remote: Option<Arc<ProviderModel>>,
@@ -25,70 +25,77 @@ pub(super) struct RecordedModel {
 #[derive(Serialize, Deserialize)]
 struct Recording {
     /// The question, for human readers.
-    asked: Value,
-    said: Completion,
+    #[serde(rename = "asked")]
+    question: Value,
+    #[serde(rename = "said")]
+    completion: Completion,
 }
 
 impl RecordedModel {
     /// Calls the model and records its answers.
-    pub(super) fn record(place: String, to: PathBuf, remote: Arc<ProviderModel>) -> Self {
-        Self { place, directory: to, remote: Some(remote) }
+    pub(super) fn record(label: String, directory: PathBuf, remote: Arc<ProviderModel>) -> Self {
+        Self { label, directory, remote: Some(remote) }
     }
 
     /// Returns recorded answers without calling a model.
-    pub(super) fn replay(place: String, from: PathBuf) -> Self {
-        Self { place, directory: from, remote: None }
+    pub(super) fn replay(label: String, directory: PathBuf) -> Self {
+        Self { label, directory, remote: None }
     }
 
-    async fn complete_recorded(&self, prompt: &Prompt, until: Instant) -> Result<Completion, AgentFailure> {
-        let asked = serde_json::json!({ "model": self.place, "prompt": prompt });
-        let file = self.directory.join(format!("{}.json", digest(&asked)));
+    async fn complete_recorded(
+        &self,
+        prompt: &Prompt,
+        deadline: Instant,
+    ) -> Result<Completion, AgentFailure> {
+        let question = serde_json::json!({ "model": self.label, "prompt": prompt });
+        let file = self.directory.join(format!("{}.json", digest(&question)));
         let Some(remote) = &self.remote else { return self.replayed(&file) };
-        let completion = remote.complete(prompt, until).await?;
-        let recording = Recording { asked, said: completion.clone() };
+        let completion = remote.complete(prompt, deadline).await?;
+        let recording = Recording { question, completion: completion.clone() };
         write(&file, &recording).map_err(|error| {
-            let what = format!("cannot record the answer in {}: {error}", file.display());
-            AgentFailure::new(FailureKind::Misdeclared, &self.place, what).hint("choose a writable directory")
+            let message = format!("cannot record the answer in {}: {error}", file.display());
+            AgentFailure::new(FailureKind::Misdeclared, &self.label, message)
+                .hint("choose a writable directory")
         })?;
         Ok(completion)
     }
 
     fn replayed(&self, file: &Path) -> Result<Completion, AgentFailure> {
         let bytes = std::fs::read(file).map_err(|error| {
-            let what = match error.kind() {
+            let message = match error.kind() {
                 io::ErrorKind::NotFound => {
                     format!("no recording for this question ({})", file.display())
                 }
                 _ => format!("cannot read {}: {error}", file.display()),
             };
-            AgentFailure::new(FailureKind::NotRecorded, &self.place, what)
+            AgentFailure::new(FailureKind::NotRecorded, &self.label, message)
                 .hint("the prompt, the input or the model has changed since the recording; record again with `record:`")
         })?;
         let recording: Recording = serde_json::from_slice(&bytes).map_err(|error| {
-            let what = format!("{} is not a valid recording: {error}", file.display());
-            AgentFailure::new(FailureKind::NotRecorded, &self.place, what)
+            let message = format!("{} is not a valid recording: {error}", file.display());
+            AgentFailure::new(FailureKind::NotRecorded, &self.label, message)
                 .hint("record it again with `record:`")
         })?;
-        Ok(recording.said)
+        Ok(recording.completion)
     }
 }
 
 impl Model for RecordedModel {
-    fn complete<'a>(&'a self, prompt: &'a Prompt, until: Instant) -> CompletionFuture<'a> {
-        Box::pin(self.complete_recorded(prompt, until))
+    fn complete<'a>(&'a self, prompt: &'a Prompt, deadline: Instant) -> CompletionFuture<'a> {
+        Box::pin(self.complete_recorded(prompt, deadline))
     }
 }
 
 /// Digest of a question. Object keys are sorted, so equal questions have equal digests.
-fn digest(asked: &Value) -> String {
-    let hash = Sha256::digest(asked.to_string().as_bytes());
+fn digest(question: &Value) -> String {
+    let hash = Sha256::digest(question.to_string().as_bytes());
     quorate_core::hex::encode(&hash[..16])
 }
 
 /// Writes a temporary file and renames it, so that a reader never sees a partial recording.
 fn write(file: &Path, recording: &Recording) -> io::Result<()> {
-    let folder = file.parent().unwrap_or(Path::new("."));
-    std::fs::create_dir_all(folder)?;
+    let directory = file.parent().unwrap_or(Path::new("."));
+    std::fs::create_dir_all(directory)?;
     let temporary = file.with_extension(format!("{}.part", std::process::id()));
     let mut text = serde_json::to_string_pretty(recording)?;
     text.push('\n');

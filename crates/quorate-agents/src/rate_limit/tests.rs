@@ -2,7 +2,7 @@
 
 use super::*;
 
-fn pace(calls: Option<u32>, tokens: Option<u64>) -> RateLimiter {
+fn limiter(calls: Option<u32>, tokens: Option<u64>) -> RateLimiter {
     RateLimiter::new("groq", ProviderLimits { calls_per_minute: calls, tokens_per_minute: tokens })
 }
 
@@ -12,49 +12,52 @@ fn in_seconds(seconds: u64) -> Instant {
 
 #[tokio::test(start_paused = true)]
 async fn a7_any_minute_has_at_most_thirty_calls() {
-    let (pace, start) = (pace(Some(30), None), clock::now());
-    let mut at = Vec::new();
+    let (limiter, start) = (limiter(Some(30), None), clock::now());
+    let mut seconds = Vec::new();
     for _ in 0..95 {
-        pace.acquire(0, in_seconds(600)).await.unwrap();
-        at.push((clock::now() - start).as_secs());
+        limiter.acquire(0, in_seconds(600)).await.unwrap();
+        seconds.push((clock::now() - start).as_secs());
     }
-    assert_eq!((at[0], at[29], at[30], at[59], at[60], at[94]), (0, 0, 60, 60, 120, 180));
+    assert_eq!(
+        (seconds[0], seconds[29], seconds[30], seconds[59], seconds[60], seconds[94]),
+        (0, 0, 60, 60, 120, 180)
+    );
 }
 
 #[tokio::test(start_paused = true)]
 async fn a7_reserved_tokens_are_corrected_by_the_reported_usage() {
-    let (pace, start) = (pace(None, Some(1_000)), clock::now());
-    pace.acquire(900, in_seconds(600)).await.unwrap().settle(100);
-    pace.acquire(900, in_seconds(600)).await.unwrap();
+    let (limiter, start) = (limiter(None, Some(1_000)), clock::now());
+    limiter.acquire(900, in_seconds(600)).await.unwrap().settle(100);
+    limiter.acquire(900, in_seconds(600)).await.unwrap();
     assert_eq!((clock::now() - start).as_secs(), 0, "unused tokens are released");
-    pace.acquire(100, in_seconds(600)).await.unwrap();
+    limiter.acquire(100, in_seconds(600)).await.unwrap();
     assert_eq!((clock::now() - start).as_secs(), 60, "the second reservation was not settled");
 }
 
 #[tokio::test(start_paused = true)]
 async fn a_call_beyond_the_deadline_fails_immediately() {
-    let (pace, start) = (pace(Some(1), None), clock::now());
-    pace.acquire(0, in_seconds(10)).await.unwrap();
-    let failure = pace.acquire(0, in_seconds(10)).await.err().unwrap();
+    let (limiter, start) = (limiter(Some(1), None), clock::now());
+    limiter.acquire(0, in_seconds(10)).await.unwrap();
+    let failure = limiter.acquire(0, in_seconds(10)).await.err().unwrap();
     assert_eq!((failure.kind, failure.retry_after), (FailureKind::RateLimited, Some(limits::RATE_WINDOW)));
     assert_eq!(clock::now(), start);
 }
 
 #[tokio::test(start_paused = true)]
 async fn a_call_above_the_limit_fails() {
-    let failure = pace(None, Some(1_000)).acquire(1_001, in_seconds(10)).await.err().unwrap();
+    let failure = limiter(None, Some(1_000)).acquire(1_001, in_seconds(10)).await.err().unwrap();
     assert_eq!(failure.kind, FailureKind::TooLong);
 }
 
 #[tokio::test(start_paused = true)]
 async fn agents_of_one_provider_share_its_limiter_and_the_lowest_limit_applies() {
-    let paces = RateLimiters::default();
+    let limiters = RateLimiters::default();
     let allowed = |calls| ProviderLimits { calls_per_minute: Some(calls), tokens_per_minute: None };
-    let first = paces.get("groq", allowed(30));
-    let second = paces.get("groq", allowed(2));
-    for pace in [&first, &second] {
-        pace.acquire(0, in_seconds(1)).await.unwrap();
+    let first = limiters.get("groq", allowed(30));
+    let second = limiters.get("groq", allowed(2));
+    for limiter in [&first, &second] {
+        limiter.acquire(0, in_seconds(1)).await.unwrap();
     }
     assert_eq!(first.acquire(0, in_seconds(1)).await.err().unwrap().kind, FailureKind::RateLimited);
-    assert!(paces.get("gemini", allowed(15)).acquire(0, in_seconds(1)).await.is_ok());
+    assert!(limiters.get("gemini", allowed(15)).acquire(0, in_seconds(1)).await.is_ok());
 }

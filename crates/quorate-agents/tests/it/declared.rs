@@ -6,7 +6,7 @@ mod models;
 mod scripted_server;
 
 /// A retry policy with minimal delays.
-fn soon(retries: u32) -> quorate_agents::CallRetryPolicy {
+fn fast_retries(retries: u32) -> quorate_agents::CallRetryPolicy {
     let ms = std::time::Duration::from_millis(1);
     let backoff = quorate_env::Backoff::new(ms, ms);
     quorate_agents::CallRetryPolicy { retries, backoff, ..quorate_agents::CallRetryPolicy::default() }

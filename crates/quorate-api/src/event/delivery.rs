@@ -163,35 +163,35 @@ pub enum NextState {
     Redirected,
 }
 
-fn agent(to: Recipient, names: &IdResolver<'_>) -> Option<AgentId> {
-    to.agent_no().and_then(|agent| names.agent_id(agent))
+fn agent(to: Recipient, ids: &IdResolver<'_>) -> Option<AgentId> {
+    to.agent_no().and_then(|agent| ids.agent_id(agent))
 }
 
 fn delivery_ref(
     delivery: DeliveryNo,
     token: Option<LeaseToken>,
     origin: DeliveryOrigin,
-    names: &IdResolver<'_>,
+    ids: &IdResolver<'_>,
 ) -> DeliveryRef {
     DeliveryRef {
-        delivery_id: names.delivery_id(delivery),
-        message_id: names.message_id(origin.seq, origin.n),
-        agent: agent(origin.to, names),
+        delivery_id: ids.delivery_id(delivery),
+        message_id: ids.message_id(origin.seq, origin.n),
+        agent: agent(origin.to, ids),
         pool: origin.to.pool_no(),
         // A delivery that was redirected while it was queued had no lease.
         lease_token: token.filter(|token| token.0 > 0),
     }
 }
 
-pub(super) fn sent_effect(effect: &CoreEffect, record: &Record, n: u32, names: &IdResolver<'_>) -> Effect {
+pub(super) fn sent_effect(effect: &CoreEffect, record: &Record, n: u32, ids: &IdResolver<'_>) -> Effect {
     let CoreEffect::Sent { message, part, first, deliveries } = effect else {
         return Effect::from_name(effect.as_str(), String::new());
     };
-    let id = names.message_id(record.seq, n);
+    let id = ids.message_id(record.seq, n);
     let deliveries =
         deliveries.iter().zip(first.0..).map(|(delivery, number): (&NewDelivery, u64)| SentDelivery {
-            delivery_id: names.delivery_id(DeliveryNo(number)),
-            agent: agent(delivery.to, names),
+            delivery_id: ids.delivery_id(DeliveryNo(number)),
+            agent: agent(delivery.to, ids),
             pool: delivery.to.pool_no(),
             lease_token: delivery.lease.map(|(token, _)| token),
             lease_ms: delivery.lease.map(|(_, lease_ms)| lease_ms),
@@ -209,17 +209,17 @@ pub(super) fn sent_effect(effect: &CoreEffect, record: &Record, n: u32, names: &
 pub(super) fn deliveries_effect(
     effect: &CoreEffect,
     deliveries: &[LoggedLease],
-    names: &IdResolver<'_>,
+    ids: &IdResolver<'_>,
 ) -> Effect {
     let (effect, agent, lease_ms) = match effect {
         CoreEffect::Leased { lease_ms, .. } => (DeliveriesEffectName::Leased, None, Some(*lease_ms)),
         CoreEffect::LeasedFromPool { agent, lease_ms, .. } => {
-            (DeliveriesEffectName::LeasedFromPool, names.agent_id(*agent), Some(*lease_ms))
+            (DeliveriesEffectName::LeasedFromPool, ids.agent_id(*agent), Some(*lease_ms))
         }
         _ => (DeliveriesEffectName::AckedMany, None, None),
     };
     let deliveries =
-        deliveries.iter().map(|held| delivery_ref(held.delivery, Some(held.token), held.origin, names));
+        deliveries.iter().map(|held| delivery_ref(held.delivery, Some(held.token), held.origin, ids));
     DeliveriesEffect { effect, agent, lease_ms, deliveries: deliveries.collect() }.into()
 }
 
@@ -227,15 +227,15 @@ pub(super) fn deliveries_effect(
 pub(super) fn backfill_effect<'a>(
     agent: AgentNo,
     messages: impl Iterator<Item = (&'a RecordedMessage, DeliveryNo)>,
-    names: &IdResolver<'_>,
+    ids: &IdResolver<'_>,
 ) -> Effect {
     let deliveries = messages.map(|(message, delivery)| {
         let origin = DeliveryOrigin { to: Recipient::agent(agent), seq: message.seq, n: message.n };
-        delivery_ref(delivery, None, origin, names)
+        delivery_ref(delivery, None, origin, ids)
     });
     DeliveriesEffect {
         effect: DeliveriesEffectName::Backfilled,
-        agent: names.agent_id(agent),
+        agent: ids.agent_id(agent),
         lease_ms: None,
         deliveries: deliveries.collect(),
     }
@@ -243,10 +243,10 @@ pub(super) fn backfill_effect<'a>(
 }
 
 /// Creates the effect for a single delivery.
-pub(super) fn delivery_effect(effect: &CoreEffect, names: &IdResolver<'_>) -> Effect {
+pub(super) fn delivery_effect(effect: &CoreEffect, ids: &IdResolver<'_>) -> Effect {
     let base = |name, delivery, token, origin| DeliveryEffect {
         effect: name,
-        delivery: delivery_ref(delivery, token, origin, names),
+        delivery: delivery_ref(delivery, token, origin, ids),
         cause: None,
         reason: None,
         next: None,
@@ -282,7 +282,7 @@ pub(super) fn delivery_effect(effect: &CoreEffect, names: &IdResolver<'_>) -> Ef
                 ReturnOutcome::Scheduled(due) => (NextState::Scheduled, Some(due), None),
                 ReturnOutcome::Dead => (NextState::Dead, None, None),
                 ReturnOutcome::Expired => (NextState::Expired, None, None),
-                ReturnOutcome::Redirected(agent) => (NextState::Redirected, None, names.agent_id(agent)),
+                ReturnOutcome::Redirected(agent) => (NextState::Redirected, None, ids.agent_id(agent)),
             };
             DeliveryEffect {
                 cause: Some(cause.as_str().to_owned()),

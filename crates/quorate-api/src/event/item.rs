@@ -164,9 +164,9 @@ item_effect!(
         pub request: Request,
         /// Correlation ID shared by all messages of a conversation.
         pub correlation_id: String,
-        /// How long the request waits for responses.
+        /// How long the request waits for answers.
         pub timeout_ms: u64,
-        /// Recipients and their responses.
+        /// Recipients and their answers.
         pub asked: Vec<RequestRecipient>,
     }
 );
@@ -176,16 +176,16 @@ item_effect!(
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "camelCase")]
 pub struct RequestRecipient {
-    /// Agent. For a request to a capability, the agent that responded.
+    /// Agent. For a request to a capability, the agent that answered.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub agent: Option<AgentId>,
     /// Pool, for a request to a capability.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub pool: Option<PoolNo>,
-    /// Response message.
+    /// ID of the answer.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub message_id: Option<MessageId>,
-    /// Present and true if no response can arrive any longer.
+    /// Present and true if no answer can arrive any longer.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub lost: bool,
 }
@@ -232,12 +232,12 @@ pub struct FailedAttempt {
 }
 
 /// Creates the effect of a changed item.
-pub(super) fn item_effect(verb: Verb, item: &Item, names: &IdResolver<'_>) -> Effect {
+pub(super) fn item_effect(verb: Verb, item: &Item, ids: &IdResolver<'_>) -> Effect {
     let effect = verb;
     match item {
         Item::Policy(policy) => PolicyEffect { effect, policy: policy.into() }.into(),
-        Item::Lock(lock) => LockEffect { effect, lock: Lock::new(names.agents, lock) }.into(),
-        Item::Budget(budget) => BudgetEffect { effect, budget: Budget::new(names.agents, budget) }.into(),
+        Item::Lock(lock) => LockEffect { effect, lock: Lock::new(ids.agents, lock) }.into(),
+        Item::Budget(budget) => BudgetEffect { effect, budget: Budget::new(ids.agents, budget) }.into(),
         Item::Snapshot(snapshot) => SnapshotEffect { effect, snapshot: snapshot.into() }.into(),
         Item::Token(token) => TokenEffect { effect, token: (&**token).into() }.into(),
         Item::Pool(pool) => PoolEffect {
@@ -268,7 +268,7 @@ pub(super) fn item_effect(verb: Verb, item: &Item, names: &IdResolver<'_>) -> Ef
                 ("modification", modified.map(|(patch, _)| patch)),
                 ("approvedDocument", modified.map(|(_, action)| action)),
             ];
-            let approval = Approval::new(names.agents, approval);
+            let approval = Approval::new(ids.agents, approval);
             ApprovalEffect { effect, approval, payloads: locations(stored) }.into()
         }
         Item::Subscription(subscription) => {
@@ -285,8 +285,8 @@ pub(super) fn item_effect(verb: Verb, item: &Item, names: &IdResolver<'_>) -> Ef
             };
             SubscriptionEffect { effect, subscription, status, history }.into()
         }
-        Item::Request(request) => request_effect(effect, request, names),
-        Item::Task(task) => task_effect(effect, task, names),
+        Item::Request(request) => request_effect(effect, request, ids),
+        Item::Task(task) => task_effect(effect, task, ids),
     }
 }
 
@@ -294,27 +294,27 @@ fn locations<const N: usize>(stored: [(&'static str, Option<PartRef>); N]) -> Ve
     stored.into_iter().filter_map(|(field, part)| Some(PayloadLocation::new(field, part?))).collect()
 }
 
-fn request_effect(effect: Verb, request: &quorate_core::Request, names: &IdResolver<'_>) -> Effect {
-    let asked = request.recipients.iter().map(|one| RequestRecipient {
-        agent: one.recipient.agent_no().and_then(|agent| names.agent_id(agent)),
-        pool: one.recipient.pool_no(),
-        message_id: match one.reply {
-            ReplyState::Answered { seq, n } => Some(names.message_id(seq, n)),
+fn request_effect(effect: Verb, request: &quorate_core::Request, ids: &IdResolver<'_>) -> Effect {
+    let recipients = request.recipients.iter().map(|outcome| RequestRecipient {
+        agent: outcome.recipient.agent_no().and_then(|agent| ids.agent_id(agent)),
+        pool: outcome.recipient.pool_no(),
+        message_id: match outcome.reply {
+            ReplyState::Answered { seq, n } => Some(ids.message_id(seq, n)),
             ReplyState::Pending | ReplyState::Lost => None,
         },
-        lost: matches!(one.reply, ReplyState::Lost),
+        lost: matches!(outcome.reply, ReplyState::Lost),
     });
     RequestEffect {
         effect,
         correlation_id: request.correlation.clone(),
         timeout_ms: request.timeout_ms,
-        asked: asked.collect(),
-        request: Request::new(names.agents, names.generations, request),
+        asked: recipients.collect(),
+        request: Request::new(ids.agents, ids.generations, request),
     }
     .into()
 }
 
-fn task_effect(effect: Verb, task: &CoreTask, names: &IdResolver<'_>) -> Effect {
+fn task_effect(effect: Verb, task: &CoreTask, ids: &IdResolver<'_>) -> Effect {
     let (lease_token, message_id, result) = match &task.state {
         TaskState::Leased(lease) => (Some(lease.token), None, None),
         TaskState::Cancelled(end) => (end.token, None, None),
@@ -322,21 +322,21 @@ fn task_effect(effect: Verb, task: &CoreTask, names: &IdResolver<'_>) -> Effect 
         TaskState::Done(end) | TaskState::Partial(end) => (None, None, end.result),
         _ => (None, None, None),
     };
-    let failed_attempt = task.last_failure.as_deref().map(|setback| FailedAttempt {
-        cause: setback.kind.as_str().to_owned(),
-        holder: names.agent_id(setback.by),
-        attempt: setback.attempt,
-        seq: setback.seq,
-        at: setback.at,
-        reason: setback.reason.clone(),
+    let failed_attempt = task.last_failure.as_deref().map(|failure| FailedAttempt {
+        cause: failure.kind.as_str().to_owned(),
+        holder: ids.agent_id(failure.by),
+        attempt: failure.attempt,
+        seq: failure.seq,
+        at: failure.at,
+        reason: failure.reason.clone(),
     });
     let input = task.spec.input.map(|input| PartRef { seq: task.spec.number.seq, part: input.part });
-    let details = task.last_failure.as_deref().and_then(|setback| setback.details);
+    let details = task.last_failure.as_deref().and_then(|failure| failure.details);
     let mut payloads = locations([("input", input), ("result", result), ("details", details)]);
     payloads.extend(task.partials.iter().map(|partial| PayloadLocation::new("partials", partial.part)));
     TaskEffect {
         effect,
-        task: Task::new(names.agents, task),
+        task: Task::new(ids.agents, task),
         lease_token,
         failed_attempt,
         message_id,

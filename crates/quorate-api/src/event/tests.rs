@@ -19,17 +19,18 @@ use super::{Effect, parse};
 use crate::{AgentIds, IdResolver};
 
 /// Resolves agents 1 and 2.
-struct Two;
+struct TwoAgents;
 
-impl AgentIds for Two {
+impl AgentIds for TwoAgents {
     fn agent_id(&self, number: AgentNo) -> Option<quorate_core::AgentId> {
         ["alice", "bob"].get(number.0 as usize - 1).map(|id| id.parse().unwrap())
     }
 }
 
-fn eras() -> Generations {
-    let era = GenerationStart { generation: Generation(0), first_seq: Seq(1), first_delivery: DeliveryNo(1) };
-    Generations(vec![era])
+fn generations() -> Generations {
+    let start =
+        GenerationStart { generation: Generation(0), first_seq: Seq(1), first_delivery: DeliveryNo(1) };
+    Generations(vec![start])
 }
 
 fn record() -> Record {
@@ -47,7 +48,7 @@ fn record() -> Record {
 }
 
 fn render(effect: &CoreEffect) -> Effect {
-    Effect::new(effect, &record(), 0, &IdResolver { agents: &Two, generations: &eras() })
+    Effect::new(effect, &record(), 0, &IdResolver { agents: &TwoAgents, generations: &generations() })
 }
 
 fn changed(verb: Verb, item: Item) -> CoreEffect {
@@ -85,12 +86,12 @@ fn task(state: TaskState) -> Item {
 }
 
 /// One effect of each representation.
-fn one_of_each() -> Vec<CoreEffect> {
+fn every_representation() -> Vec<CoreEffect> {
     [
         spaces_and_agents(),
         messages(),
         deliveries(),
-        entries_and_more(),
+        entries_and_sessions(),
         shared_items(),
         routing_items(),
         long_lived_items(),
@@ -131,7 +132,7 @@ fn messages() -> Vec<CoreEffect> {
     let payload = Payload::seal(Bytes::from_static(b"\"hidden\""), [7; 16]);
     let mut message = Message::new(Destination::Agent("bob".parse().unwrap()), "review", payload);
     message.metadata = Some(r#"{"big": 18446744073709551615}"#.into());
-    let letter = RecordedMessage {
+    let message_ref = RecordedMessage {
         seq: Seq(5),
         n: 1,
         priority: Priority::NORMAL,
@@ -149,7 +150,7 @@ fn messages() -> Vec<CoreEffect> {
         CoreEffect::Leased { lease_ms: 30_000, deliveries: held.clone() },
         CoreEffect::LeasedFromPool { agent: AgentNo(2), lease_ms: 30_000, deliveries: held.clone() },
         CoreEffect::AckedMany { deliveries: held },
-        CoreEffect::Backfilled { agent: AgentNo(2), first: delivery, messages: vec![letter] },
+        CoreEffect::Backfilled { agent: AgentNo(2), first: delivery, messages: vec![message_ref] },
     ]
 }
 
@@ -182,7 +183,7 @@ fn deliveries() -> Vec<CoreEffect> {
     ]
 }
 
-fn entries_and_more() -> Vec<CoreEffect> {
+fn entries_and_sessions() -> Vec<CoreEffect> {
     vec![
         CoreEffect::Written {
             key: "plan".parse().unwrap(),
@@ -210,7 +211,7 @@ fn entries_and_more() -> Vec<CoreEffect> {
 fn shared_items() -> Vec<CoreEffect> {
     let token = LeaseToken(5);
     let part = PartRef { seq: Seq(5), part: 1 };
-    let done = Completion {
+    let completion = Completion {
         by: AgentNo(2),
         token,
         seq: Seq(9),
@@ -222,7 +223,7 @@ fn shared_items() -> Vec<CoreEffect> {
     };
     vec![
         changed(Verb::TaskCreated, task(TaskState::Ready { since: Timestamp(1) })),
-        changed(Verb::TaskCompleted, task(TaskState::Done(Box::new(done)))),
+        changed(Verb::TaskCompleted, task(TaskState::Done(Box::new(completion)))),
         changed(
             Verb::LockGranted,
             Item::Lock(Lock {
@@ -371,7 +372,7 @@ fn long_lived_items() -> Vec<CoreEffect> {
 // contains a payload.
 #[test]
 fn every_effect_is_parsed_as_it_was_written() {
-    for effect in one_of_each() {
+    for effect in every_representation() {
         let rendered = render(&effect);
         assert_eq!(rendered.name(), effect.as_str());
         let json = serde_json::to_string(&rendered).unwrap();

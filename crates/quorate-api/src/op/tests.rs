@@ -51,33 +51,33 @@ fn id<T: std::str::FromStr<Err = Refused>>(text: &str) -> T {
 
 fn graph(create: &CreateTasks) -> Result<TaskGraph<'static>, Refused> {
     let dependencies = |task: &CoreNewTask| {
-        let ids = task.depends_on.iter().filter_map(|needed| match needed {
+        let ids = task.depends_on.iter().filter_map(|dependency| match dependency {
             Dependency::Task(id) => Some(id.clone()),
             Dependency::Index(_) => None,
         });
         ids.collect()
     };
-    let new = |task: &CoreNewTask| {
+    let new_task = |task: &CoreNewTask| {
         NewTask::new(task, task.id.clone(), dependencies(task), create.input_of(task).as_deref())
     };
-    Ok(TaskGraph { tasks: create.tasks.iter().map(new).collect::<Result<_, _>>()? })
+    Ok(TaskGraph { tasks: create.tasks.iter().map(new_task).collect::<Result<_, _>>()? })
 }
 
-fn serialized(op: &Op) -> String {
+fn serialize(op: &Op) -> String {
     serialize_op(op, graph).unwrap().get().to_owned()
 }
 
-fn read_back(text: &str) -> Op {
+fn parse_back(text: &str) -> Op {
     let body = Bytes::copy_from_slice(text.as_bytes());
     // The defaults must not be used: the serialized form contains every value.
-    let reading = ParseContext {
+    let context = ParseContext {
         body: &body,
         agent: None,
         defaults: Defaults { lease_ms: 1, heartbeat_ms: 1 },
         seal: &FixedSeal,
         secrets: None,
     };
-    parse_op(parse(&body).unwrap(), &reading).unwrap()
+    parse_op(parse(&body).unwrap(), &context).unwrap()
 }
 
 fn fence() -> FenceRef {
@@ -131,7 +131,7 @@ fn binary_message() -> Message {
 }
 
 fn messages_and_deliveries() -> Vec<Op> {
-    let nack = |then| Op::Nack(Nack { lease: lease(), action: then, reason: "busy".to_owned() });
+    let nack = |action| Op::Nack(Nack { lease: lease(), action, reason: "busy".to_owned() });
     vec![
         Op::send(message()),
         Op::send(text_message()),
@@ -149,7 +149,7 @@ fn messages_and_deliveries() -> Vec<Op> {
 }
 
 fn memory() -> Vec<Op> {
-    let rollback = |what, to| Op::Rollback(CoreRollback { scope: what, target: to, fence: Some(fence()) });
+    let rollback = |scope, target| Op::Rollback(CoreRollback { scope, target, fence: Some(fence()) });
     let prefix = || RollbackScope::Prefix("plan/".to_owned());
     vec![
         Op::Put(PutEntry {
@@ -315,7 +315,7 @@ fn approvals_and_procedures() -> Vec<Op> {
     ]
 }
 
-fn all() -> Vec<Op> {
+fn all_ops() -> Vec<Op> {
     [messages_and_deliveries(), memory(), agents_and_locks(), tasks(), sessions(), approvals_and_procedures()]
         .into_iter()
         .flatten()
@@ -325,17 +325,17 @@ fn all() -> Vec<Op> {
 // Fails under: an operation that cannot be serialized, or a field that one of the two directions drops.
 #[test]
 fn every_operation_survives_a_round_trip() {
-    let mut seen = BTreeSet::new();
-    for op in all() {
-        let text = serialized(&op);
-        let parsed = read_back(&text);
+    let mut names = BTreeSet::new();
+    for op in all_ops() {
+        let text = serialize(&op);
+        let parsed = parse_back(&text);
         assert_eq!(format!("{parsed:?}"), format!("{op:?}"), "{text}");
         // Debug output hides the bytes of payloads; the serialized form does not.
-        assert_eq!(serialized(&parsed), text);
+        assert_eq!(serialize(&parsed), text);
         let name = serde_json::from_str::<serde_json::Value>(&text).unwrap()["op"].clone();
-        seen.insert(name.as_str().unwrap().to_owned());
+        names.insert(name.as_str().unwrap().to_owned());
     }
-    let missing: Vec<_> = op_names().filter(|name| !seen.contains(*name)).collect();
+    let missing: Vec<_> = op_names().filter(|name| !names.contains(*name)).collect();
     // The hub generates the secret of a token: a client sends the fields of `NewToken`, never the core operation.
     assert_eq!(missing, ["token.create"]);
 }
@@ -343,7 +343,7 @@ fn every_operation_survives_a_round_trip() {
 #[test]
 fn a_list_of_acks_is_one_operation() {
     let Op::AckMany(leases) =
-        read_back(r#"{"op":"ack","deliveries":[{"deliveryId":"dlv_0-9","leaseToken":4}]}"#)
+        parse_back(r#"{"op":"ack","deliveries":[{"deliveryId":"dlv_0-9","leaseToken":4}]}"#)
     else {
         panic!("a list must be parsed as AckMany")
     };

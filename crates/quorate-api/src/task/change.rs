@@ -13,7 +13,7 @@ use crate::payload;
 #[cfg(feature = "schema")]
 use crate::schema;
 
-/// Declares a request by the holder of a task: task, lease token, and specific fields.
+/// Declares a request by the holder of a task, lease token, and specific fields.
 macro_rules! holder_change {
     ($(#[$doc:meta])* $name:ident $(<$life:lifetime>)? { $($fields:tt)* }) => {
         $(#[$doc])*
@@ -131,11 +131,11 @@ impl TaskHeartbeat<'_> {
     ///
     /// # Errors
     /// `INVALID` if the task or the lease token is missing.
-    pub fn into_core(self, reading: &ParseContext<'_>, path: Option<TaskId>) -> Result<Op, Refused> {
+    pub fn into_core(self, context: &ParseContext<'_>, path: Option<TaskId>) -> Result<Op, Refused> {
         let lease = self.lease(path)?;
         Ok(Op::HeartbeatTask(HeartbeatTask {
             lease,
-            partial: reading.optional_payload(self.partial.as_ref())?,
+            partial: context.optional_payload(self.partial.as_ref())?,
         }))
     }
 
@@ -143,9 +143,10 @@ impl TaskHeartbeat<'_> {
     ///
     /// # Errors
     /// `INVALID` if the partial result is not JSON.
-    pub fn new(beat: &HeartbeatTask) -> Result<TaskHeartbeat<'static>, Refused> {
-        let TaskLeaseRef { task, token } = beat.lease.clone();
-        let partial = beat.partial.as_ref().map(|part| payload::encode(&part.bytes, None)).transpose()?;
+    pub fn new(heartbeat: &HeartbeatTask) -> Result<TaskHeartbeat<'static>, Refused> {
+        let TaskLeaseRef { task, token } = heartbeat.lease.clone();
+        let partial =
+            heartbeat.partial.as_ref().map(|partial| payload::encode(&partial.bytes, None)).transpose()?;
         Ok(TaskHeartbeat { task: Some(task), lease_token: Some(token), partial })
     }
 }
@@ -155,11 +156,11 @@ impl TaskCompletion<'_> {
     ///
     /// # Errors
     /// `INVALID` if the task or the lease token is missing, or the result does not match its content type.
-    pub fn into_core(self, reading: &ParseContext<'_>, path: Option<TaskId>) -> Result<Op, Refused> {
+    pub fn into_core(self, context: &ParseContext<'_>, path: Option<TaskId>) -> Result<Op, Refused> {
         let lease = self.lease(path)?;
         let content_type = self.content_type.as_deref();
         let result =
-            self.result.as_ref().map(|json| reading.payload(Some(json), content_type)).transpose()?;
+            self.result.as_ref().map(|json| context.payload(Some(json), content_type)).transpose()?;
         Ok(Op::CompleteTask(CompleteTask {
             lease,
             status: match self.status {
@@ -178,20 +179,21 @@ impl TaskCompletion<'_> {
     ///
     /// # Errors
     /// `INVALID` if the result does not match its content type.
-    pub fn new(done: &CompleteTask) -> Result<TaskCompletion<'static>, Refused> {
-        let TaskLeaseRef { task, token } = done.lease.clone();
-        let result = done.result.as_ref();
-        let result =
-            result.map(|result| payload::encode(&result.bytes, done.content_type.as_deref())).transpose()?;
+    pub fn new(complete: &CompleteTask) -> Result<TaskCompletion<'static>, Refused> {
+        let TaskLeaseRef { task, token } = complete.lease.clone();
+        let result = complete.result.as_ref();
+        let result = result
+            .map(|result| payload::encode(&result.bytes, complete.content_type.as_deref()))
+            .transpose()?;
         Ok(TaskCompletion {
             task: Some(task),
             lease_token: Some(token),
             result,
-            content_type: done.content_type.clone(),
-            confidence: done.confidence,
-            rationale: done.rationale.clone(),
-            status: (done.status == TaskStatus::Partial).then_some(CompletionStatus::Partial),
-            fence: done.fence.as_ref().map(Into::into),
+            content_type: complete.content_type.clone(),
+            confidence: complete.confidence,
+            rationale: complete.rationale.clone(),
+            status: (complete.status == TaskStatus::Partial).then_some(CompletionStatus::Partial),
+            fence: complete.fence.as_ref().map(Into::into),
         })
     }
 }
@@ -201,12 +203,12 @@ impl TaskFailure<'_> {
     ///
     /// # Errors
     /// `INVALID` if the task or the lease token is missing.
-    pub fn into_core(self, reading: &ParseContext<'_>, path: Option<TaskId>) -> Result<Op, Refused> {
+    pub fn into_core(self, context: &ParseContext<'_>, path: Option<TaskId>) -> Result<Op, Refused> {
         let lease = self.lease(path)?;
         Ok(Op::FailTask(FailTask {
             lease,
             reason: self.reason.unwrap_or_default(),
-            details: reading.optional_payload(self.details.as_ref())?,
+            details: context.optional_payload(self.details.as_ref())?,
             recoverable: self.recoverable.unwrap_or(true),
         }))
     }
@@ -221,7 +223,11 @@ impl TaskFailure<'_> {
             task: Some(task),
             lease_token: Some(token),
             reason: Some(fail.reason.clone()),
-            details: fail.details.as_ref().map(|part| payload::encode(&part.bytes, None)).transpose()?,
+            details: fail
+                .details
+                .as_ref()
+                .map(|details| payload::encode(&details.bytes, None))
+                .transpose()?,
             recoverable: Some(fail.recoverable),
         })
     }

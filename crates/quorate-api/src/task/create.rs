@@ -44,22 +44,22 @@ pub type TaskWithInput = (CoreNewTask, Option<Vec<u8>>);
 ///
 /// # Errors
 /// `INVALID` with the path of the invalid field.
-pub fn parse_create(fields: RequestFields<'_>, reading: &ParseContext<'_>) -> Result<Op, Refused> {
+pub fn parse_create(fields: RequestFields<'_>, context: &ParseContext<'_>) -> Result<Op, Refused> {
     let tasks = match fields.contains("tasks") {
         true => fields.parse_into::<TaskGraph<'_>>()?.tasks,
         false => vec![fields.parse_into()?],
     };
-    create_tasks_op(tasks, reading)
+    create_tasks_op(tasks, context)
 }
 
 /// Creates the operation that creates tasks.
 ///
 /// # Errors
 /// `INVALID` if an input does not match its content type.
-pub fn create_tasks_op(tasks: Vec<NewTask<'_>>, reading: &ParseContext<'_>) -> Result<Op, Refused> {
+pub fn create_tasks_op(tasks: Vec<NewTask<'_>>, context: &ParseContext<'_>) -> Result<Op, Refused> {
     let tasks: Vec<TaskWithInput> =
-        tasks.into_iter().map(|task| task.into_core(reading)).collect::<Result<_, _>>()?;
-    Ok(Op::CreateTasks(CreateTasks::pack(tasks, reading.seal.salt())))
+        tasks.into_iter().map(|task| task.into_core(context)).collect::<Result<_, _>>()?;
+    Ok(Op::CreateTasks(CreateTasks::pack(tasks, context.seal.salt())))
 }
 
 /// Task to create.
@@ -137,14 +137,14 @@ impl NewTask<'_> {
     ///
     /// # Errors
     /// `INVALID` if the input does not match its content type.
-    pub fn into_core(self, reading: &ParseContext<'_>) -> Result<TaskWithInput, Refused> {
+    pub fn into_core(self, context: &ParseContext<'_>) -> Result<TaskWithInput, Refused> {
         let mut task = CoreNewTask::new(self.task_type);
         task.id = self.id;
         task.agent = self.agent;
         task.priority = self.priority.map_or(Priority::default(), |priority| priority.0);
         task.depends_on = self.depends_on.into_iter().map(Dependency::Task).collect();
         task.timeout_ms = self.timeout_ms;
-        task.lease_ms = self.lease_ms.unwrap_or(reading.defaults.lease_ms);
+        task.lease_ms = self.lease_ms.unwrap_or(context.defaults.lease_ms);
         if let Some(retry) = self.retry {
             task.attempts_max = retry.max_attempts.unwrap_or(task.attempts_max);
             task.backoff_ms = retry.backoff_ms.unwrap_or(task.backoff_ms);

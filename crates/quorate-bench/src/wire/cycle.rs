@@ -19,7 +19,7 @@ const CONNECTIONS: usize = 8;
 
 /// Parameters of a run.
 #[derive(Clone, Copy)]
-struct Shape {
+struct RunParams {
     bytes: usize,
     /// Messages per frame.
     batch: usize,
@@ -31,8 +31,8 @@ struct Shape {
 
 /// Runs W2, with 16 messages per frame and with one.
 pub(crate) async fn measure(scale: &Scale) -> anyhow::Result<Vec<Measurement>> {
-    let batched = Shape { bytes: 256, batch: 16, frames: 4, share: share(scale, 800_000, 16) };
-    let single = Shape { bytes: 256, batch: 1, frames: 32, share: share(scale, 400_000, 1) };
+    let batched = RunParams { bytes: 256, batch: 16, frames: 4, share: share(scale, 800_000, 16) };
+    let single = RunParams { bytes: 256, batch: 1, frames: 32, share: share(scale, 400_000, 1) };
     Ok(vec![
         run(scale, "W2", "WebSocket, 8 connections, frames of 16", batched)
             .await?
@@ -45,8 +45,8 @@ pub(crate) async fn measure(scale: &Scale) -> anyhow::Result<Vec<Measurement>> {
 
 /// Runs W9: messages of 4 KiB.
 pub(crate) async fn measure_large(scale: &Scale) -> anyhow::Result<Vec<Measurement>> {
-    let shape = Shape { bytes: 4_096, batch: 16, frames: 2, share: share(scale, 200_000, 16) };
-    Ok(vec![run(scale, "W9", "WebSocket, 4 KiB, frames of 16", shape).await?.target(20_000.0, "20k/s")])
+    let params = RunParams { bytes: 4_096, batch: 16, frames: 2, share: share(scale, 200_000, 16) };
+    Ok(vec![run(scale, "W9", "WebSocket, 4 KiB, frames of 16", params).await?.target(20_000.0, "20k/s")])
 }
 
 fn share(scale: &Scale, cycles: u64, batch: usize) -> usize {
@@ -57,31 +57,31 @@ async fn run(
     scale: &Scale,
     workload: &'static str,
     variant: &str,
-    shape: Shape,
+    params: RunParams,
 ) -> anyhow::Result<Measurement> {
     let hub = HubProcess::start(scale)?;
     let tokens = hub.register_agents(CONNECTIONS).await?;
     let mut sockets = Vec::new();
     for token in &tokens {
-        sockets.push(AgentSocket::connect(hub.address, token, Note::Nothing).await?);
+        sockets.push(AgentSocket::connect(hub.address, token, RequestContext::Nothing).await?);
     }
-    let (senders, inboxes): (Vec<_>, Vec<_>) = (0..CONNECTIONS).map(|_| SenderState::new(shape)).unzip();
+    let (senders, inboxes): (Vec<_>, Vec<_>) = (0..CONNECTIONS).map(|_| SenderState::new(params)).unzip();
     let senders = Arc::new(senders);
     let meter = hub.start_meter().await?;
     let mut running = JoinSet::new();
     for (index, (socket, acked)) in sockets.into_iter().zip(inboxes).enumerate() {
-        running.spawn(Agent { index, socket, shape, senders: Arc::clone(&senders), acked }.run());
+        running.spawn(Agent { index, socket, params, senders: Arc::clone(&senders), acked }.run());
     }
     let mut latencies = Latencies::new();
     while let Some(finished) = running.join_next().await {
         latencies.merge(&finished??);
     }
-    let taken = hub.usage_since(&meter).await?;
+    let usage = hub.usage_since(&meter).await?;
     hub.check_acked(latencies.count()).await?;
-    let line = Measurement::new(workload, variant, latencies.count(), taken).latencies(&latencies);
+    let line = Measurement::new(workload, variant, latencies.count(), usage).latencies(&latencies);
     let line =
-        line.set("connections", CONNECTIONS).set("bytes", shape.bytes).set("messagesAFrame", shape.batch);
-    Ok(line.set("onTheirWay", CONNECTIONS * shape.batch * shape.frames).set("keyed", true))
+        line.set("connections", CONNECTIONS).set("bytes", params.bytes).set("messagesAFrame", params.batch);
+    Ok(line.set("onTheirWay", CONNECTIONS * params.batch * params.frames).set("keyed", true))
 }
 
 /// Frames in flight of a sender, shared with its recipients: send time and number of open messages of each.
@@ -98,15 +98,15 @@ struct Frame {
 }
 
 impl SenderState {
-    fn new(shape: Shape) -> (Self, mpsc::UnboundedReceiver<usize>) {
+    fn new(params: RunParams) -> (Self, mpsc::UnboundedReceiver<usize>) {
         let (acked, inbox) = mpsc::unbounded_channel();
-        let frames = (0..shape.frames).map(|_| Frame::default()).collect();
+        let frames = (0..params.frames).map(|_| Frame::default()).collect();
         (Self { started: Instant::now(), frames, acked }, inbox)
     }
 }
 
 /// Context of a request, kept until its response.
-enum Note {
+enum RequestContext {
     Nothing,
     /// Slots of the acked messages.
     Acked(Vec<PayloadSlot>),
@@ -114,8 +114,8 @@ enum Note {
 
 struct Agent {
     index: usize,
-    socket: AgentSocket<Note>,
-    shape: Shape,
+    socket: AgentSocket<RequestContext>,
+    params: RunParams,
     senders: Arc<Vec<SenderState>>,
     /// Frames of this agent whose messages are all acked.
     acked: mpsc::UnboundedReceiver<usize>,
@@ -125,13 +125,13 @@ impl Agent {
     async fn run(mut self) -> anyhow::Result<Latencies> {
         let mut latencies = Latencies::new();
         // Each agent acks as many messages as it sends, because its predecessor has the same share.
-        let expected = (self.shape.share * self.shape.batch) as u64;
-        let mut left = self.shape.share;
-        for frame in 0..self.shape.frames.min(left) {
-            self.send(frame, &mut left).await?;
+        let expected = (self.params.share * self.params.batch) as u64;
+        let mut remaining = self.params.share;
+        for frame in 0..self.params.frames.min(remaining) {
+            self.send(frame, &mut remaining).await?;
         }
         self.socket.flush().await?;
-        while latencies.count() < expected || left > 0 {
+        while latencies.count() < expected || remaining > 0 {
             tokio::select! {
                 received = self.socket.next() => {
                     self.handle(received?, &mut latencies).await?;
@@ -139,37 +139,41 @@ impl Agent {
                         self.handle(received, &mut latencies).await?;
                     }
                 }
-                Some(frame) = self.acked.recv(), if left > 0 => self.send(frame, &mut left).await?,
+                Some(frame) = self.acked.recv(), if remaining > 0 => self.send(frame, &mut remaining).await?,
             }
-            while left > 0
+            while remaining > 0
                 && let Ok(frame) = self.acked.try_recv()
             {
-                self.send(frame, &mut left).await?;
+                self.send(frame, &mut remaining).await?;
             }
             self.socket.flush().await?;
         }
         Ok(latencies)
     }
 
-    async fn send(&mut self, frame: usize, left: &mut usize) -> anyhow::Result<()> {
-        *left -= 1;
+    async fn send(&mut self, frame: usize, remaining: &mut usize) -> anyhow::Result<()> {
+        *remaining -= 1;
         let to = (self.index + 1) % CONNECTIONS;
         let send = format!(
             "{{\"op\":\"send\",\"to\":\"a{to}\",\"action\":\"work\",\"payload\":{}}}",
-            payload(self.index, frame, self.shape.bytes)
+            payload(self.index, frame, self.params.bytes)
         );
-        let ops = vec![send; self.shape.batch].join(",");
-        let body = format!("{{\"ops\":[{ops}],\"idempotencyKey\":\"{:010}\"}}", *left);
+        let ops = vec![send; self.params.batch].join(",");
+        let body = format!("{{\"ops\":[{ops}],\"idempotencyKey\":\"{:010}\"}}", *remaining);
         let sender = &self.senders[self.index];
-        sender.frames[frame].open.store(self.shape.batch, Ordering::Relaxed);
+        sender.frames[frame].open.store(self.params.batch, Ordering::Relaxed);
         sender.frames[frame].sent_ns.store(sender.started.elapsed().as_nanos() as u64, Ordering::Release);
-        self.socket.enqueue("commit", &body, Note::Nothing).await.map(drop)
+        self.socket.enqueue("commit", &body, RequestContext::Nothing).await.map(drop)
     }
 
-    async fn handle(&mut self, received: HubFrame<Note>, latencies: &mut Latencies) -> anyhow::Result<()> {
+    async fn handle(
+        &mut self,
+        received: HubFrame<RequestContext>,
+        latencies: &mut Latencies,
+    ) -> anyhow::Result<()> {
         match received {
-            HubFrame::Response(Note::Nothing) => {}
-            HubFrame::Response(Note::Acked(slots)) => {
+            HubFrame::Response(RequestContext::Nothing) => {}
+            HubFrame::Response(RequestContext::Acked(slots)) => {
                 for PayloadSlot { sender, slot } in slots {
                     let sender = &self.senders[sender];
                     let sent = Duration::from_nanos(sender.frames[slot].sent_ns.load(Ordering::Acquire));
@@ -182,12 +186,14 @@ impl Agent {
             }
             HubFrame::Deliveries(text) => {
                 let received: DeliveriesFrame<'_> = serde_json::from_str(&text)?;
-                let slots =
-                    received.deliveries.iter().map(|one| serde_json::from_str(one.message.payload.get()));
+                let slots = received
+                    .deliveries
+                    .iter()
+                    .map(|delivery| serde_json::from_str(delivery.message.payload.get()));
                 let slots = slots.collect::<Result<Vec<PayloadSlot>, _>>()?;
                 let last = received.first + slots.len() as u64 - 1;
                 self.socket
-                    .enqueue("ack", &format!("[[{},{last}]]", received.first), Note::Acked(slots))
+                    .enqueue("ack", &format!("[[{},{last}]]", received.first), RequestContext::Acked(slots))
                     .await?;
             }
         }

@@ -11,9 +11,9 @@ use super::hub_process::HubProcess;
 use super::payload;
 use super::socket::{AgentSocket, DeliveriesFrame, HubFrame};
 use crate::Scale;
+use crate::embedded_hub::new_directory;
 use crate::measure::{Latencies, ResourceUsage, cpu_seconds};
 use crate::report::Measurement;
-use crate::rig::new_directory;
 
 /// Connections below the hub's limit that are reserved for requests of this process.
 const SPARE: u64 = 16;
@@ -31,8 +31,8 @@ pub(crate) async fn measure_idle(scale: &Scale) -> anyhow::Result<Vec<Measuremen
             socket.context("failed to connect; raise the limit of open files (ulimit -n) above 10,000")?,
         );
     }
-    let taken = hub.usage_since(&meter).await?;
-    let line = Measurement::new("IDLE", "idle WebSocket connections", sockets.len() as u64, taken);
+    let usage = hub.usage_since(&meter).await?;
+    let line = Measurement::new("IDLE", "idle WebSocket connections", sockets.len() as u64, usage);
     Ok(vec![line.set("connections", sockets.len()).set("targetMemoryMB", 500)])
 }
 
@@ -73,24 +73,24 @@ async fn at_rate(scale: &Scale, batch: u64) -> anyhow::Result<Measurement> {
         }
     }
     receiving.await??;
-    let taken = hub.usage_since(&meter).await?;
-    let percent = 100.0 * taken.cpu_seconds / taken.seconds;
-    let baseline = baseline_percent(scale, &taken)?;
+    let usage = hub.usage_since(&meter).await?;
+    let percent = 100.0 * usage.cpu_seconds / usage.seconds;
+    let baseline = baseline_percent(scale, &usage)?;
     let framing = if batch == 1 { "one per frame".to_owned() } else { format!("frames of {batch}") };
-    let line = Measurement::new("LOAD", format!("1,000 messages/s, {framing}"), frames * batch, taken);
+    let line = Measurement::new("LOAD", format!("1,000 messages/s, {framing}"), frames * batch, usage);
     let line = line.latencies(&latencies).set("messagesAFrame", batch);
-    let tenths = |percent: f64| (10.0 * percent).round() / 10.0;
+    let rounded = |percent: f64| (10.0 * percent).round() / 10.0;
     Ok(line
-        .set("corePercent", tenths(percent))
-        .set("barePercent", tenths(baseline))
+        .set("corePercent", rounded(percent))
+        .set("barePercent", rounded(baseline))
         .set("targetCorePercent", 10))
 }
 
 /// Baseline of LOAD: share of a CPU core that is needed for the writes and fsyncs alone.
-fn baseline_percent(scale: &Scale, taken: &ResourceUsage) -> anyhow::Result<f64> {
+fn baseline_percent(scale: &Scale, usage: &ResourceUsage) -> anyhow::Result<f64> {
     const SYNCS: u64 = 1_000;
     let directory = new_directory(scale.data.as_deref())?;
-    let bytes = vec![0; (taken.bytes_written / taken.wal_syncs.max(1)) as usize];
+    let bytes = vec![0; (usage.bytes_written / usage.wal_syncs.max(1)) as usize];
     let file = File::create(directory.path().join("bare"))?;
     // The hub preallocates its write-ahead log, and appending to a growing file costs more.
     for index in 0..SYNCS {
@@ -102,8 +102,8 @@ fn baseline_percent(scale: &Scale, taken: &ResourceUsage) -> anyhow::Result<f64>
         file.write_all_at(&bytes, index * bytes.len() as u64)?;
         file.sync_data()?;
     }
-    let one = (cpu_seconds() - before) / SYNCS as f64;
-    Ok(100.0 * one * taken.wal_syncs as f64 / taken.seconds)
+    let per_sync = (cpu_seconds() - before) / SYNCS as f64;
+    Ok(100.0 * per_sync * usage.wal_syncs as f64 / usage.seconds)
 }
 
 /// Acks deliveries until `count` are acked.

@@ -22,7 +22,7 @@ const AGENTS: usize = 30;
 /// Keep-alive connection for sequential requests.
 pub(super) struct HttpConnection {
     stream: TcpStream,
-    head: String,
+    headers: String,
     buffer: Vec<u8>,
 }
 
@@ -30,13 +30,13 @@ impl HttpConnection {
     pub(super) async fn connect(address: SocketAddr, token: &str) -> anyhow::Result<Self> {
         let stream = TcpStream::connect(address).await?;
         stream.set_nodelay(true)?;
-        let head = format!("Host: {address}\r\nAuthorization: Bearer {token}\r\n");
-        Ok(Self { stream, head, buffer: Vec::with_capacity(16 * 1024) })
+        let headers = format!("Host: {address}\r\nAuthorization: Bearer {token}\r\n");
+        Ok(Self { stream, headers, buffer: Vec::with_capacity(16 * 1024) })
     }
 
     /// Selects another space than that of the token for all further requests.
     pub(super) fn in_space(mut self, space: &str) -> Self {
-        self.head.push_str(&format!("Quorate-Space: {space}\r\n"));
+        self.headers.push_str(&format!("Quorate-Space: {space}\r\n"));
         self
     }
 
@@ -44,30 +44,33 @@ impl HttpConnection {
     pub(super) async fn call(&mut self, method: &str, path: &str, body: &Value) -> anyhow::Result<Value> {
         let body = if body.is_null() { String::new() } else { body.to_string() };
         let request = self.request(method, path, &body);
-        let (status, answer) = self.exchange(&request).await?;
-        parse_response(status, &answer)
+        let (status, response) = self.exchange(&request).await?;
+        parse_response(status, &response)
     }
 
     /// Sends a GET request and returns the response as text.
     pub(super) async fn text(&mut self, path: &str) -> anyhow::Result<String> {
         let request = self.request("GET", path, "");
-        let (status, answer) = self.exchange(&request).await?;
+        let (status, response) = self.exchange(&request).await?;
         anyhow::ensure!(status == 200, "GET {path} returned status {status}");
-        Ok(String::from_utf8(answer)?)
+        Ok(String::from_utf8(response)?)
     }
 
     fn request(&self, method: &str, path: &str, body: &str) -> Vec<u8> {
-        let kind = if body.is_empty() { "" } else { "Content-Type: application/json\r\n" };
+        let content_type = if body.is_empty() { "" } else { "Content-Type: application/json\r\n" };
         let length = body.len();
-        format!("{method} {path} HTTP/1.1\r\n{}{kind}Content-Length: {length}\r\n\r\n{body}", self.head)
-            .into_bytes()
+        format!(
+            "{method} {path} HTTP/1.1\r\n{}{content_type}Content-Length: {length}\r\n\r\n{body}",
+            self.headers
+        )
+        .into_bytes()
     }
 
     async fn exchange(&mut self, request: &[u8]) -> anyhow::Result<(u16, Vec<u8>)> {
         self.stream.write_all(request).await?;
         self.buffer.clear();
         loop {
-            if let Some(end) = self.buffer.windows(4).position(|four| four == b"\r\n\r\n") {
+            if let Some(end) = self.buffer.windows(4).position(|window| window == b"\r\n\r\n") {
                 let head = std::str::from_utf8(&self.buffer[..end])?.to_ascii_lowercase();
                 let status = head.get(9..12).context("no status in the response")?.parse()?;
                 let length = head.lines().find_map(|line| line.strip_prefix("content-length: "));
@@ -90,12 +93,12 @@ impl HttpConnection {
 }
 
 pub(crate) async fn measure(scale: &Scale) -> anyhow::Result<Vec<Measurement>> {
-    let single = sends(scale, 1, scale.count(200_000)).await?;
-    let lists = sends(scale, 16, scale.count(800_000)).await?;
+    let single = measure_sends(scale, 1, scale.count(200_000)).await?;
+    let lists = measure_sends(scale, 16, scale.count(800_000)).await?;
     Ok(vec![single.target(8_000.0, "8k/s"), lists.target(40_000.0, "40k/s")])
 }
 
-async fn sends(scale: &Scale, batch: usize, messages: u64) -> anyhow::Result<Measurement> {
+async fn measure_sends(scale: &Scale, batch: usize, messages: u64) -> anyhow::Result<Measurement> {
     let hub = HubProcess::start(scale)?;
     let tokens = hub.register_agents(AGENTS).await?;
     let share = (messages as usize / CONNECTIONS / batch).max(1);
@@ -109,13 +112,13 @@ async fn sends(scale: &Scale, batch: usize, messages: u64) -> anyhow::Result<Mea
     while let Some(finished) = running.join_next().await {
         latencies.merge(&finished??);
     }
-    let taken = hub.usage_since(&meter).await?;
+    let usage = hub.usage_since(&meter).await?;
     let sent = (share * CONNECTIONS * batch) as u64;
     let stats = hub.stats().await?;
     anyhow::ensure!(stats["deliveries"]["ready"] == sent, "sent {sent} messages, the hub has {stats}");
     let variant =
         if batch == 1 { "sends, 64 connections".to_owned() } else { format!("sends, lists of {batch}") };
-    let line = Measurement::new("HTTP", variant, sent, taken).latencies(&latencies);
+    let line = Measurement::new("HTTP", variant, sent, usage).latencies(&latencies);
     Ok(line.set("connections", CONNECTIONS).set("bytes", 256).set("messagesARequest", batch))
 }
 
@@ -126,16 +129,16 @@ async fn send(
     share: usize,
 ) -> anyhow::Result<Latencies> {
     let to = (index + 1) % AGENTS;
-    let one = format!("{{\"to\":\"a{to}\",\"action\":\"work\",\"payload\":{}}}", payload(index, 0, 256));
-    let body = if batch == 1 { one } else { format!("[{}]", vec![one; batch].join(",")) };
+    let message = format!("{{\"to\":\"a{to}\",\"action\":\"work\",\"payload\":{}}}", payload(index, 0, 256));
+    let body = if batch == 1 { message } else { format!("[{}]", vec![message; batch].join(",")) };
     let request = http.request("POST", "/v1/messages", &body);
     let mut latencies = Latencies::new();
     for _ in 0..share {
         let start = Instant::now();
-        let (status, answer) = http.exchange(&request).await?;
+        let (status, response) = http.exchange(&request).await?;
         latencies.record(start.elapsed());
         if !(200..300).contains(&status) {
-            parse_response(status, &answer)?;
+            parse_response(status, &response)?;
         }
     }
     Ok(latencies)

@@ -11,8 +11,8 @@ use tempfile::TempDir;
 
 use super::http::HttpConnection;
 use crate::Scale;
+use crate::embedded_hub::new_directory;
 use crate::measure::{ResourceUsage, cpu_seconds_of, peak_memory_of};
-use crate::rig::new_directory;
 
 /// Hub in a separate process. Killed on drop.
 pub(super) struct HubProcess {

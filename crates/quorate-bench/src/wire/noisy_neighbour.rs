@@ -102,18 +102,18 @@ pub(crate) async fn measure(scale: &Scale) -> anyhow::Result<Vec<Measurement>> {
         lines.push(line(format!("{location}, idle"), &idle, &size));
         for load in &LOADS {
             let busy = rounds_under_load(&hub, &tokens, load, token, &size).await?;
-            let within = busy.latencies.quantile(0.99) <= limit_us;
+            let is_within_limit = busy.latencies.quantile(0.99) <= limit_us;
             let line = line(format!("{location}, {}", load.name), &busy, &size);
-            lines.push(line.set("limitUs", limit_us).set("withinLimit", within));
+            lines.push(line.set("limitUs", limit_us).set("withinLimit", is_within_limit));
         }
     }
     Ok(lines)
 }
 
 fn line(variant: String, rounds: &Rounds, size: &Size) -> Measurement {
-    let taken = ResourceUsage { seconds: rounds.seconds, ..ResourceUsage::default() };
+    let usage = ResourceUsage { seconds: rounds.seconds, ..ResourceUsage::default() };
     let line =
-        Measurement::new("NEIGHBOUR", variant, rounds.latencies.count(), taken).latencies(&rounds.latencies);
+        Measurement::new("NEIGHBOUR", variant, rounds.latencies.count(), usage).latencies(&rounds.latencies);
     line.set("records", size.commits).set("opsARecord", OPS)
 }
 
@@ -131,11 +131,11 @@ async fn rounds_under_load(
         let token = reader_tokens[index % reader_tokens.len()].clone();
         readers.spawn(reader(hub.address, token, *load));
     }
-    let measured = rounds(hub.address, token, size.duration).await;
+    let result = rounds(hub.address, token, size.duration).await;
     readers.shutdown().await;
     // Give the hub time to end the work for these readers, so that it does not distort the next measurement.
     tokio::time::sleep(UNREAD.min(size.duration)).await;
-    measured
+    result
 }
 
 /// Repeats the request of a load forever. Ignores errors, because the hub may reject it under load.
@@ -173,7 +173,7 @@ async fn rounds(address: SocketAddr, token: &str, duration: Duration) -> anyhow:
     while start.elapsed() < duration {
         let round_start = Instant::now();
         match tokio::time::timeout(ROUND_MAX, round(&mut http)).await {
-            Ok(done) => done?,
+            Ok(result) => result?,
             // The rest of the timed-out round trip would arrive on the old connection.
             Err(_) => http = HttpConnection::connect(address, token).await?,
         }
@@ -188,7 +188,7 @@ async fn round(http: &mut HttpConnection) -> anyhow::Result<()> {
     let claimed = http.call("POST", "/v1/agents/good/inbox/claim", &json!({"max": 16})).await?;
     let deliveries = claimed["deliveries"].as_array().context("no deliveries in the response")?;
     let leases: Vec<Value> = { deliveries.iter() }
-        .map(|one| json!({"deliveryId": one["deliveryId"], "leaseToken": one["leaseToken"]}))
+        .map(|delivery| json!({"deliveryId": delivery["deliveryId"], "leaseToken": delivery["leaseToken"]}))
         .collect();
     if !leases.is_empty() {
         http.call("POST", "/v1/agents/good/inbox/ack", &json!({"deliveries": leases})).await?;
@@ -229,9 +229,9 @@ async fn agent(http: &mut HttpConnection, id: &str) -> anyhow::Result<String> {
 /// Builds a commit with many operations: entries, or messages to a topic without subscribers.
 fn large(commit: u64) -> Vec<Value> {
     let content: Value = serde_json::from_str(&payload(0, 0, 256)).unwrap_or_default();
-    let one = |index| match commit % 2 {
+    let op = |index| match commit % 2 {
         0 => json!({"op": "put", "key": format!("fill/{commit:05}/{index:03}"), "content": content}),
         _ => json!({"op": "send", "to": "topic:fill", "action": "fill", "payload": content}),
     };
-    (0..OPS).map(one).collect()
+    (0..OPS).map(op).collect()
 }

@@ -15,9 +15,9 @@ use crate::report::Measurement;
 
 pub(crate) async fn measure(scale: &Scale) -> anyhow::Result<Vec<Measurement>> {
     let echo = tokio::task::spawn_blocking(echo_us).await??;
-    let one = run(scale, 1, 1, scale.count(60_000)).await?.set("echoUs", echo);
+    let single = run(scale, 1, 1, scale.count(60_000)).await?.set("echoUs", echo);
     let many = run(scale, 4, 16, scale.count(400_000)).await?;
-    Ok(vec![one.target(6_500.0, "6.5k/s, p50 ≤ 150 µs"), many.target(60_000.0, "60k/s")])
+    Ok(vec![single.target(6_500.0, "6.5k/s, p50 ≤ 150 µs"), many.target(60_000.0, "60k/s")])
 }
 
 /// Measures the baseline: the round-trip time of a TCP echo between two threads on this machine. A request through a
@@ -25,24 +25,24 @@ pub(crate) async fn measure(scale: &Scale) -> anyhow::Result<Vec<Measurement>> {
 fn echo_us() -> anyhow::Result<u64> {
     const ROUNDS: u32 = 2_000;
     let listener = TcpListener::bind("127.0.0.1:0")?;
-    let mut near = TcpStream::connect(listener.local_addr()?)?;
-    let (mut far, _) = listener.accept()?;
-    near.set_nodelay(true)?;
-    far.set_nodelay(true)?;
+    let mut client = TcpStream::connect(listener.local_addr()?)?;
+    let (mut server, _) = listener.accept()?;
+    client.set_nodelay(true)?;
+    server.set_nodelay(true)?;
     let echo = std::thread::spawn(move || {
         let mut bytes = [0; 256];
-        while far.read_exact(&mut bytes).and_then(|()| far.write_all(&bytes)).is_ok() {}
+        while server.read_exact(&mut bytes).and_then(|()| server.write_all(&bytes)).is_ok() {}
     });
     let mut bytes = [1; 256];
     let start = Instant::now();
     for _ in 0..ROUNDS {
-        near.write_all(&bytes)?;
-        near.read_exact(&mut bytes)?;
+        client.write_all(&bytes)?;
+        client.read_exact(&mut bytes)?;
     }
-    let taken = start.elapsed() / ROUNDS;
-    drop(near);
+    let round_trip = start.elapsed() / ROUNDS;
+    drop(client);
     let _ = echo.join();
-    Ok(taken.as_micros() as u64)
+    Ok(round_trip.as_micros() as u64)
 }
 
 /// Runs pairs of connections: one sends requests, `concurrent` at a time, and the other responds.
@@ -68,10 +68,10 @@ async fn run(scale: &Scale, pairs: usize, concurrent: usize, count: u64) -> anyh
             Some(failed) = responding.join_next() => return Err(failed?.err().context("a responder stopped")?),
         }
     }
-    let taken = hub.usage_since(&meter).await?;
+    let usage = hub.usage_since(&meter).await?;
     let callers = pairs * concurrent;
     let line =
-        Measurement::new("W3", format!("ephemeral, WebSocket, {callers} callers"), latencies.count(), taken);
+        Measurement::new("W3", format!("ephemeral, WebSocket, {callers} callers"), latencies.count(), usage);
     Ok(line.latencies(&latencies).set("callers", callers).set("connections", 2 * pairs).set("bytes", 256))
 }
 

@@ -60,7 +60,7 @@ pub(super) struct PayloadSlot {
 
 impl<T> AgentSocket<T> {
     /// Connects as an agent and grants practically unlimited credit.
-    pub(super) async fn connect(address: SocketAddr, token: &str, note: T) -> anyhow::Result<Self> {
+    pub(super) async fn connect(address: SocketAddr, token: &str, context: T) -> anyhow::Result<Self> {
         let stream = TcpStream::connect(address).await?;
         stream.set_nodelay(true)?;
         let config = WebSocketConfig::default().read_buffer_size(64 * 1024).write_buffer_size(64 * 1024);
@@ -71,7 +71,7 @@ impl<T> AgentSocket<T> {
         socket.sink.send(format!("{{\"hello\":{{\"token\":\"{token}\"}}}}").into()).await?;
         let welcome = socket.frame().await?;
         ensure!(welcome.starts_with("{\"welcome\""), "unexpected first frame: {welcome}");
-        socket.enqueue("credit", r#"{"messages":1000000000,"bytes":1000000000000}"#, note).await?;
+        socket.enqueue("credit", r#"{"messages":1000000000,"bytes":1000000000000}"#, context).await?;
         socket.flush().await?;
         let HubFrame::Response(_) = socket.next().await? else {
             bail!("the first frame is not the response to the credit grant")
@@ -80,9 +80,9 @@ impl<T> AgentSocket<T> {
     }
 
     /// Buffers a request frame, which is sent by the next flush. Returns its number.
-    pub(super) async fn enqueue(&mut self, verb: &str, body: &str, note: T) -> anyhow::Result<u64> {
+    pub(super) async fn enqueue(&mut self, verb: &str, body: &str, context: T) -> anyhow::Result<u64> {
         self.n += 1;
-        self.pending.push_back((self.n, note));
+        self.pending.push_back((self.n, context));
         self.sink.feed(format!("{{\"n\":{},\"{verb}\":{body}}}", self.n).into()).await?;
         Ok(self.n)
     }
@@ -124,12 +124,12 @@ impl<T> AgentSocket<T> {
         ensure!(rest.starts_with("\"ok\""), "request failed: {text}");
         let n: u64 = n.parse()?;
         // Responses to requests may arrive out of order; all others arrive in order.
-        let at = self
+        let index = self
             .pending
             .iter()
             .position(|(pending, _)| *pending == n)
             .context("response to an unknown request")?;
-        let (_, note) = self.pending.remove(at).context("pending request vanished")?;
-        Ok(HubFrame::Response(note))
+        let (_, context) = self.pending.remove(index).context("pending request vanished")?;
+        Ok(HubFrame::Response(context))
     }
 }

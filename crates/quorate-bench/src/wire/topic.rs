@@ -29,7 +29,7 @@ pub(crate) async fn measure(scale: &Scale) -> anyhow::Result<Vec<Measurement>> {
     let mut running = JoinSet::new();
     for (index, token) in tokens.iter().take(SUBSCRIBERS).enumerate() {
         hub.subscribe(index, "bench.%3E").await?;
-        let socket = AgentSocket::connect(hub.address, token, Note::Nothing).await?;
+        let socket = AgentSocket::connect(hub.address, token, RequestContext::Nothing).await?;
         running.spawn(consume(socket, messages, Arc::clone(&progress)));
     }
     let publisher = AgentSocket::connect(hub.address, &tokens[SUBSCRIBERS], Instant::now()).await?;
@@ -39,10 +39,10 @@ pub(crate) async fn measure(scale: &Scale) -> anyhow::Result<Vec<Measurement>> {
     while let Some(finished) = running.join_next().await {
         latencies.merge(&finished??);
     }
-    let taken = hub.usage_since(&meter).await?;
+    let usage = hub.usage_since(&meter).await?;
     let done = messages * SUBSCRIBERS as u64;
     hub.check_acked(done).await?;
-    let line = Measurement::new("W4", "topic, 30 subscribers, WebSocket", done, taken).latencies(&latencies);
+    let line = Measurement::new("W4", "topic, 30 subscribers, WebSocket", done, usage).latencies(&latencies);
     let line = line.set("subscribers", SUBSCRIBERS).set("bytes", 256).set("messagesAFrame", BATCH);
     Ok(vec![line.target(200_000.0, "200k/s")])
 }
@@ -55,9 +55,9 @@ struct Progress {
 
 impl Progress {
     fn record(&self, acks: u64) {
-        let all = (SUBSCRIBERS * BATCH) as u64;
-        let before = self.acked.fetch_add(acks, Ordering::Relaxed);
-        self.ahead.add_permits(((before + acks) / all - before / all) as usize);
+        let per_frame = (SUBSCRIBERS * BATCH) as u64;
+        let previous = self.acked.fetch_add(acks, Ordering::Relaxed);
+        self.ahead.add_permits(((previous + acks) / per_frame - previous / per_frame) as usize);
     }
 }
 
@@ -93,13 +93,13 @@ async fn publish(
 }
 
 /// Context of a request, kept until its response.
-enum Note {
+enum RequestContext {
     Nothing,
     Acks(u64),
 }
 
 async fn consume(
-    mut socket: AgentSocket<Note>,
+    mut socket: AgentSocket<RequestContext>,
     messages: u64,
     progress: Arc<Progress>,
 ) -> anyhow::Result<Latencies> {
@@ -107,10 +107,10 @@ async fn consume(
     while acked < messages {
         let mut next = Some(socket.next().await?);
         let mut received: Option<(u64, u64)> = None;
-        while let Some(one) = next {
-            match one {
-                HubFrame::Response(Note::Nothing) => {}
-                HubFrame::Response(Note::Acks(count)) => {
+        while let Some(frame) = next {
+            match frame {
+                HubFrame::Response(RequestContext::Nothing) => {}
+                HubFrame::Response(RequestContext::Acks(count)) => {
                     acked += count;
                     progress.record(count);
                 }
@@ -123,7 +123,9 @@ async fn consume(
             next = socket.try_next()?;
         }
         if let Some((first, last)) = received {
-            socket.enqueue("ack", &format!("[[{first},{last}]]"), Note::Acks(last - first + 1)).await?;
+            socket
+                .enqueue("ack", &format!("[[{first},{last}]]"), RequestContext::Acks(last - first + 1))
+                .await?;
             socket.flush().await?;
         }
     }

@@ -28,7 +28,7 @@ const CHARS: usize = 2_000;
 /// Input if the playbook names none.
 const SAMPLE: &str = "This is a trial of one agent. Either party may end the agreement with 30 days' notice. The fee is 1,200 EUR a month.";
 /// Temporary agent that sends the question, since only agents can receive answers.
-const ASKER: &str = "agent-test";
+const REQUESTER: &str = "agent-test";
 /// Timeout for the answer of an agent in a hub.
 const TIMEOUT_MS: u64 = 30_000;
 
@@ -37,34 +37,37 @@ pub(super) async fn test_playbook_agent(
     file: &Path,
     name: &str,
     dry_run: DryRunArgs,
-    shape: &OutputArgs,
+    output: &OutputArgs,
 ) -> anyhow::Result<()> {
     let playbook = Playbook::read(file, InputSource::FromPlaybook)?;
     let Some(agent) = playbook.agents.iter().find(|agent| agent.name == name) else {
         let names: Vec<&str> = playbook.agents.iter().map(|agent| agent.name.as_str()).collect();
-        let near = closest_match(name, names.iter().copied());
-        let near = near.map(|near| format!("did you mean {near}? ")).unwrap_or_default();
-        let what = format!("there is no agent {name} in {}", file.display());
-        return Err(
-            CommandError::new(NOT_FOUND, what, format!("{near}The agents are {}", names.join(", "))).into()
-        );
+        let closest = closest_match(name, names.iter().copied());
+        let closest = closest.map(|closest| format!("did you mean {closest}? ")).unwrap_or_default();
+        let message = format!("there is no agent {name} in {}", file.display());
+        return Err(CommandError::new(
+            NOT_FOUND,
+            message,
+            format!("{closest}The agents are {}", names.join(", ")),
+        )
+        .into());
     };
-    let within = Duration::from_millis(playbook.spec.limits.analysis_ms);
-    let question = workers::question(ANALYSE, first_question(&playbook.spec, name), within);
+    let timeout = Duration::from_millis(playbook.spec.limits.analysis_ms);
+    let question = workers::question(ANALYSE, first_question(&playbook.spec, name), timeout);
     if dry_run.is_set() {
         terminal::note("dry run: no question was sent");
         terminal::print(terminal::sanitize_json(&question.payload.to_string()));
         return Ok(());
     }
     let result = probe(agent, &question).await;
-    let mut about = Map::new();
-    about.insert("agent".into(), name.into());
-    about.insert("use".into(), scheme(&agent.declared).into());
+    let mut fields = Map::new();
+    fields.insert("agent".into(), name.into());
+    fields.insert("use".into(), scheme(&agent.declared).into());
     if let Some(reply) = &result.reply {
-        about.insert("usage".into(), serde_json::to_value(reply.usage)?);
-        about.insert("answer".into(), reply.body.clone());
+        fields.insert("usage".into(), serde_json::to_value(reply.usage)?);
+        fields.insert("answer".into(), reply.body.clone());
     }
-    print_checks(&checks(&result, &playbook.spec), shape, about)
+    print_checks(&checks(&result, &playbook.spec), output, fields)
 }
 
 /// Returns the first question of a deliberation to this agent, with truncated input.
@@ -73,12 +76,12 @@ fn first_question(spec: &Spec, name: &str) -> Value {
     spec.agents = vec![Member { id: name.to_owned(), provider: None }];
     let text = spec.input["text"].as_str().unwrap_or(SAMPLE);
     spec.input = json!({ "text": text.chars().take(CHARS).collect::<String>() });
-    let outs = Deliberation::new(&spec, tokens::count_o200k).step(
+    let outputs = Deliberation::new(&spec, tokens::count_o200k).step(
         &mut DeliberationState::default(),
         Input::Start,
         0,
     );
-    let payload = outs.into_iter().find_map(|out| match out {
+    let payload = outputs.into_iter().find_map(|output| match output {
         Output::Ask(ask) => serde_json::from_str(&ask.payload).ok(),
         _ => None,
     });
@@ -99,13 +102,13 @@ fn checks(result: &Probe, spec: &Spec) -> Vec<Check> {
     let mut checks: Vec<Check> = result.checks.iter().map(to_check).collect();
     // A deliberation requires more than the JSON schema can express, so the answer is parsed as well.
     let body = result.reply.as_ref().filter(|_| result.passed()).map(|reply| reply.body.to_string());
-    if let Some(Err(wrong)) = body.map(|body| finding::parse(body.as_bytes(), &spec.vocabulary))
+    if let Some(Err(error)) = body.map(|body| finding::parse(body.as_bytes(), &spec.vocabulary))
         && checks.last().is_some_and(|schema| schema.result == CheckResult::Passed)
     {
         checks.pop();
         checks.push(Check::failed(
             "schema",
-            wrong.to_string(),
+            error.to_string(),
             "make the answer match the `schema` in the question",
         ));
     }
@@ -113,12 +116,12 @@ fn checks(result: &Probe, spec: &Spec) -> Vec<Check> {
 }
 
 fn to_check(check: &quorate_agents::ProbeCheck) -> Check {
-    let found = check.detail.clone();
+    let detail = check.detail.clone();
     let mut converted = match check.outcome {
-        CheckOutcome::Passed => Check::passed(check.name, found),
-        CheckOutcome::Warning => Check::warning(check.name, found, &check.hint),
-        CheckOutcome::Failed => Check::failed(check.name, found, &check.hint),
-        CheckOutcome::Skipped => Check::skipped(check.name, found),
+        CheckOutcome::Passed => Check::passed(check.name, detail),
+        CheckOutcome::Warning => Check::warning(check.name, detail, &check.hint),
+        CheckOutcome::Failed => Check::failed(check.name, detail, &check.hint),
+        CheckOutcome::Skipped => Check::skipped(check.name, detail),
     };
     converted.ms = (check.name != "schema" && check.outcome != CheckOutcome::Skipped).then_some(check.millis);
     converted
@@ -127,17 +130,17 @@ fn to_check(check: &quorate_agents::ProbeCheck) -> Check {
 /// Tests an agent that is registered in a hub.
 pub(super) async fn test_hub_agent(
     hub: &Hub,
-    typed: &str,
+    reference: &str,
     dry_run: DryRunArgs,
-    shape: &OutputArgs,
+    output: &OutputArgs,
 ) -> anyhow::Result<()> {
-    let id = hub.resolve_id(Resource::Agent, typed).await?;
+    let id = hub.resolve_id(Resource::Agent, reference).await?;
     if dry_run.is_set() {
         return hub.write(dry_run, (Method::Post, "/v1/request"), Some(question(&id))).await.map(drop);
     }
     let agent = hub.get_json(&format!("/v1/agents/{}", percent_encode(&id)), &[]).await?;
-    let mut about = Map::new();
-    about.insert("agent".into(), id.as_str().into());
+    let mut fields = Map::new();
+    fields.insert("agent".into(), id.as_str().into());
     let mut checks = vec![check_online(&agent, &id)];
     let actions = agent["supportedActions"].as_array();
     let analyses = actions.is_some_and(|actions| actions.iter().any(|action| action == ANALYSE));
@@ -147,26 +150,26 @@ pub(super) async fn test_hub_agent(
         checks.push(Check::skipped("answers", "not asked: `analyse` is not among its actions"));
     } else {
         let clock = SystemClock::new();
-        let began = clock.now().mono.0;
-        let answered = ask(hub, &id).await;
-        let ms = clock.now().mono.0.saturating_sub(began);
-        checks.extend(match answered {
+        let start = clock.now().mono.0;
+        let result = ask(hub, &id).await;
+        let ms = clock.now().mono.0.saturating_sub(start);
+        checks.extend(match result {
             Ok(answer) => {
                 let answers = Check { ms: Some(ms), ..Check::passed("answers", "to `analyse`") };
                 let schema = check_schema(&answer);
-                about.insert("answer".into(), answer);
+                fields.insert("answer".into(), answer);
                 [answers, schema]
             }
             Err(error) => {
                 let fix = format!(
                     "run `quorate msg list --to {id} --dead` to see the messages that it could not handle"
                 );
-                let wrong = Check { ms: Some(ms), ..Check::failed("answers", error.to_string(), fix) };
-                [wrong, Check::skipped("schema", "there is no answer")]
+                let answers = Check { ms: Some(ms), ..Check::failed("answers", error.to_string(), fix) };
+                [answers, Check::skipped("schema", "there is no answer")]
             }
         });
     }
-    print_checks(&checks, shape, about)
+    print_checks(&checks, output, fields)
 }
 
 /// Checks that the agent is online: a consumer is connected to its mailbox. The status that the agent reported counts only
@@ -196,12 +199,12 @@ fn check_online(agent: &Value, id: &str) -> Check {
 
 /// Sends the question as a temporary agent, since only agents can receive answers.
 async fn ask(hub: &Hub, id: &str) -> anyhow::Result<Value> {
-    let asker = format!("/v1/agents/{ASKER}");
-    let role = json!({ "name": "Agent test", "role": "coordinator" }).to_string();
-    hub.write(DryRunArgs::new(false), (Method::Put, &asker), Some(role)).await?;
-    let answer = hub.request(question(id)).await;
-    hub.write(DryRunArgs::new(false), (Method::Delete, &asker), None).await?;
-    let answer: Value = serde_json::from_str(&answer?)?;
+    let path = format!("/v1/agents/{REQUESTER}");
+    let registration = json!({ "name": "Agent test", "role": "coordinator" }).to_string();
+    hub.write(DryRunArgs::new(false), (Method::Put, &path), Some(registration)).await?;
+    let response = hub.request(question(id)).await;
+    hub.write(DryRunArgs::new(false), (Method::Delete, &path), None).await?;
+    let answer: Value = serde_json::from_str(&response?)?;
     Ok(answer["payload"].clone())
 }
 
@@ -210,7 +213,7 @@ fn question(id: &str) -> String {
     let member = Member { id: id.to_owned(), provider: None };
     let spec = Spec::new("Is this agent ready?", json!({ "text": SAMPLE }), vec![member]);
     json!({
-        "from": ASKER, "to": id, "type": "query", "action": ANALYSE, "timeoutMs": TIMEOUT_MS, "payload": first_question(&spec, id),
+        "from": REQUESTER, "to": id, "type": "query", "action": ANALYSE, "timeoutMs": TIMEOUT_MS, "payload": first_question(&spec, id),
     })
     .to_string()
 }
@@ -218,8 +221,8 @@ fn question(id: &str) -> String {
 fn check_schema(answer: &Value) -> Check {
     match finding::parse(answer.to_string().as_bytes(), &finding::Vocabulary::default()) {
         Ok(_) => Check::passed("schema", "the answer is valid"),
-        Err(wrong) => {
-            Check::failed("schema", wrong.to_string(), "see docs/guides/deliberation.md for the format")
+        Err(error) => {
+            Check::failed("schema", error.to_string(), "see docs/guides/deliberation.md for the format")
         }
     }
 }

@@ -46,7 +46,7 @@ impl Change {
         let text = |changed: Option<String>, name| changed.map_or_else(|| current[name].clone(), Value::from);
         let list = |changed: Vec<String>, name| match changed.as_slice() {
             [] => current[name].clone(),
-            items => items.iter().filter(|one| !one.is_empty()).cloned().collect(),
+            items => items.iter().filter(|item| !item.is_empty()).cloned().collect(),
         };
         json!({
             "name": text(self.name, "name"),
@@ -59,20 +59,20 @@ impl Change {
     }
 }
 
-pub(super) async fn run(hub: &Hub, args: SetArgs, shape: &OutputArgs) -> anyhow::Result<()> {
+pub(super) async fn run(hub: &Hub, args: SetArgs, output: &OutputArgs) -> anyhow::Result<()> {
     let id = hub.resolve_id(Resource::Agent, &args.id).await?;
     let path = format!("/v1/agents/{}", percent_encode(&id));
     let body = args.change.apply_to(&hub.get_json(&path, &[]).await?);
-    let answer = hub.write(args.dry_run, (Method::Put, &path), Some(body.to_string())).await?;
-    let Some(answer) = answer else { return Ok(()) };
-    let agent = &parse_response(&answer)?["agent"];
+    let response = hub.write(args.dry_run, (Method::Put, &path), Some(body.to_string())).await?;
+    let Some(response) = response else { return Ok(()) };
+    let agent = &parse_response(&response)?["agent"];
     let text = |name| field(agent, name);
-    let done = format!("updated agent {id}: {}, {}", text("name"), text("role"));
+    let message = format!("updated agent {id}: {}, {}", text("name"), text("role"));
     let capabilities = if text("capabilities").is_empty() {
         String::new()
     } else {
         format!(", capabilities {}", text("capabilities"))
     };
-    shape.done(&answer, &format!("{done}{capabilities}; epoch {} unchanged", text("epoch")));
+    output.done(&response, &format!("{message}{capabilities}; epoch {} unchanged", text("epoch")));
     Ok(())
 }

@@ -34,7 +34,7 @@ impl Modification {
                     .into()
             });
         }
-        set.iter().map(|one| member(one)).collect::<anyhow::Result<_>>().map(Self::Set)
+        set.iter().map(|assignment| member(assignment)).collect::<anyhow::Result<_>>().map(Self::Set)
     }
 
     /// Returns the JSON patch for this action.
@@ -43,11 +43,11 @@ impl Modification {
             Self::Patch(json) => return Ok(PreparedPatch { lines: vec![json.get().to_owned()], json }),
             Self::Set(members) => members,
         };
-        let mut whole: Value = serde_json::from_str(document).unwrap_or_default();
-        let before = whole["payload"].take();
+        let mut action: Value = serde_json::from_str(document).unwrap_or_default();
+        let payload = action["payload"].take();
         let (mut changes, mut lines) = (Vec::new(), Vec::new());
         for (path, value) in members {
-            let old = before.pointer(&path);
+            let old = payload.pointer(&path);
             lines.extend(old.map(|old| format!("- {path}: {}", plain_text(old))));
             lines.push(format!("+ {path}: {}", plain_text(&value)));
             let op = if old.is_some() { "replace" } else { "add" };
@@ -63,11 +63,11 @@ fn plain_text(value: &Value) -> String {
 }
 
 /// Parses `to.0=x` or `/to/0=x` into a JSON pointer and a value, which is JSON or else a string.
-fn member(typed: &str) -> anyhow::Result<(String, Value)> {
-    let Some((path, value)) = typed.split_once('=').filter(|(path, _)| !path.is_empty()) else {
+fn member(assignment: &str) -> anyhow::Result<(String, Value)> {
+    let Some((path, value)) = assignment.split_once('=').filter(|(path, _)| !path.is_empty()) else {
         let message = format!(
             "invalid --set {:?}: there is no `=`, or no path before it",
-            terminal::sanitize_line(typed)
+            terminal::sanitize_line(assignment)
         );
         return Err(CommandError::new(USAGE, message, "use PATH=VALUE, such as to=legal@example.com").into());
     };

@@ -44,32 +44,32 @@ pub(super) async fn run(args: EraseArgs, data: &Path, space: Option<SpaceName>) 
     let space = space.map_or_else(|| "default".parse(), Ok)?;
     let target = Target { seq, part, data, space };
     let bytes = length(&target)?;
-    let by = if dry_run { None } else { erase(&target).await? };
+    let erased_by = if dry_run { None } else { erase(&target).await? };
     let space = target.space;
     if output.is_json() {
         let fields = json!({ "space": space.as_str(), "seq": seq, "part": part, "bytes": bytes,
-                             "erasedBy": by.map(|by| by.0), "dryRun": dry_run });
+                             "erasedBy": erased_by.map(|erased_by| erased_by.0), "dryRun": dry_run });
         terminal::print(fields.to_string());
         return Ok(());
     }
-    let what = format!("part {part} of record {seq} in space {space}, {bytes} bytes");
-    terminal::note(match by {
-        _ if dry_run => format!("would erase {what}"),
-        Some(by) => format!("erased {what}, noted in record {by}; the chain still verifies"),
-        None => format!("{what}: already erased"),
+    let payload = format!("part {part} of record {seq} in space {space}, {bytes} bytes");
+    terminal::note(match erased_by {
+        _ if dry_run => format!("would erase {payload}"),
+        Some(erased_by) => format!("erased {payload}, noted in record {erased_by}; the chain still verifies"),
+        None => format!("{payload}: already erased"),
     });
     Ok(())
 }
 
 /// Returns the length of the payload. Reads the directory without opening a hub, which would create a missing space.
-fn length(args: &Target<'_>) -> anyhow::Result<u64> {
-    let found = body_of(args.data, &args.space, Seq(args.seq))?;
-    let parts = found.map(|body| codec::part_table(&body)).transpose()?.unwrap_or_default();
-    let part = parts.get(args.part as usize).map(|(length, _)| *length);
+fn length(target: &Target<'_>) -> anyhow::Result<u64> {
+    let body = body_of(target.data, &target.space, Seq(target.seq))?;
+    let parts = body.map(|body| codec::part_table(&body)).transpose()?.unwrap_or_default();
+    let part = parts.get(target.part as usize).map(|(length, _)| *length);
     Ok(part.ok_or_else(|| {
         let refused = Refused::new(
             Code::NotFound,
-            format!("record {} of space {} has no payload part {}", args.seq, args.space, args.part),
+            format!("record {} of space {} has no payload part {}", target.seq, target.space, target.part),
         );
         Error::from(refused.hint("`quorate audit export` lists the payloads of each record under `payloads`"))
     })?)
@@ -77,12 +77,12 @@ fn length(args: &Target<'_>) -> anyhow::Result<u64> {
 
 fn body_of(data: &Path, space: &SpaceName, seq: Seq) -> anyhow::Result<Option<Vec<u8>>> {
     let mut found = None;
-    let exported = quorate_sqlite::export(data, Some(space), seq, |line| {
+    let result = quorate_sqlite::export(data, Some(space), seq, |line| {
         found = (line.record.seq == seq).then_some(line.record.body);
         // The first line is enough.
         Err(std::io::ErrorKind::Interrupted.into())
     });
-    match exported {
+    match result {
         Err(ExportError::Open(error)) => Err(error.into()),
         Err(ExportError::NoSpace(space)) => {
             Err(Error::from(Refused::new(Code::NotFound, format!("there is no space {space}"))).into())
@@ -91,12 +91,12 @@ fn body_of(data: &Path, space: &SpaceName, seq: Seq) -> anyhow::Result<Option<Ve
     }
 }
 
-async fn erase(args: &Target<'_>) -> anyhow::Result<Option<Seq>> {
-    let settings = HubOptions { space: args.space.to_string(), ..HubOptions::default() };
-    let hub = Hub::open_with(args.data, settings).await?;
-    let erase = Op::ErasePayload(ErasePayload { seq: Seq(args.seq), part: args.part });
+async fn erase(target: &Target<'_>) -> anyhow::Result<Option<Seq>> {
+    let options = HubOptions { space: target.space.to_string(), ..HubOptions::default() };
+    let hub = Hub::open_with(target.data, options).await?;
+    let op = Op::ErasePayload(ErasePayload { seq: Seq(target.seq), part: target.part });
     let space = hub.space().context("the hub is embedded")?;
-    let receipt = space.commit(Commit::new(Principal::System, vec![erase])).await;
+    let receipt = space.commit(Commit::new(Principal::System, vec![op])).await;
     // Closing the hub checkpoints the write-ahead log, which removes the bytes from there as well.
     hub.close().await;
     Ok(receipt?.seq)

@@ -56,7 +56,7 @@ async fn verify(hub: &Hub, output: &OutputArgs) -> anyhow::Result<()> {
             }
         }
     };
-    let (space, bad) = (&report["spaces"][0], &report["firstBad"]);
+    let (space, defect) = (&report["spaces"][0], &report["firstBad"]);
     let is_intact = report["ok"] == true;
     if output.is_json() {
         terminal::print(terminal::sanitize_json(&report.to_string()));
@@ -73,12 +73,12 @@ async fn verify(hub: &Hub, output: &OutputArgs) -> anyhow::Result<()> {
     if is_intact {
         return Ok(());
     }
-    let message = format!("the log is damaged: {} at record {}", field(bad, "damage"), bad["seq"]);
+    let message = format!("the log is damaged: {} at record {}", field(defect, "damage"), defect["seq"]);
     let hint = "stop the hub, keep its data directory, and run `quorate verify --data DIR`";
     Err(CommandError::new(VERIFICATION_FAILED, message, hint).into())
 }
 
-/// Output form of records.
+/// Output format of records.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Rendering {
     /// One line of text per record.
@@ -114,29 +114,29 @@ async fn lines(
     ];
     let mut lines = hub.lines("/v1/audit", &query).await?;
     // The limit counts records; in a format that the hub renders, a record may have several lines, and the hub applies the limit.
-    let mut left = limit.filter(|_| format.rendered_by_hub().is_none());
-    let mut all = Vec::new();
-    while left != Some(0) {
+    let mut remaining = limit.filter(|_| format.rendered_by_hub().is_none());
+    let mut documents = Vec::new();
+    while remaining != Some(0) {
         let Some(line) = until_interrupted(async { Ok(lines.next().await?) }).await? else { break };
         let line = String::from_utf8_lossy(&line).into_owned();
         if line.trim().is_empty() {
             continue;
         }
-        let shown = match (rendering, format) {
+        let rendered = match (rendering, format) {
             (Rendering::Table, _) => record_line(&serde_json::from_str(&line)?),
             (Rendering::Document, LogFormat::Text) => terminal::sanitize_json(&Value::from(line).to_string()),
             (_, LogFormat::Text) => terminal::sanitize_line(&line),
             _ => terminal::sanitize_json(&line),
         };
         if rendering == Rendering::Document {
-            all.push(shown);
-        } else if !terminal::print_streaming(shown)? {
+            documents.push(rendered);
+        } else if !terminal::print_streaming(rendered)? {
             break;
         }
-        left = left.map(|left| left - 1);
+        remaining = remaining.map(|remaining| remaining - 1);
     }
     if rendering == Rendering::Document {
-        terminal::print(format!("{{\"records\":[{}]}}", all.join(",")));
+        terminal::print(format!("{{\"records\":[{}]}}", documents.join(",")));
     }
     Ok(())
 }
@@ -145,9 +145,9 @@ async fn lines(
 pub(super) fn record_line(record: &Value) -> String {
     let effects = record["effects"].as_array().map_or(&[][..], Vec::as_slice);
     let effects = effects.iter().map(|effect| field(effect, "effect")).collect::<Vec<_>>().join(", ");
-    let about =
+    let columns =
         [field(record, "seq"), format_time(&record["at"]), field(record, "principal"), field(record, "kind")];
-    terminal::sanitize_line(&format!("{}  {}", about.join("  "), truncated(&effects, EFFECTS_MAX)))
+    terminal::sanitize_line(&format!("{}  {}", columns.join("  "), truncated(&effects, EFFECTS_MAX)))
 }
 
 /// Erases a payload through the hub, which requires the permission to set policies.
@@ -155,16 +155,16 @@ async fn erase(hub: &Hub, args: EraseArgs) -> anyhow::Result<()> {
     let EraseArgs { seq, part, dry_run, output } = args;
     let op = json!({"op": "payload.erase", "seq": seq, "part": part});
     let body = JsonFields::default().set("ops", [op])?;
-    let answer =
+    let response =
         hub.write(DryRunArgs::new(dry_run), (Method::Post, "/v1/commit"), Some(body.to_json())).await?;
-    let Some(answer) = answer else { return Ok(()) };
-    let done: Value = serde_json::from_str(&answer)?;
-    let what = format!("part {part} of record {seq}");
+    let Some(response) = response else { return Ok(()) };
+    let outcome: Value = serde_json::from_str(&response)?;
+    let payload = format!("part {part} of record {seq}");
     output.done(
-        &answer,
-        &match done["seq"].as_u64() {
-            Some(by) => format!("erased {what}, noted in record {by}; the chain still verifies"),
-            None => format!("{what}: already erased"),
+        &response,
+        &match outcome["seq"].as_u64() {
+            Some(record) => format!("erased {payload}, noted in record {record}; the chain still verifies"),
+            None => format!("{payload}: already erased"),
         },
     );
     Ok(())

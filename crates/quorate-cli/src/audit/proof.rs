@@ -9,7 +9,7 @@ use base64::engine::general_purpose::STANDARD;
 use bytes::Bytes;
 use clap::Args;
 use quorate_api::audit::AuditRecord;
-use quorate_api::event::Effect as Shown;
+use quorate_api::event::Effect as RenderedEffect;
 use quorate_core::hash_chain::{RecordHeader, record_hash};
 use quorate_core::{Effect, Record, Seq, SpaceName, Timestamp, codec};
 use serde::Deserialize;
@@ -75,7 +75,11 @@ pub(super) fn print_offline(args: ProofArgs, data: &Path, space: Option<SpaceNam
     let space = space.map_or_else(|| "default".parse(), Ok)?;
     let report = quorate_sqlite::verify(data, None)?;
     super::require_intact(report.ok, data)?;
-    let head = report.spaces.iter().find(|one| one.name == space.as_str()).map_or(0, |one| one.head_seq.0);
+    let head = report
+        .spaces
+        .iter()
+        .find(|verified| verified.name == space.as_str())
+        .map_or(0, |verified| verified.head_seq.0);
     let last = args.last(head)?;
     super::write_records(data, Some(&space), args.seq, |out, line| {
         if line.record.seq.0 > last {
@@ -126,17 +130,19 @@ struct Chain {
 
 /// Checks a proof, against a checkpoint if one is given.
 pub(super) fn check(file: &Path, checkpoint: Option<&Path>, output: &OutputArgs) -> anyhow::Result<()> {
-    let Chain { space, first, records, readable } = follow(&read_file(file)?)?;
+    let Chain { space, first, records, readable } = verify_chain(&read_file(file)?)?;
     let [(seq, _), ..] = records[..] else { return Err(not_a_proof().into()) };
     let (last, head) = records[records.len() - 1];
-    let by = match checkpoint {
+    let checkpoint_seq = match checkpoint {
         None => None,
         Some(file) => {
             let checkpoints = verify::read_checkpoints(file)?;
-            let found = checkpoints.iter().filter(|one| one.space == space);
-            let found =
-                found.filter_map(|one| Some((one, records.iter().find(|record| record.0 == one.seq.0)?)));
-            let Some((checkpoint, (at, computed))) = found.max_by_key(|(one, _)| one.seq) else {
+            let candidates = checkpoints.iter().filter(|checkpoint| checkpoint.space == space);
+            let candidates = candidates.filter_map(|checkpoint| {
+                Some((checkpoint, records.iter().find(|record| record.0 == checkpoint.seq.0)?))
+            });
+            let Some((checkpoint, (at, computed))) = candidates.max_by_key(|(checkpoint, _)| checkpoint.seq)
+            else {
                 let message = format!(
                     "there is no checkpoint of space {} among records {seq} to {last}",
                     terminal::sanitize(&space)
@@ -146,7 +152,7 @@ pub(super) fn check(file: &Path, checkpoint: Option<&Path>, output: &OutputArgs)
                 return Err(CommandError::new(USAGE, message, hint).into());
             };
             if checkpoint.hash != *computed {
-                return Err(wrong(
+                return Err(invalid_proof(
                     *at,
                     "its hash differs from the checkpoint: the proof belongs to another log",
                 )
@@ -160,14 +166,15 @@ pub(super) fn check(file: &Path, checkpoint: Option<&Path>, output: &OutputArgs)
         let unproven = readable.unproven().map(|(number, name)| json!({"number": number.0, "shownAs": name}));
         let unproven: Vec<Value> = unproven.collect();
         let document = json!({
-            "ok": true, "record": first, "checkpoint": by, "head": head, "unprovenAgents": unproven,
+            "ok": true, "record": first, "checkpoint": checkpoint_seq,
+            "head": head, "unprovenAgents": unproven,
         });
         terminal::print(terminal::sanitize_json(&document.to_string()));
         return Ok(());
     }
     let space = terminal::sanitize_line(&space);
     terminal::print(super::online::record_line(&first));
-    match by {
+    match checkpoint_seq {
         Some(at) => terminal::print(format!(
             "✓ {space}: record {seq} is in the log, according to the checkpoint of record {at}"
         )),
@@ -193,20 +200,20 @@ pub(super) fn check(file: &Path, checkpoint: Option<&Path>, output: &OutputArgs)
 }
 
 /// Computes every hash of a proof, and compares the readable part of each line with the hashed bytes.
-fn follow(proof: &str) -> anyhow::Result<Chain> {
+fn verify_chain(proof: &str) -> anyhow::Result<Chain> {
     let mut chain: Option<Chain> = None;
     let mut previous = [0; 32];
     for text in proof.lines().filter(|line| !line.trim().is_empty()) {
-        let shown: Value = serde_json::from_str(text).map_err(|_| not_a_proof())?;
-        let line = Line::deserialize(&shown).map_err(|_| not_a_proof())?;
+        let json: Value = serde_json::from_str(text).map_err(|_| not_a_proof())?;
+        let line = Line::deserialize(&json).map_err(|_| not_a_proof())?;
         match &chain {
             Some(chain) => {
                 let expected = chain.records.last().map_or(0, |record| record.0) + 1;
                 if line.seq != expected || line.space != chain.space {
-                    return Err(wrong(expected, "it is missing or out of order").into());
+                    return Err(invalid_proof(expected, "it is missing or out of order").into());
                 }
                 if line.previous.is_some() {
-                    return Err(wrong(line.seq, "only the first line may have `previous`").into());
+                    return Err(invalid_proof(line.seq, "only the first line may have `previous`").into());
                 }
             }
             None => previous = line.previous.as_deref().and_then(hex::decode).ok_or_else(not_a_proof)?,
@@ -219,8 +226,8 @@ fn follow(proof: &str) -> anyhow::Result<Chain> {
             readable: ReadableFields::default(),
             records: Vec::new(),
         });
-        let readable = chain.readable.check(&shown, &line.space, &record);
-        readable.map_err(|why| wrong(line.seq, &why))?;
+        let result = chain.readable.check(&json, &line.space, &record);
+        result.map_err(|reason| invalid_proof(line.seq, &reason))?;
         chain.records.push((line.seq, previous));
     }
     Ok(chain.ok_or_else(not_a_proof)?)
@@ -232,7 +239,7 @@ impl Line {
         let body = STANDARD.decode(&self.body).map_err(|_| not_a_proof())?;
         let expected = hex::decode(&self.hash).ok_or_else(not_a_proof)?;
         if u16::try_from(self.principal.len()).is_err() {
-            return Err(wrong(self.seq, "its principal is too long"));
+            return Err(invalid_proof(self.seq, "its principal is too long"));
         }
         let header = RecordHeader {
             seq: Seq(self.seq),
@@ -243,7 +250,7 @@ impl Line {
         };
         let hash = record_hash(previous, &header, &body);
         if hash != expected {
-            return Err(wrong(self.seq, "its hash does not match its bytes"));
+            return Err(invalid_proof(self.seq, "its hash does not match its bytes"));
         }
         Ok(Record {
             seq: Seq(self.seq),
@@ -263,13 +270,13 @@ impl Line {
 /// records.
 fn render(space: &str, record: &Record) -> Value {
     let effects = codec::read_without_payload(record).map(|body| body.effects).unwrap_or_default();
-    let named = |effect: &Effect| Shown::from_name(effect.as_str(), String::new());
+    let named = |effect: &Effect| RenderedEffect::from_name(effect.as_str(), String::new());
     let line = AuditRecord::new(space, record, effects.iter().map(named).collect(), None);
     serde_json::to_value(line).unwrap_or_default()
 }
 
-fn wrong(seq: u64, why: &str) -> CommandError {
-    let message = format!("the proof is invalid: record {seq}: {why}");
+fn invalid_proof(seq: u64, reason: &str) -> CommandError {
+    let message = format!("the proof is invalid: record {seq}: {reason}");
     CommandError::new(
         VERIFICATION_FAILED,
         message,

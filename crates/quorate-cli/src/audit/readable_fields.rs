@@ -8,7 +8,7 @@
 use std::collections::BTreeMap;
 
 use quorate_api::audit::AuditRecord;
-use quorate_api::event::Effect as Shown;
+use quorate_api::event::Effect as RenderedEffect;
 use quorate_api::{AgentIds, IdResolver};
 use quorate_core::hash_chain::genesis_hash;
 use quorate_core::{
@@ -29,9 +29,9 @@ pub(super) struct ReadableFields {
     agents: Registered,
     /// Names of agents that no line so far registers, as the first line that mentions them renders them.
     unproven: BTreeMap<AgentNo, String>,
-    eras: Generations,
+    generations: Generations,
     /// Whether the first delivery of the newest generation is still unknown.
-    is_era_open: bool,
+    is_first_delivery_unknown: bool,
 }
 
 /// Agents that the lines so far register.
@@ -55,17 +55,19 @@ impl ReadableFields {
     /// # Errors
     /// Describes the first difference.
     pub(super) fn check(&mut self, line: &Value, space: &str, record: &Record) -> Result<(), String> {
-        if self.eras.0.is_empty() && record.seq.0 > 1 {
-            let before =
+        if self.generations.0.is_empty() && record.seq.0 > 1 {
+            let unknown =
                 GenerationStart { generation: UNKNOWN, first_seq: Seq(1), first_delivery: DeliveryNo(1) };
-            self.eras.0.push(before);
+            self.generations.0.push(unknown);
         }
         if let Ok(body) = codec::read_without_payload(record) {
-            body.effects.iter().try_for_each(|effect| self.learn(record.seq, effect))?;
+            body.effects.iter().try_for_each(|effect| self.collect(record.seq, effect))?;
             check_identity(line, space, record, &body.effects)?;
         }
-        let effects =
-            Shown::from_record(record, &IdResolver { agents: &self.agents, generations: &self.eras });
+        let effects = RenderedEffect::from_record(
+            record,
+            &IdResolver { agents: &self.agents, generations: &self.generations },
+        );
         let expected = AuditRecord::new(space, record, effects, None);
         let mut expected = serde_json::to_value(expected).unwrap_or_default();
         // `previous` is checked by `check_identity` and by the chain.
@@ -75,21 +77,25 @@ impl ReadableFields {
         self.compare("", &expected, line)
     }
 
-    /// Records the agent names and generations that an effect defines.
-    fn learn(&mut self, seq: Seq, effect: &Effect) -> Result<(), String> {
+    /// Collects the agent names and generations that an effect defines.
+    fn collect(&mut self, seq: Seq, effect: &Effect) -> Result<(), String> {
         match effect {
             Effect::SpaceCreated { generation, .. } => {
-                let era = GenerationStart {
+                let start = GenerationStart {
                     generation: *generation,
                     first_seq: seq,
                     first_delivery: DeliveryNo(1),
                 };
-                self.eras.0.push(era);
+                self.generations.0.push(start);
             }
             Effect::SpaceRestored { generation } => {
                 let first_delivery = DeliveryNo(u64::MAX);
-                self.eras.0.push(GenerationStart { generation: *generation, first_seq: seq, first_delivery });
-                self.is_era_open = true;
+                self.generations.0.push(GenerationStart {
+                    generation: *generation,
+                    first_seq: seq,
+                    first_delivery,
+                });
+                self.is_first_delivery_unknown = true;
             }
             Effect::AgentRegistered { number, agent } => {
                 let id = &agent.id;
@@ -101,9 +107,16 @@ impl ReadableFields {
                 }
                 self.agents.0.insert(*number, id.clone());
             }
-            Effect::Sent { first, .. } | Effect::Backfilled { first, .. } if self.is_era_open => {
-                self.eras.0.iter_mut().last().into_iter().for_each(|era| era.first_delivery = *first);
-                self.is_era_open = false;
+            Effect::Sent { first, .. } | Effect::Backfilled { first, .. }
+                if self.is_first_delivery_unknown =>
+            {
+                self.generations
+                    .0
+                    .iter_mut()
+                    .last()
+                    .into_iter()
+                    .for_each(|start| start.first_delivery = *first);
+                self.is_first_delivery_unknown = false;
             }
             _ => {}
         }
@@ -113,27 +126,27 @@ impl ReadableFields {
     fn compare(&mut self, path: &str, expected: &Value, shown: &Value) -> Result<(), String> {
         match (expected, shown) {
             (Value::Object(expected), Value::Object(shown)) => {
-                let of =
+                let child =
                     |name: &str| if path.is_empty() { name.to_owned() } else { format!("{path}.{name}") };
                 for (name, value) in expected {
                     match shown.get(name) {
-                        Some(shown) => self.compare(&of(name), value, shown)?,
+                        Some(shown) => self.compare(&child(name), value, shown)?,
                         None => {
-                            return Err(format!("{} is missing, but is in the hashed bytes", of(name)));
+                            return Err(format!("{} is missing, but is in the hashed bytes", child(name)));
                         }
                     }
                 }
                 match shown.keys().find(|name| !expected.contains_key(*name)) {
                     Some(name) => {
-                        Err(format!("{} is not in the hashed bytes", terminal::sanitize(&of(name))))
+                        Err(format!("{} is not in the hashed bytes", terminal::sanitize(&child(name))))
                     }
                     None => Ok(()),
                 }
             }
             (Value::Array(expected), Value::Array(shown)) if expected.len() == shown.len() => {
                 let pairs = expected.iter().zip(shown).enumerate();
-                pairs.into_iter().try_for_each(|(at, (expected, shown))| {
-                    self.compare(&format!("{path}[{at}]"), expected, shown)
+                pairs.into_iter().try_for_each(|(index, (expected, shown))| {
+                    self.compare(&format!("{path}[{index}]"), expected, shown)
                 })
             }
             (Value::Array(expected), Value::Array(shown)) => {
@@ -146,12 +159,16 @@ impl ReadableFields {
     }
 
     fn compare_text(&mut self, path: &str, expected: &str, shown: &str) -> Result<(), String> {
-        let wrong = |expected: &str| Err(differs(path, &expected.into(), &shown.into()));
+        let mismatch = |expected: &str| Err(differs(path, &expected.into(), &shown.into()));
         if let Some(number) = AgentId::unresolved_number(expected) {
-            let known = self.unproven.entry(number).or_insert_with(|| shown.to_owned());
-            return if known == shown { Ok(()) } else { wrong(known) };
+            let first_shown = self.unproven.entry(number).or_insert_with(|| shown.to_owned());
+            return if first_shown == shown { Ok(()) } else { mismatch(first_shown) };
         }
-        if expected == shown || is_of_unknown_generation(expected, shown) { Ok(()) } else { wrong(expected) }
+        if expected == shown || is_of_unknown_generation(expected, shown) {
+            Ok(())
+        } else {
+            mismatch(expected)
+        }
     }
 }
 
@@ -183,10 +200,15 @@ fn is_of_unknown_generation(expected: &str, shown: &str) -> bool {
 }
 
 fn differs(path: &str, expected: &Value, shown: &Value) -> String {
-    let cut = |value: &Value| {
+    let truncate = |value: &Value| {
         let text = terminal::sanitize(&value.to_string());
         let short: String = text.chars().take(SHOWN_MAX).collect();
         if short.len() < text.len() { format!("{short}…") } else { short }
     };
-    format!("{} is {}, but the hashed bytes have {}", terminal::sanitize(path), cut(shown), cut(expected))
+    format!(
+        "{} is {}, but the hashed bytes have {}",
+        terminal::sanitize(path),
+        truncate(shown),
+        truncate(expected)
+    )
 }

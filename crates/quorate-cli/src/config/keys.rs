@@ -92,21 +92,21 @@ impl Key {
 
 /// Returns the most similar known word, if one is similar enough.
 pub(crate) fn closest_match<'a>(word: &str, known: impl Iterator<Item = &'a str>) -> Option<&'a str> {
-    let near = known.map(|one| (distance(word, one), one)).min()?;
-    (near.0 <= 1 + word.chars().count() / 3).then_some(near.1)
+    let closest = known.map(|candidate| (distance(word, candidate), candidate)).min()?;
+    (closest.0 <= 1 + word.chars().count() / 3).then_some(closest.1)
 }
 
 /// Returns the Levenshtein distance, ignoring case.
-fn distance(one: &str, other: &str) -> usize {
+fn distance(word: &str, other: &str) -> usize {
     let other: Vec<char> = other.to_lowercase().chars().collect();
     let mut row: Vec<usize> = (0..=other.len()).collect();
-    for (above, letter) in one.to_lowercase().chars().enumerate() {
-        let mut diagonal = above;
-        row[0] = above + 1;
-        for (index, against) in other.iter().enumerate() {
-            let changed = diagonal + usize::from(letter != *against);
-            diagonal = row[index + 1];
-            row[index + 1] = changed.min(row[index] + 1).min(diagonal + 1);
+    for (row_index, ch) in word.to_lowercase().chars().enumerate() {
+        let mut diagonal = row_index;
+        row[0] = row_index + 1;
+        for (column, other_ch) in other.iter().enumerate() {
+            let changed = diagonal + usize::from(ch != *other_ch);
+            diagonal = row[column + 1];
+            row[column + 1] = changed.min(row[column] + 1).min(diagonal + 1);
         }
     }
     row[other.len()]

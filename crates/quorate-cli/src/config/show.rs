@@ -15,7 +15,7 @@ pub(crate) struct ConfigArgs {
     #[command(flatten)]
     hub: HubArgs,
     #[command(flatten)]
-    shape: OutputArgs,
+    output: OutputArgs,
     #[command(subcommand)]
     verb: ConfigVerb,
 }
@@ -37,14 +37,14 @@ directory upwards), the user's file, defaults. A profile has the precedence of t
 }
 
 pub(crate) fn run(args: ConfigArgs) -> anyhow::Result<()> {
-    let around = ProcessContext::read()?;
+    let context = ProcessContext::read()?;
     if let ConfigVerb::Path = args.verb {
-        paths(&around, &args.shape);
+        paths(&context, &args.output);
         return Ok(());
     }
-    let settings = Settings::load(args.hub.flags(), &around)?;
+    let settings = Settings::load(args.hub.flags(), &context)?;
     let explain = matches!(args.verb, ConfigVerb::Explain);
-    if args.shape.format() == OutputFormat::Json {
+    if args.output.format() == OutputFormat::Json {
         let all = Key::ALL.iter().map(|key| (key.name().to_owned(), as_json(&settings, *key, explain)));
         terminal::print(terminal::sanitize_json(&Value::Object(all.collect()).to_string()));
         return Ok(());
@@ -54,21 +54,21 @@ pub(crate) fn run(args: ConfigArgs) -> anyhow::Result<()> {
     for key in Key::ALL {
         let values: Vec<_> = settings.all(key).collect();
         let (value, from) = effective(&settings, key);
-        let over = values
+        let overridden = values
             .iter()
-            .filter(|one| one.origin.to_string() != from)
-            .map(|one| format!("{} ({})", masked(key, &one.value), one.origin));
-        let over = over.collect::<Vec<_>>().join(", ");
-        let row = [key.name().to_owned(), masked(key, &value), from, over];
-        match args.shape.format() {
+            .filter(|setting| setting.origin.to_string() != from)
+            .map(|setting| format!("{} ({})", masked(key, &setting.value), setting.origin));
+        let overridden = overridden.collect::<Vec<_>>().join(", ");
+        let row = [key.name().to_owned(), masked(key, &value), from, overridden];
+        match args.output.format() {
             OutputFormat::Jsonl => terminal::print(terminal::sanitize_json(
                 &json!({"key": key.name(), "is": as_json(&settings, key, explain)}).to_string(),
             )),
             _ => table.row(row.into_iter().take(head.len())),
         }
     }
-    if args.shape.format() != OutputFormat::Jsonl {
-        table.print(args.shape.format());
+    if args.output.format() != OutputFormat::Jsonl {
+        table.print(args.output.format());
     }
     Ok(())
 }
@@ -112,20 +112,22 @@ fn as_json(settings: &Settings, key: Key, explain: bool) -> Value {
         _ => text.into(),
     };
     let values: Vec<_> = settings.all(key).collect();
-    let (first, from) = effective(settings, key);
-    let first = value(&first);
+    let (current, from) = effective(settings, key);
+    let current = value(&current);
     if !explain {
-        return first;
+        return current;
     }
-    let over = values.iter().filter(|one| one.origin.to_string() != from);
-    let over = over.map(|one| json!({"value": value(&one.value), "from": one.origin.to_string()}));
-    json!({"value": first, "from": from, "overrides": over.collect::<Vec<_>>(), "meaning": key.description()})
+    let overridden = values.iter().filter(|setting| setting.origin.to_string() != from);
+    let overridden =
+        overridden.map(|setting| json!({"value": value(&setting.value), "from": setting.origin.to_string()}));
+    let overridden: Vec<Value> = overridden.collect();
+    json!({"value": current, "from": from, "overrides": overridden, "meaning": key.description()})
 }
 
-fn paths(around: &ProcessContext, shape: &OutputArgs) {
-    let here = around.directory.join(PROJECT_FILE);
-    let project = around.project_file().unwrap_or(here);
-    let files = [("project", Some(project)), ("user", around.user_file())];
+fn paths(context: &ProcessContext, output: &OutputArgs) {
+    let default = context.directory.join(PROJECT_FILE);
+    let project = context.project_file().unwrap_or(default);
+    let files = [("project", Some(project)), ("user", context.user_file())];
     let mut table = Table::new(["LEVEL", "FILE", "EXISTS"]);
     let mut listed = Vec::new();
     for (level, file) in files {
@@ -138,10 +140,10 @@ fn paths(around: &ProcessContext, shape: &OutputArgs) {
         ]);
         listed.push(json!({"level": level, "file": file, "exists": exists}));
     }
-    match shape.format() {
+    match output.format() {
         OutputFormat::Json => terminal::print(terminal::sanitize_json(&json!({"files": listed}).to_string())),
         OutputFormat::Jsonl => {
-            listed.iter().for_each(|one| terminal::print(terminal::sanitize_json(&one.to_string())))
+            listed.iter().for_each(|file| terminal::print(terminal::sanitize_json(&file.to_string())))
         }
         format => table.print(format),
     }

@@ -45,8 +45,8 @@ impl Fixture {
 
     fn refused(&self) -> String {
         let error = self.load(&[]).expect_err("refused");
-        let ended = error.downcast_ref::<crate::exit::CommandError>().expect("with a hint");
-        format!("{}\n{}", ended.message, ended.hint)
+        let command_error = error.downcast_ref::<crate::exit::CommandError>().expect("with a hint");
+        format!("{}\n{}", command_error.message, command_error.hint)
     }
 
     fn path(&self, path: &str) -> String {

@@ -23,24 +23,24 @@ pub(super) enum LoadedDeliberation {
 }
 
 /// Loads the deliberation with this id, unique prefix, or `@last`.
-pub(super) async fn load(hub: &Hub, typed: &str) -> anyhow::Result<LoadedDeliberation> {
-    let info = hub.procedure(&id(hub, typed).await?).await?;
-    let head = info.procedure();
-    if head.kind != DELIBERATION_KIND {
-        let message = format!("{} is a {}, not a deliberation", head.id, head.kind);
+pub(super) async fn load(hub: &Hub, reference: &str) -> anyhow::Result<LoadedDeliberation> {
+    let info = hub.procedure(&id(hub, reference).await?).await?;
+    let procedure = info.procedure();
+    if procedure.kind != DELIBERATION_KIND {
+        let message = format!("{} is a {}, not a deliberation", procedure.id, procedure.kind);
         return Err(
             CommandError::new(NOT_FOUND, message, "run `quorate deliberation list` to list them").into()
         );
     }
-    Ok(match head.status {
+    Ok(match procedure.status {
         ProcedureStatus::Done => {
             let outcome = info.result::<Outcome>()?.map(Box::new);
-            let erased = || anyhow::anyhow!("the result of {} was erased", head.id);
-            LoadedDeliberation::Done { id: head.id.to_string(), outcome: outcome.ok_or_else(erased)? }
+            let erased = || anyhow::anyhow!("the result of {} was erased", procedure.id);
+            LoadedDeliberation::Done { id: procedure.id.to_string(), outcome: outcome.ok_or_else(erased)? }
         }
         ProcedureStatus::Failed => {
             let failure = info.result::<FailedDeliberation>()?.map(Box::new);
-            let erased = || anyhow::anyhow!("the result of {} was erased", head.id);
+            let erased = || anyhow::anyhow!("the result of {} was erased", procedure.id);
             LoadedDeliberation::Failed { failure: failure.ok_or_else(erased)?, info: Box::new(info) }
         }
         ProcedureStatus::Running => {
@@ -50,14 +50,14 @@ pub(super) async fn load(hub: &Hub, typed: &str) -> anyhow::Result<LoadedDeliber
     })
 }
 
-async fn id(hub: &Hub, typed: &str) -> anyhow::Result<String> {
-    let (all, whole) = all(hub).await?;
-    if typed == "@last" {
+async fn id(hub: &Hub, reference: &str) -> anyhow::Result<String> {
+    let (all, is_complete) = all(hub).await?;
+    if reference == "@last" {
         let newest = all.first().ok_or_else(|| no_items(Resource::Deliberation))?;
         return Ok(newest.id.to_string());
     }
-    let ids: Vec<String> = all.iter().map(|one| one.id.to_string()).collect();
-    match_id(Resource::Deliberation, typed, &ids, whole)
+    let ids: Vec<String> = all.iter().map(|procedure| procedure.id.to_string()).collect();
+    match_id(Resource::Deliberation, reference, &ids, is_complete)
 }
 
 /// Returns deliberations, newest first, and whether the list is complete.
@@ -65,7 +65,7 @@ async fn all(hub: &Hub) -> anyhow::Result<(Vec<Procedure>, bool)> {
     let (mut found, mut query) = (Vec::new(), PageQuery::newest(PAGE));
     for _ in 0..PAGES_MAX {
         let page = hub.procedures(None, query.clone()).await?;
-        found.extend(page.items.into_iter().filter(|one| one.kind == DELIBERATION_KIND));
+        found.extend(page.items.into_iter().filter(|procedure| procedure.kind == DELIBERATION_KIND));
         query = query.after(page.cursor);
         if query.cursor.is_none() {
             break;
@@ -78,26 +78,26 @@ async fn all(hub: &Hub) -> anyhow::Result<(Vec<Procedure>, bool)> {
 pub(super) async fn newest_rows(hub: &Hub, limit: usize) -> anyhow::Result<Vec<Value>> {
     let (all, _) = all(hub).await?;
     let mut rows = Vec::new();
-    for head in all.into_iter().take(limit) {
-        let info = hub.procedure(head.id.as_str()).await?;
+    for procedure in all.into_iter().take(limit) {
+        let info = hub.procedure(procedure.id.as_str()).await?;
         // Erased parts are omitted, but the deliberation is still listed.
         let subject = info.spec::<Spec>().map(|spec| spec.subject).ok();
-        let outcome = match head.status {
+        let outcome = match procedure.status {
             ProcedureStatus::Done => info.result::<Outcome>().ok().flatten(),
             ProcedureStatus::Running | ProcedureStatus::Failed => None,
         };
-        let state = match head.status {
-            ProcedureStatus::Running if head.phase.is_empty() => "waiting",
-            ProcedureStatus::Running => &head.phase,
-            ProcedureStatus::Done | ProcedureStatus::Failed => head.status.as_str(),
+        let state = match procedure.status {
+            ProcedureStatus::Running if procedure.phase.is_empty() => "waiting",
+            ProcedureStatus::Running => &procedure.phase,
+            ProcedureStatus::Done | ProcedureStatus::Failed => procedure.status.as_str(),
         };
         rows.push(json!({
-            "id": head.id.as_str(),
-            "status": head.status.as_str(),
-            "phase": head.phase,
+            "id": procedure.id.as_str(),
+            "status": procedure.status.as_str(),
+            "phase": procedure.phase,
             "state": state,
-            "startedAt": audit::format_time(head.started_at.0),
-            "startedBy": head.started_by,
+            "startedAt": audit::format_time(procedure.started_at.0),
+            "startedBy": procedure.started_by,
             "subject": subject,
             "answer": outcome.as_ref().map(answer),
             "agreement": outcome.as_ref().map(|outcome| &outcome.synthesis.agreement),

@@ -9,15 +9,15 @@ use crate::report::ReportFormat;
 use crate::terminal::{self, sanitize_line};
 
 /// Returns the fields that running and failed deliberations share.
-fn head(info: &ProcedureInfo) -> Value {
-    let head = info.procedure();
+fn base_document(info: &ProcedureInfo) -> Value {
+    let procedure = info.procedure();
     json!({
-        "id": head.id.as_str(),
-        "status": head.status.as_str(),
-        "phase": head.phase,
+        "id": procedure.id.as_str(),
+        "status": procedure.status.as_str(),
+        "phase": procedure.phase,
         "subject": info.spec::<Spec>().map(|spec| spec.subject).ok(),
-        "startedAt": audit::format_time(head.started_at.0),
-        "since": audit::format_time(head.since.0),
+        "startedAt": audit::format_time(procedure.started_at.0),
+        "since": audit::format_time(procedure.since.0),
     })
 }
 
@@ -29,8 +29,8 @@ fn print(subject: &Value, lines: &[(&str, String)], format: ReportFormat) {
         let value = sanitize_line(value);
         match format {
             ReportFormat::Text => {
-                for (at, line) in terminal::wrap(&value, 66).iter().enumerate() {
-                    terminal::print(format!("{:<12}  {line}", if at == 0 { name } else { "" }));
+                for (index, line) in terminal::wrap(&value, 66).iter().enumerate() {
+                    terminal::print(format!("{:<12}  {line}", if index == 0 { name } else { "" }));
                 }
             }
             _ => terminal::print(format!("- {name}: {}", value.replace('<', "&lt;"))),
@@ -49,14 +49,14 @@ pub(super) fn print_running(
     };
     let pending: Vec<(&str, &str)> =
         state.pending_asks().map(|(ask, agent)| (agent, ask.0.as_str())).collect();
-    let found: Vec<&str> = state.agents_with_findings().collect();
+    let reported: Vec<&str> = state.agents_with_findings().collect();
     let conflicts: Vec<&str> = state.conflict_topics().collect();
-    let mut document = head(info);
+    let mut document = base_document(info);
     if format == ReportFormat::Json {
         let pending = pending.iter().map(|(agent, ask)| json!({ "agent": agent, "asked": ask }));
         document["round"] = json!(round);
         document["waitsFor"] = pending.collect();
-        document["found"] = json!(found);
+        document["found"] = json!(reported);
         document["conflicts"] = json!(conflicts);
         terminal::print(terminal::sanitize_json(&document.to_string()));
         return Ok(());
@@ -70,7 +70,7 @@ pub(super) fn print_running(
     let lines = [
         ("running", format!("{phase}, since {since}")),
         ("waiting for", pending.join(", ")),
-        ("findings", found.join(", ")),
+        ("findings", reported.join(", ")),
         ("conflicts", conflicts.join("; ")),
         ("id", info.procedure().id.to_string()),
     ];
@@ -83,10 +83,11 @@ pub(super) fn print_failed(
     failure: FailedDeliberation,
     format: ReportFormat,
 ) -> anyhow::Result<()> {
-    let mut document = head(info);
+    let mut document = base_document(info);
     if format == ReportFormat::Json {
-        if let (Value::Object(all), Value::Object(more)) = (&mut document, serde_json::to_value(&failure)?) {
-            all.extend(more);
+        if let (Value::Object(all), Value::Object(fields)) = (&mut document, serde_json::to_value(&failure)?)
+        {
+            all.extend(fields);
         }
         terminal::print(terminal::sanitize_json(&document.to_string()));
         return Ok(());

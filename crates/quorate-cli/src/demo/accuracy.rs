@@ -31,19 +31,19 @@ struct Score {
     contracts: u32,
     right: u32,
     /// Right, or one step away on the scale of recommendations.
-    near: u32,
+    within_one: u32,
 }
 
 impl Serialize for Score {
-    fn serialize<S: Serializer>(&self, to: S) -> Result<S::Ok, S::Error> {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         let rounded = |share: f64| (share * 1e4).round() / 1e4;
         json!({
             "contracts": self.contracts,
             "right": self.right,
             "accuracy": rounded(self.share(self.right)),
-            "withinOne": rounded(self.share(self.near)),
+            "withinOne": rounded(self.share(self.within_one)),
         })
-        .serialize(to)
+        .serialize(serializer)
     }
 }
 
@@ -78,9 +78,9 @@ pub(super) async fn run(seeds: &SeedRange, as_json: bool) -> anyhow::Result<()> 
     }
     let percent = |score: &Score, part: u32| format!("{:.1} %", 100.0 * score.share(part));
     let mut table = Table::new(["METHOD", "SEEN", "UNSEEN", "UNSEEN, WITHIN ONE STEP"]);
-    let mut row = |who: &str, seen: &Score, unseen: &Score| {
-        let (right, near) = (percent(unseen, unseen.right), percent(unseen, unseen.near));
-        table.row([who.to_owned(), percent(seen, seen.right), right, near]);
+    let mut row = |method: &str, seen: &Score, unseen: &Score| {
+        let (right, within_one) = (percent(unseen, unseen.right), percent(unseen, unseen.within_one));
+        table.row([method.to_owned(), percent(seen, seen.right), right, within_one]);
     };
     for (agent, score) in &seen.alone {
         row(&format!("{agent} alone"), score, unseen.alone.get(agent).unwrap_or(&Score::default()));
@@ -156,11 +156,11 @@ fn judge(cases: &[Case]) -> Measured {
     let questions: Vec<tally::Question> =
         cases.iter().enumerate().map(|(index, case)| question(index, case)).collect();
     // A tie is not an answer, so it counts as wrong.
-    let by = |rule: VotingRule| -> Vec<String> {
-        let counted = tally_questions(rule, &questions).unwrap_or_default();
-        counted.into_iter().map(|one| one.choice.unwrap_or_default()).collect()
+    let tallied = |rule: VotingRule| -> Vec<String> {
+        let tallies = tally_questions(rule, &questions).unwrap_or_default();
+        tallies.into_iter().map(|tally| tally.choice.unwrap_or_default()).collect()
     };
-    let weighted = by(VotingRule::Confidence);
+    let weighted = tallied(VotingRule::Confidence);
     for (index, case) in cases.iter().enumerate() {
         for (agent, finding) in &case.outcome.record.findings {
             if let Some(recommendation) = &finding.recommendation {
@@ -182,9 +182,9 @@ fn judge(cases: &[Case]) -> Measured {
     Measured {
         contracts: cases.len(),
         alone,
-        majority: score(&by(VotingRule::Majority)),
+        majority: score(&tallied(VotingRule::Majority)),
         weighted: score(&weighted),
-        reliability: score(&by(VotingRule::Reliability)),
+        reliability: score(&tallied(VotingRule::Reliability)),
         discussed,
         discussion_helped: helped,
         discussion_hurt: hurt,
@@ -203,14 +203,14 @@ fn question(index: usize, case: &Case) -> tally::Question {
 
 impl Score {
     fn add(&mut self, recommendation: &str, known: KnownAnswer) {
-        let rank = |words: &str| Recommendation::ALL.iter().position(|one| one.as_str() == words);
+        let rank = |text: &str| Recommendation::ALL.iter().position(|candidate| candidate.as_str() == text);
         let steps = match (rank(recommendation), rank(known.recommendation.as_str())) {
             (Some(given), Some(right)) => given.abs_diff(right),
             _ => usize::MAX,
         };
         self.contracts += 1;
         self.right += u32::from(steps == 0);
-        self.near += u32::from(steps <= 1);
+        self.within_one += u32::from(steps <= 1);
     }
 
     /// Returns a count as a share of all contracts with a recommendation.

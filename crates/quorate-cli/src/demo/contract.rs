@@ -75,10 +75,11 @@ impl FromStr for SeedRange {
     type Err = String;
 
     fn from_str(text: &str) -> Result<Self, String> {
-        let wrong = || format!("expected FROM..TO with at most {SEEDS_MAX} seeds, such as 1..200");
-        let (from, to) = text.split_once("..").ok_or_else(wrong)?;
-        let (from, to): (u64, u64) = (from.parse().map_err(|_| wrong())?, to.parse().map_err(|_| wrong())?);
-        if from > to || to - from >= SEEDS_MAX { Err(wrong()) } else { Ok(Self(from..=to)) }
+        let invalid = || format!("expected FROM..TO with at most {SEEDS_MAX} seeds, such as 1..200");
+        let (from, to) = text.split_once("..").ok_or_else(invalid)?;
+        let (from, to): (u64, u64) =
+            (from.parse().map_err(|_| invalid())?, to.parse().map_err(|_| invalid())?);
+        if from > to || to - from >= SEEDS_MAX { Err(invalid()) } else { Ok(Self(from..=to)) }
     }
 }
 
@@ -90,15 +91,15 @@ mod tests {
     fn a_range_of_seeds_is_two_numbers_in_order() {
         assert_eq!("1..200".parse(), Ok(SeedRange(1..=200)));
         assert_eq!("7..7".parse(), Ok(SeedRange(7..=7)));
-        for wrong in ["", "1", "2..1", "a..b", "1..=2", "-1..2", "1..10001"] {
-            assert!(wrong.parse::<SeedRange>().is_err(), "{wrong}");
+        for invalid in ["", "1", "2..1", "a..b", "1..=2", "-1..2", "1..10001"] {
+            assert!(invalid.parse::<SeedRange>().is_err(), "{invalid}");
         }
     }
 
     #[test]
     fn the_playbook_and_the_contracts_use_the_same_recommendations() {
         let playbook = review(AGREEMENT.into()).expect("the playbook is valid");
-        let words = Recommendation::ALL.map(Recommendation::as_str);
-        assert_eq!(playbook.spec.vocabulary.recommendations, words, "in the same order");
+        let recommendations = Recommendation::ALL.map(Recommendation::as_str);
+        assert_eq!(playbook.spec.vocabulary.recommendations, recommendations, "in the same order");
     }
 }

@@ -29,130 +29,136 @@ struct Options {
 /// Results of the scenario.
 struct Results {
     ready_ms: u64,
-    left: u64,
+    open: u64,
     results: usize,
-    twice: usize,
+    duplicates: usize,
     words: u64,
     records: u64,
     head: String,
 }
 
 pub(super) async fn run(data: Option<PathBuf>, documents: u32, json: bool) -> anyhow::Result<()> {
-    let args = Options { data, documents, json };
+    let options = Options { data, documents, json };
     let temporary = tempfile::Builder::new().prefix("quorate-demo-").tempdir()?;
-    let data = args.data.clone().unwrap_or_else(|| temporary.path().join("data"));
+    let data = options.data.clone().unwrap_or_else(|| temporary.path().join("data"));
     if data.exists() {
         let message = format!("{} already exists", data.display());
         return Err(CommandError::new(CONFLICT, message, "choose a new directory with --data").into());
     }
     let progress = |line: String| {
-        if !args.json {
+        if !options.json {
             note(line)
         }
     };
     progress(format!(
         "Quorate {}   demo crash-recovery   {} documents",
         env!("CARGO_PKG_VERSION"),
-        args.documents
+        options.documents
     ));
     progress("agents     ada and ben count words: local code, no LLM, no key, no network".into());
     progress(format!("data       {}\n", data.display()));
 
-    let mut first = HubProcess::start(&data, args.documents)?;
+    let mut first = HubProcess::start(&data, options.documents)?;
     let sent = first.until("sent")?;
     progress(format!(" send      planner sent {} documents; each was on disk before its ack", sent["count"]));
-    let died = first.until("died")?;
+    let crash = first.until("died")?;
     progress(format!(
         " crash     ada crashed while it processed document {}, without ack or nack",
-        died["document"]
+        crash["document"]
     ));
-    let back = first.until("back")?;
+    let redelivered = first.until("back")?;
     progress(format!(
         " return    ada was restarted and got document {} again: attempt {}",
-        back["document"], back["attempt"]
+        redelivered["document"], redelivered["attempt"]
     ));
-    let done = first.until_done(args.documents / 2)?;
+    let done = first.until_done(options.documents / 2)?;
     first.kill()?;
-    progress(format!(" kill -9   the hub was killed after {done} of {} results", args.documents));
+    progress(format!(" kill -9   the hub was killed after {done} of {} results", options.documents));
 
-    let mut second = HubProcess::start(&data, args.documents)?;
+    let mut second = HubProcess::start(&data, options.documents)?;
     let ready = second.ready.clone();
     progress(format!(
         " restart   the hub was ready in {} ms; {} documents were still open",
         ready["ms"], ready["open"]
     ));
-    let again = second.until("sent")?;
+    let resent = second.until("sent")?;
     progress(format!(
         " resend    planner sent all {} again, with the same ids: {} new messages",
-        again["count"], again["new"]
+        resent["count"], resent["new"]
     ));
     second.until("finished")?;
-    second.end()?;
+    second.wait()?;
 
-    let found = check(&data, &ready).await?;
-    conclude(&args, &data, &found)
+    let results = check(&data, &ready).await?;
+    conclude(&options, &data, &results)
 }
 
 /// Reads the results from disk and verifies the log.
 async fn check(data: &Path, ready: &Value) -> anyhow::Result<Results> {
     let hub = Hub::open(data).await?;
-    let (mut results, mut twice, mut words, mut after) = (0, 0, 0, None::<String>);
+    let (mut results, mut duplicates, mut words, mut after) = (0, 0, 0, None::<String>);
     loop {
         let page = hub.memory().list("words/", after.as_deref(), 500).await?;
         let Some(last) = page.last() else { break };
         after = Some(last.key.to_string());
         for entry in &page {
             results += 1;
-            twice += usize::from(entry.version.0 != 1);
+            duplicates += usize::from(entry.version.0 != 1);
             words += entry.content::<u64>()?;
         }
     }
     hub.close().await;
     let report = quorate_sqlite::verify(data, None)?;
-    if let Some(bad) = report.first_defect {
-        bail!("the log does not verify: {} at record {} of space {}", bad.damage, bad.seq, bad.space);
+    if let Some(defect) = report.first_defect {
+        bail!(
+            "the log does not verify: {} at record {} of space {}",
+            defect.damage,
+            defect.seq,
+            defect.space
+        );
     }
     let space = report.spaces.first().context("the demo has a space")?;
     Ok(Results {
         ready_ms: ready["ms"].as_u64().unwrap_or(0),
-        left: ready["open"].as_u64().unwrap_or(0),
+        open: ready["open"].as_u64().unwrap_or(0),
         results,
-        twice,
+        duplicates,
         words,
         records: space.records,
         head: quorate_core::hex::encode(&space.head_hash[..4]),
     })
 }
 
-fn conclude(args: &Options, data: &Path, found: &Results) -> anyhow::Result<()> {
+fn conclude(options: &Options, data: &Path, results: &Results) -> anyhow::Result<()> {
     let expected: u64 =
-        (1..=args.documents).map(|number| documents::count_words(&documents::text(number))).sum();
-    let good = found.results == args.documents as usize && found.twice == 0 && found.words == expected;
-    if args.json {
+        (1..=options.documents).map(|number| documents::count_words(&documents::text(number))).sum();
+    let ok =
+        results.results == options.documents as usize && results.duplicates == 0 && results.words == expected;
+    if options.json {
         print(
             json!({
-                "ok": good,
-                "documents": args.documents,
-                "results": found.results,
-                "doneTwice": found.twice,
-                "words": found.words,
+                "ok": ok,
+                "documents": options.documents,
+                "results": results.results,
+                "doneTwice": results.duplicates,
+                "words": results.words,
                 "expectedWords": expected,
-                "openAfterKill": found.left,
-                "readyMs": found.ready_ms,
-                "records": found.records,
-                "head": found.head,
+                "openAfterKill": results.open,
+                "readyMs": results.ready_ms,
+                "records": results.records,
+                "head": results.head,
             })
             .to_string(),
         );
     } else {
         note(format!(
             " finish    {} of {} results, {} done twice",
-            found.results, args.documents, found.twice
+            results.results, options.documents, results.duplicates
         ));
-        note(format!(" sum       {} words; expected: {expected}", found.words));
-        note(format!(" verify    ✓ {} records, hash chain intact, head {}", found.records, found.head));
+        note(format!(" sum       {} words; expected: {expected}", results.words));
+        note(format!(" verify    ✓ {} records, hash chain intact, head {}", results.records, results.head));
         note("");
-        if args.data.is_some() {
+        if options.data.is_some() {
             note(format!(" next      quorate verify --data {}", data.display()));
             note(format!("           quorate audit export --data {}", data.display()));
         } else {
@@ -160,7 +166,7 @@ fn conclude(args: &Options, data: &Path, found: &Results) -> anyhow::Result<()> 
         }
         note("           quorate bench --quick                        benchmark this machine");
     }
-    ensure!(good, "the demo did not produce the expected results");
+    ensure!(ok, "the demo did not produce the expected results");
     Ok(())
 }
 
@@ -191,10 +197,10 @@ impl HubProcess {
     fn until(&mut self, event: &str) -> anyhow::Result<Value> {
         let clock = SystemClock::new();
         for line in self.lines.by_ref() {
-            let found: Value = serde_json::from_str(&line?)?;
-            self.done += u32::from(found["event"] == "done");
-            if found["event"] == event {
-                return Ok(found);
+            let received: Value = serde_json::from_str(&line?)?;
+            self.done += u32::from(received["event"] == "done");
+            if received["event"] == event {
+                return Ok(received);
             }
             ensure!(
                 clock.now().mono.0 < 60_000,
@@ -218,7 +224,7 @@ impl HubProcess {
         Ok(())
     }
 
-    fn end(mut self) -> anyhow::Result<()> {
+    fn wait(mut self) -> anyhow::Result<()> {
         let status = self.child.wait()?;
         ensure!(status.success(), "the hub exited with {status}");
         Ok(())

@@ -18,8 +18,8 @@ const MARKER: &str = "demo.json";
 pub(super) fn create(given: Option<&Path>) -> anyhow::Result<PathBuf> {
     let data = given.unwrap_or(Path::new(DEFAULT_DIRECTORY)).to_owned();
     if data.exists() {
-        let is_ours = given.is_none() && data.join(MARKER).is_file();
-        if !is_ours {
+        let is_demo = given.is_none() && data.join(MARKER).is_file();
+        if !is_demo {
             let message = format!("{} already exists", data.display());
             return Err(CommandError::new(
                 CONFLICT,
@@ -43,18 +43,18 @@ pub(super) fn create(given: Option<&Path>) -> anyhow::Result<PathBuf> {
 }
 
 /// Writes the marker file with the contract of the demo.
-pub(super) fn write_marker(data: &Path, which: ContractSource) -> anyhow::Result<()> {
+pub(super) fn write_marker(data: &Path, source: ContractSource) -> anyhow::Result<()> {
     let path = data.join(MARKER);
-    fs::write(&path, serde_json::to_vec(&which)?)
+    fs::write(&path, serde_json::to_vec(&source)?)
         .with_context(|| format!("failed to write {}", path.display()))
 }
 
 /// Returns the directory of an existing demo, and its contract.
 pub(super) fn open_existing(given: Option<&Path>) -> anyhow::Result<(PathBuf, ContractSource)> {
     let data = given.unwrap_or(Path::new(DEFAULT_DIRECTORY)).to_owned();
-    let mark = fs::read(data.join(MARKER)).map_err(|_| {
+    let marker = fs::read(data.join(MARKER)).map_err(|_| {
         let message = format!("there is no demo in {}", data.display());
         CommandError::new(NOT_FOUND, message, "start one: quorate demo")
     })?;
-    Ok((data, serde_json::from_slice(&mark)?))
+    Ok((data, serde_json::from_slice(&marker)?))
 }

@@ -30,44 +30,44 @@ struct DemoResult {
 }
 
 pub(super) async fn run(args: DemoArgs) -> anyhow::Result<()> {
-    let which = match args.seed {
+    let source = match args.seed {
         None => ContractSource::Bundled,
         Some(seed) => ContractSource::Made {
             seed,
             half: if args.unseen { PhrasingSet::Unseen } else { PhrasingSet::Seen },
         },
     };
-    let (data, which) = if args.resume {
+    let (data, source) = if args.resume {
         directory::open_existing(args.data.as_deref())?
     } else {
-        (directory::create(args.data.as_deref())?, which)
+        (directory::create(args.data.as_deref())?, source)
     };
     let format = if args.json { ReportFormat::Json } else { ReportFormat::Text };
     let default = if args.headless { ApprovalMode::Later } else { ApprovalMode::default_for(format) };
-    let approve = args.approve.unwrap_or(default);
-    let served = RunningHub::start_temporary(&data).await?;
-    directory::write_marker(&data, which)?;
-    let ran = in_hub(&served, &data, which, format, approve).await;
-    served.stop().await;
-    let ran = ran?;
-    conclude(&ran, &data, which, format)
+    let mode = args.approve.unwrap_or(default);
+    let running_hub = RunningHub::start_temporary(&data).await?;
+    directory::write_marker(&data, source)?;
+    let result = in_hub(&running_hub, &data, source, format, mode).await;
+    running_hub.stop().await;
+    let result = result?;
+    conclude(&result, &data, source, format)
 }
 
 async fn in_hub(
-    served: &RunningHub,
+    running_hub: &RunningHub,
     data: &Path,
-    which: ContractSource,
+    source: ContractSource,
     format: ReportFormat,
-    approve: ApprovalMode,
+    mode: ApprovalMode,
 ) -> anyhow::Result<DemoResult> {
-    let (contract, known) = which.read()?;
+    let (contract, known) = source.read()?;
     let mut playbook = review(contract)?;
-    let asked = playbook.approval.take();
+    let approval_spec = playbook.approval.take();
     run::print_header("demo contract-review", &playbook.spec, &playbook.agents);
-    note(format!("contract   {}", which.describe()));
-    note(format!("hub        {}   data in {}\n", served.url(), data.display()));
+    note(format!("contract   {}", source.describe()));
+    note(format!("hub        {}   data in {}\n", running_hub.url(), data.display()));
     let token = fs::read_to_string(data.join(ADMIN_TOKEN_FILE))?;
-    let hub = quorate_client::connect(served.url(), token.trim()).await?;
+    let hub = quorate_client::connect(running_hub.url(), token.trim()).await?;
     let draft = ProcedureDraft::deliberation(&playbook.spec).id(ID);
     let (id, outcome) = run::run_procedure(&hub, playbook, draft).await?;
     if format == ReportFormat::Text {
@@ -75,11 +75,13 @@ async fn in_hub(
         report::print(&outcome, &id, format, None)?;
         note("");
     }
-    let approval = match &asked {
-        Some(asked) => match PendingApproval::request(&hub, asked, &id, &outcome, data).await? {
-            Some(pending) => Some(settle(pending, &hub, data, approve).await?),
-            None => None,
-        },
+    let approval = match &approval_spec {
+        Some(approval_spec) => {
+            match PendingApproval::request(&hub, approval_spec, &id, &outcome, data).await? {
+                Some(pending) => Some(settle(pending, &hub, data, mode).await?),
+                None => None,
+            }
+        }
         None => None,
     };
     hub.close().await;
@@ -90,59 +92,59 @@ async fn settle(
     pending: PendingApproval,
     hub: &Hub,
     data: &Path,
-    approve: ApprovalMode,
+    mode: ApprovalMode,
 ) -> anyhow::Result<ApprovalResult> {
-    if matches!(approve, ApprovalMode::Ask | ApprovalMode::Wait) {
+    if matches!(mode, ApprovalMode::Ask | ApprovalMode::Wait) {
         note(" ^C stops the demo; `quorate demo --resume` resumes it\n");
     }
     let options = format!(" --data {}", data.display());
-    let settled = pending.resolve(hub, approve, Some(&options)).await?;
+    let result = pending.resolve(hub, mode, Some(&options)).await?;
     // The hub stops with the demo, so only resuming the demo can decide.
-    settled.print(&format!("quorate demo --resume --approve ask{options}"));
-    Ok(settled)
+    result.print(&format!("quorate demo --resume --approve ask{options}"));
+    Ok(result)
 }
 
 /// Verifies the data on disk, prints the results, and fails if they are not as expected.
 fn conclude(
-    ran: &DemoResult,
+    result: &DemoResult,
     data: &Path,
-    which: ContractSource,
+    source: ContractSource,
     format: ReportFormat,
 ) -> anyhow::Result<()> {
     let report = quorate_sqlite::verify(data, None)?;
     let space = report.spaces.first();
     let records = space.map_or(0, |space| space.records);
     let head = space.map_or_else(String::new, |space| quorate_core::hex::encode(&space.head_hash[..4]));
-    let together = ran.outcome.synthesis.recommendation.as_deref().unwrap_or("no decision");
-    let right = ran.known.recommendation.as_str();
+    let together = result.outcome.synthesis.recommendation.as_deref().unwrap_or("no decision");
+    let right = result.known.recommendation.as_str();
     let mut errors: Vec<String> = Vec::new();
-    if let Some(bad) = &report.first_defect {
-        errors.push(format!("the log does not verify: {} at record {}", bad.damage, bad.seq));
+    if let Some(defect) = &report.first_defect {
+        errors.push(format!("the log does not verify: {} at record {}", defect.damage, defect.seq));
     }
-    let missing = ran.outcome.record.missing.iter().map(|one| format!("{} is missing", one.agent));
+    let missing = result.outcome.record.missing.iter().map(|missing| format!("{} is missing", missing.agent));
     errors.extend(missing);
-    if which == ContractSource::Bundled && together != right {
+    if source == ContractSource::Bundled && together != right {
         errors.push(format!("the review recommends {together:?}, but {right:?} is right"));
     }
-    if let Some(approval) = &ran.approval {
+    if let Some(approval) = &result.approval {
         errors.extend(letter_mismatch(approval));
     }
     if format == ReportFormat::Json {
-        let mut document = report::document(&ran.outcome, &ran.id, ran.approval.as_ref())?;
+        let mut document = report::document(&result.outcome, &result.id, result.approval.as_ref())?;
         document["scenario"] = ID.into();
-        document["contract"] = serde_json::to_value(which)?;
+        document["contract"] = serde_json::to_value(source)?;
         document["known"] =
-            json!({ "recommendation": right, "riskScore": ran.known.risk_score, "alone": alone(ran) });
+            json!({ "recommendation": right, "riskScore": result.known.risk_score, "alone": alone(result) });
         document["audit"] = json!({ "records": records, "head": head });
         document["ok"] = errors.is_empty().into();
         document["errors"] = json!(errors);
         terminal::print(terminal::sanitize_json(&document.to_string()));
     } else {
         note_line("audit", "✓", &format!("{records} records, hash chain intact, head {head}"));
-        print_summary(ran, together, right, data, which)?;
+        print_summary(result, together, right, data, source)?;
     }
     if errors.is_empty() {
-        return run::require_decision(&ran.outcome);
+        return run::require_decision(&result.outcome);
     }
     let message = format!("the demo did not produce the expected results: {}", errors.join("; "));
     Err(CommandError::new(
@@ -154,8 +156,8 @@ fn conclude(
 }
 
 /// Returns the recommendation of each agent before the discussion.
-fn alone(ran: &DemoResult) -> Value {
-    let findings = &ran.outcome.record.findings;
+fn alone(result: &DemoResult) -> Value {
+    let findings = &result.outcome.record.findings;
     findings
         .iter()
         .map(|(agent, finding)| (agent.clone(), json!(finding.recommendation)))
@@ -173,37 +175,37 @@ fn letter_mismatch(approval: &ApprovalResult) -> Option<String> {
     let payload = json!({ "letter": letter, "write": file.file_name().map(|name| name.to_string_lossy()) });
     let bytes = action_document(&approval.action, payload.to_string().as_bytes()).ok()?;
     let approved = approval.approved_digest.as_ref().unwrap_or(&approval.digest);
-    let same = ActionDigest::of(&bytes).to_string() == *approved;
-    (!same).then(|| "the letter on disk differs from the approved one".to_owned())
+    let matches = ActionDigest::of(&bytes).to_string() == *approved;
+    (!matches).then(|| "the letter on disk differs from the approved one".to_owned())
 }
 
 fn print_summary(
-    ran: &DemoResult,
+    result: &DemoResult,
     together: &str,
     right: &str,
     data: &Path,
-    which: ContractSource,
+    source: ContractSource,
 ) -> anyhow::Result<()> {
     let mark = |recommendation: &str| if recommendation == right { "✓" } else { "✗" };
     note("");
-    note(format!(" expected    {right}, risk {}", ran.known.risk_score));
+    note(format!(" expected    {right}, risk {}", result.known.risk_score));
     let mut before: Vec<String> = Vec::new();
-    for (agent, finding) in &ran.outcome.record.findings {
+    for (agent, finding) in &result.outcome.record.findings {
         before.push(format!("{agent} {}", mark(finding.recommendation.as_deref().unwrap_or_default())));
     }
     for (index, line) in terminal::wrap(&before.join("  "), 66).into_iter().enumerate() {
         note(format!(" {:<11} {}", if index == 0 { "alone" } else { "" }, terminal::sanitize_line(&line)));
     }
     note(format!(" together    {} {}", mark(together), terminal::sanitize_line(together)));
-    let digest = report::digest(&ran.outcome)?;
+    let digest = report::digest(&result.outcome)?;
     note(format!(" digest      {}   the same contract gives the same digest", &digest[..16]));
-    let again = if which == ContractSource::Bundled {
+    let next = if source == ContractSource::Bundled {
         "quorate demo --seed 7              review another contract"
     } else {
         "quorate demo --seeds 1..200        measure how often they are right"
     };
-    note(format!("\n next  {again}"));
-    note(format!("       quorate deliberation show {} --data {}", ran.id, data.display()));
+    note(format!("\n next  {next}"));
+    note(format!("       quorate deliberation show {} --data {}", result.id, data.display()));
     note("       quorate run FILE                   run a playbook with your own agents");
     note("       quorate demo crash-recovery        kill a hub with -9, lose no work");
     Ok(())

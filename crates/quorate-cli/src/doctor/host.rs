@@ -43,23 +43,23 @@ pub(super) fn check_data_directory(data: &Path) -> Vec<Check> {
 }
 
 /// Checks that a path is accessible only by its owner.
-pub(super) fn check_private(about: &'static str, path: &Path, mode_fix: &str) -> Check {
+pub(super) fn check_private(name: &'static str, path: &Path, mode_fix: &str) -> Check {
     let shown = path.display();
     match fs::metadata(path) {
-        Err(error) => Check::failed(about, format!("{shown}: {error}"), "check the path"),
-        Ok(found) if found.permissions().mode() & 0o077 != 0 => {
-            let mode = found.permissions().mode() & 0o777;
+        Err(error) => Check::failed(name, format!("{shown}: {error}"), "check the path"),
+        Ok(metadata) if metadata.permissions().mode() & 0o077 != 0 => {
+            let mode = metadata.permissions().mode() & 0o777;
             let fix = format!("chmod {mode_fix} {shown}");
-            Check::warning(about, format!("{shown} is accessible by other users ({mode:03o})"), fix)
+            Check::warning(name, format!("{shown} is accessible by other users ({mode:03o})"), fix)
         }
-        Ok(_) => Check::passed(about, format!("{shown}, accessible only by its owner")),
+        Ok(_) => Check::passed(name, format!("{shown}, accessible only by its owner")),
     }
 }
 
 /// Checks the size of the data and the free disk space.
 fn disk(data: &Path) -> Check {
     let files = fs::read_dir(data).into_iter().flatten().flatten();
-    let used: u64 = files.filter_map(|entry| entry.metadata().ok()).map(|about| about.len()).sum();
+    let used: u64 = files.filter_map(|entry| entry.metadata().ok()).map(|metadata| metadata.len()).sum();
     let Ok(stats) = statvfs(data) else { return Check::passed("disk", format!("{} MB of data", used >> 20)) };
     let free = (stats.f_bavail * stats.f_frsize) >> 20;
     let found = format!("{} MB of data, {free} MB free", used >> 20);
@@ -75,16 +75,16 @@ fn fsync_latency(data: &Path) -> Option<Check> {
     let clock = SystemClock::new();
     let start = clock.now().mono.0;
     let synced = file.write_all(&[7; 4096]).and_then(|()| file.sync_data());
-    let took = clock.now().mono.0 - start;
+    let ms = clock.now().mono.0 - start;
     Some(match synced {
         Err(error) => {
             Check::failed("fsync", format!("failed: {error}"), "check the disk before anything else")
         }
-        Ok(()) if took > SYNC_MS_MAX => {
+        Ok(()) if ms > SYNC_MS_MAX => {
             let fix = "use a faster disk: every commit waits for an fsync";
-            Check::warning("fsync", format!("{took} ms"), fix)
+            Check::warning("fsync", format!("{ms} ms"), fix)
         }
-        Ok(()) => Check::passed("fsync", format!("{took} ms")),
+        Ok(()) => Check::passed("fsync", format!("{ms} ms")),
     })
 }
 

@@ -94,14 +94,14 @@ impl ContentArgs {
         }
     }
 
-    /// Returns the content; `what` names it in the error.
+    /// Returns the content; the error calls it `name`.
     ///
     /// # Errors
     /// As [`ContentArgs::read`], and if none was given.
-    pub(crate) fn required(self, what: &str) -> anyhow::Result<Box<RawValue>> {
+    pub(crate) fn required(self, name: &str) -> anyhow::Result<Box<RawValue>> {
         self.read()?.ok_or_else(|| {
             let hint = "pass TEXT (- reads stdin), --value JSON, or --file FILE with JSON";
-            CommandError::new(USAGE, format!("missing {what}"), hint).into()
+            CommandError::new(USAGE, format!("missing {name}"), hint).into()
         })
     }
 }
@@ -116,12 +116,12 @@ pub(crate) fn read_file(file: &Path) -> anyhow::Result<String> {
     std::fs::read_to_string(file).with_context(|| format!("failed to read {}", file.display()))
 }
 
-fn parse(json: String, from: &str) -> anyhow::Result<Box<RawValue>> {
+fn parse(json: String, source: &str) -> anyhow::Result<Box<RawValue>> {
     RawValue::from_string(json.trim().to_owned()).map_err(|error| {
         let hint = "pass plain text without --value; a JSON string needs its own quotes: '\"like this\"'";
         CommandError::new(
             USAGE,
-            format!("{from} is not valid JSON: {}", describe_json_error(&error.to_string())),
+            format!("{source} is not valid JSON: {}", describe_json_error(&error.to_string())),
             hint,
         )
         .into()

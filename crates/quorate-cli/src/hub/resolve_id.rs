@@ -83,90 +83,96 @@ impl Hub {
     ///
     /// # Errors
     /// If no id matches, or more than one.
-    pub(crate) async fn resolve_id(&self, noun: Resource, typed: &str) -> anyhow::Result<String> {
-        if typed == "@last" {
-            let (all, _) = self.all(noun).await?;
-            let newest = match noun {
+    pub(crate) async fn resolve_id(&self, resource: Resource, reference: &str) -> anyhow::Result<String> {
+        if reference == "@last" {
+            let (items, _) = self.list_all(resource).await?;
+            let newest = match resource {
                 // The agent with the most recent activity.
-                Resource::Agent => all.iter().max_by_key(|item| field(item, "heardAt")),
+                Resource::Agent => items.iter().max_by_key(|item| field(item, "heardAt")),
                 // Flags are listed oldest first, everything else newest first.
-                Resource::Flag => all.last(),
-                _ => all.first(),
+                Resource::Flag => items.last(),
+                _ => items.first(),
             };
-            return Ok(field(newest.ok_or_else(|| no_items(noun))?, "id"));
+            return Ok(field(newest.ok_or_else(|| no_items(resource))?, "id"));
         }
-        if self.is_complete_id(noun, typed).await {
-            return Ok(typed.to_owned());
+        if self.is_complete_id(resource, reference).await {
+            return Ok(reference.to_owned());
         }
         // If listing fails, the command's own request reports the error.
-        let (all, whole) = self.all(noun).await.unwrap_or_default();
-        let ids: Vec<String> = all.iter().map(|item| field(item, "id")).collect();
-        match_id(noun, typed, &ids, whole)
+        let (items, is_complete) = self.list_all(resource).await.unwrap_or_default();
+        let ids: Vec<String> = items.iter().map(|item| field(item, "id")).collect();
+        match_id(resource, reference, &ids, is_complete)
     }
 
     /// Whether this is a complete id that the hub knows. An error here recurs in the command's own request.
-    async fn is_complete_id(&self, noun: Resource, typed: &str) -> bool {
-        let (_, path, _) = noun.names();
+    async fn is_complete_id(&self, resource: Resource, reference: &str) -> bool {
+        let (_, path, _) = resource.names();
         // Tokens can only be listed.
-        noun != Resource::Token && self.get(&format!("{path}/{}", percent_encode(typed)), &[]).await.is_ok()
+        resource != Resource::Token
+            && self.get(&format!("{path}/{}", percent_encode(reference)), &[]).await.is_ok()
     }
 
     /// Lists a resource up to the page limit. Returns the items and whether the list is complete.
-    async fn all(&self, noun: Resource) -> anyhow::Result<(Vec<Value>, bool)> {
-        let (_, path, name) = noun.names();
+    async fn list_all(&self, resource: Resource) -> anyhow::Result<(Vec<Value>, bool)> {
+        let (_, path, name) = resource.names();
         let (mut found, mut cursor) = (Vec::new(), None);
         for _ in 0..PAGES_MAX {
             let query = [("limit", Some(PAGE.to_owned())), ("cursor", cursor.take())];
-            let answer = self.get(path, &query).await?;
-            let page = ListResponse::parse(&answer, name)?;
+            let response = self.get(path, &query).await?;
+            let page = ListResponse::parse(&response, name)?;
             found.extend(page.values());
             cursor = page.cursor;
-            if cursor.is_none() || noun == Resource::Message {
+            if cursor.is_none() || resource == Resource::Message {
                 break;
             }
         }
-        Ok((found, cursor.is_none() && noun != Resource::Message))
+        Ok((found, cursor.is_none() && resource != Resource::Message))
     }
 }
 
 /// Returns the error for `@last` of an empty list.
-pub(crate) fn no_items(noun: Resource) -> CommandError {
-    let (word, ..) = noun.names();
-    CommandError::new(NOT_FOUND, format!("there is no {word} yet"), noun.create_hint())
+pub(crate) fn no_items(resource: Resource) -> CommandError {
+    let (noun, ..) = resource.names();
+    CommandError::new(NOT_FOUND, format!("there is no {noun} yet"), resource.create_hint())
 }
 
-/// Resolves an id or a unique prefix among these ids; `whole` is true if the list is complete.
+/// Resolves an id or a unique prefix among these ids; `is_complete` tells whether the list is.
 ///
 /// # Errors
 /// If no id matches, or more than one.
-pub(crate) fn match_id(noun: Resource, typed: &str, ids: &[String], whole: bool) -> anyhow::Result<String> {
-    let (word, ..) = noun.names();
-    if ids.iter().any(|id| id == typed) {
-        return Ok(typed.to_owned());
+pub(crate) fn match_id(
+    resource: Resource,
+    reference: &str,
+    ids: &[String],
+    is_complete: bool,
+) -> anyhow::Result<String> {
+    let (noun, ..) = resource.names();
+    if ids.iter().any(|id| id == reference) {
+        return Ok(reference.to_owned());
     }
-    let mut matches: Vec<&String> = ids.iter().filter(|id| has_prefix(id, typed)).collect();
+    let mut matches: Vec<&String> = ids.iter().filter(|id| has_prefix(id, reference)).collect();
     matches.sort_unstable();
     match matches.as_slice() {
-        [one] => Ok((*one).clone()),
-        [] if whole => {
+        [id] => Ok((*id).clone()),
+        [] if is_complete => {
             // Tokens get no suggestion: revoking the wrong one is worse than typing the id again.
-            let near = Some(ids).filter(|_| noun != Resource::Token);
-            let near = near.and_then(|ids| closest_match(typed, ids.iter().map(String::as_str)));
-            let command = noun.command();
-            let hint = match near {
-                Some(near) => format!("did you mean {near}? Run `quorate {command} list` to list them"),
+            let closest = Some(ids).filter(|_| resource != Resource::Token);
+            let closest = closest.and_then(|ids| closest_match(reference, ids.iter().map(String::as_str)));
+            let command = resource.command();
+            let hint = match closest {
+                Some(closest) => format!("did you mean {closest}? Run `quorate {command} list` to list them"),
                 None => format!("run `quorate {command} list` to list them"),
             };
-            let detail = format!("there is no {word} {typed}");
+            let detail = format!("there is no {noun} {reference}");
             Err(Error::from(Refused::new(Code::NotFound, detail).hint(hint)).into())
         }
         // The list is incomplete: the hub may know an older id.
-        [] => Ok(typed.to_owned()),
+        [] => Ok(reference.to_owned()),
         several => {
             let named: Vec<&str> = several.iter().take(NAMED_MAX).map(|id| id.as_str()).collect();
             let more = if several.len() > NAMED_MAX { " …" } else { "" };
-            let typed = terminal::sanitize_line(typed);
-            let message = format!("ambiguous id: {} {word}s begin with {typed:?}", several.len());
+            let reference = terminal::sanitize_line(reference);
+            let message = format!("ambiguous id: {} {noun}s begin with {reference:?}", several.len());
             Err(CommandError::new(
                 USAGE,
                 message,
@@ -178,7 +184,8 @@ pub(crate) fn match_id(noun: Resource, typed: &str, ids: &[String], whole: bool)
 }
 
 /// Whether an id has this prefix; the type prefix may be omitted, as in `1-7` for `msg_1-7`.
-fn has_prefix(id: &str, typed: &str) -> bool {
-    !typed.is_empty()
-        && (id.starts_with(typed) || id.split_once('_').is_some_and(|(_, rest)| rest.starts_with(typed)))
+fn has_prefix(id: &str, reference: &str) -> bool {
+    !reference.is_empty()
+        && (id.starts_with(reference)
+            || id.split_once('_').is_some_and(|(_, rest)| rest.starts_with(reference)))
 }

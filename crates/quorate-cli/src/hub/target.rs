@@ -52,19 +52,14 @@ impl HubTarget {
     /// Determines the hub: the URL, or the hub running on the data directory, whichever is set on the higher level.
     pub(crate) fn resolve(settings: &Settings, flag: Option<&Path>) -> anyhow::Result<Self> {
         let data = flag.map_or_else(|| settings.data(), Path::to_owned);
-        let data_is_callers = settings.get(Key::Data).is_some_and(|setting| !setting.origin.is_project());
-        let target = |url: String, source| Self {
-            url,
-            source,
-            data: data.clone(),
-            is_data_from_user: data_is_callers,
-        };
+        let is_data_from_user = settings.get(Key::Data).is_some_and(|setting| !setting.origin.is_project());
+        let target = |url: String, source| Self { url, source, data: data.clone(), is_data_from_user };
         let trusted = || -> anyhow::Result<Option<String>> {
-            let found = running_hub_url(&data);
-            if found.is_some() && !data_is_callers {
+            let url = running_hub_url(&data);
+            if url.is_some() && !is_data_from_user {
                 refuse_foreign(&data)?;
             }
-            Ok(found)
+            Ok(url)
         };
         if let Some((Key::Url, url)) = settings.first_set([Key::Url, Key::Data]) {
             // The URL is the one of the hub running on the data directory, which is trusted without further settings.
@@ -77,7 +72,7 @@ impl HubTarget {
             (Some(url), _, _) => Ok(target(url, UrlSource::Hub)),
             (None, Some(_), _) => Err(no_hub_running(&data).into()),
             (None, None, Some(url)) => Ok(target(url.value.clone(), url_source(settings, url))),
-            (None, None, None) if data_is_callers => Err(no_hub_running(&data).into()),
+            (None, None, None) if is_data_from_user => Err(no_hub_running(&data).into()),
             (None, None, None) => Ok(target(Key::Url.default_value().to_owned(), UrlSource::Default)),
         }
     }
@@ -92,7 +87,7 @@ impl HubTarget {
             );
             return Err(CommandError::new(USAGE, message, hint).into());
         }
-        let (text, from) = match settings.first_set([Key::Token, Key::TokenFile]) {
+        let (text, source) = match settings.first_set([Key::Token, Key::TokenFile]) {
             Some((Key::Token, token)) => (token.value.clone(), token.origin.to_string()),
             Some((_, file)) => (read_token_file(file)?, file.value.clone()),
             None => {
@@ -101,18 +96,18 @@ impl HubTarget {
             }
         };
         match text.trim().parse() {
-            Ok(secret) => Ok((secret, from)),
-            Err(wrong) => {
-                let hint = format!("it was read from {from}; create a new one with `quorate token create`");
-                Err(Error::from(Refused::new(Code::Unauthenticated, format!("{wrong}")).hint(hint)).into())
+            Ok(secret) => Ok((secret, source)),
+            Err(error) => {
+                let hint = format!("it was read from {source}; create a new one with `quorate token create`");
+                Err(Error::from(Refused::new(Code::Unauthenticated, format!("{error}")).hint(hint)).into())
             }
         }
     }
 
     /// Reads the admin token of the data directory, if it may be sent to this hub.
     fn admin_token(&self, file: &Path) -> anyhow::Result<String> {
-        let found = std::fs::read_to_string(file);
-        match (&self.source, found) {
+        let content = std::fs::read_to_string(file);
+        match (&self.source, content) {
             (UrlSource::Hub, Ok(text)) => Ok(text),
             (UrlSource::User, Ok(text)) if self.is_data_from_user && self.is_loopback() => Ok(text),
             (_, Err(error)) if error.kind() == ErrorKind::PermissionDenied => {
@@ -122,7 +117,7 @@ impl HubTarget {
             (UrlSource::Default | UrlSource::User, _) if !self.is_listening() => {
                 Err(self.unreachable().into())
             }
-            (_, found) => Err(self.missing_token(file, found.is_ok()).into()),
+            (_, content) => Err(self.missing_token(file, content.is_ok()).into()),
         }
     }
 
@@ -148,13 +143,13 @@ impl HubTarget {
         Refused::new(Code::Unavailable, detail).hint(hint).into()
     }
 
-    fn missing_token(&self, file: &Path, is_there: bool) -> Error {
-        let why = match (is_there, self.is_loopback()) {
+    fn missing_token(&self, file: &Path, exists: bool) -> Error {
+        let reason = match (exists, self.is_loopback()) {
             (false, _) => String::new(),
             (true, false) => ", and the local admin token is not sent to other machines".to_owned(),
             (true, true) => format!(", and {} is only for the hub on that directory", file.display()),
         };
-        let detail = format!("missing token for {}: none is configured{why}", self.url);
+        let detail = format!("missing token for {}: none is configured{reason}", self.url);
         let hint = if matches!(self.source, UrlSource::Hub) {
             "use --token-file FILE or QUORATE_TOKEN, or restart the hub: it creates a new\nadmin token if the file is missing".to_owned()
         } else {
@@ -192,7 +187,7 @@ impl HubTarget {
     fn host(&self) -> &str {
         let rest = self.authority();
         match rest.strip_prefix('[') {
-            Some(six) => six.split(']').next().unwrap_or_default(),
+            Some(ipv6) => ipv6.split(']').next().unwrap_or_default(),
             None => rest.split(':').next().unwrap_or_default(),
         }
     }
@@ -241,8 +236,10 @@ fn read_token_file(setting: &Setting) -> anyhow::Result<String> {
     })?;
     if let Origin::File { path: project, project: true, .. } = &setting.origin {
         let directory = project.parent().unwrap_or(Path::new(".")).canonicalize()?;
-        let real = path.canonicalize()?;
-        if !real.starts_with(directory) || real.file_name().is_some_and(|name| name == ADMIN_TOKEN_FILE) {
+        let resolved = path.canonicalize()?;
+        if !resolved.starts_with(directory)
+            || resolved.file_name().is_some_and(|name| name == ADMIN_TOKEN_FILE)
+        {
             let message = format!(
                 "{}: token_file: {} is not a token file of the project",
                 setting.origin, setting.value
@@ -256,7 +253,7 @@ fn read_token_file(setting: &Setting) -> anyhow::Result<String> {
 
 /// Fails if a directory that the user did not set belongs to another user.
 fn refuse_foreign(data: &Path) -> anyhow::Result<()> {
-    let owner = std::fs::metadata(data).map(|about| about.uid());
+    let owner = std::fs::metadata(data).map(|metadata| metadata.uid());
     if owner.is_ok_and(|owner| owner == rustix::process::geteuid().as_raw()) {
         return Ok(());
     }
@@ -287,7 +284,7 @@ impl ReadyFile {
     fn read(data: &Path) -> Option<Self> {
         let line = std::fs::read_to_string(data.join(READY_FILE)).ok()?;
         let ready: Value = serde_json::from_str(&line).ok()?;
-        let secure =
+        let is_https =
             ready["https"].is_string() || ready["url"].as_str().is_some_and(|url| url.starts_with("https:"));
         let address: SocketAddr = ready["https"].as_str().or(ready["http"].as_str())?.parse().ok()?;
         let ip = address.ip();
@@ -298,7 +295,7 @@ impl ReadyFile {
             _ => return None,
         };
         let address = SocketAddr::new(host, address.port());
-        let url = format!("{}://{address}", if secure { "https" } else { "http" });
+        let url = format!("{}://{address}", if is_https { "https" } else { "http" });
         Some(Self { url, pid: ready["pid"].as_u64()?.to_string() })
     }
 }

@@ -11,20 +11,20 @@ use crate::terminal;
 
 pub(super) async fn run(
     hub: &Hub,
-    shape: &OutputArgs,
+    output: &OutputArgs,
     key: &str,
     from: Option<u64>,
     to: Option<u64>,
 ) -> anyhow::Result<()> {
     let new = match to {
-        Some(version) => at(hub, key, version).await?,
-        None => newest(hub, key).await?,
+        Some(version) => fetch_version(hub, key, version).await?,
+        None => newest_version(hub, key).await?,
     };
     let from = match from {
         Some(version) => version,
-        None => before(hub, key, new["version"].as_u64().unwrap_or(0)).await?,
+        None => previous_version(hub, key, new["version"].as_u64().unwrap_or(0)).await?,
     };
-    let old = at(hub, key, from).await?;
+    let old = fetch_version(hub, key, from).await?;
     let lines = |entry: &Value| {
         if entry["deleted"] == true { String::new() } else { payload_text(&entry["content"]) }
     };
@@ -33,7 +33,7 @@ pub(super) async fn run(
         .iter_all_changes()
         .map(|change| (sign(change.tag()), change.value().trim_end_matches('\n').to_owned()))
         .collect();
-    if shape.is_json() {
+    if output.is_json() {
         let lines = changes.iter().map(|(sign, line)| format!("{sign}{line}"));
         let document = json!({
             "key": key, "from": old["version"], "to": new["version"], "same": before == after,
@@ -43,10 +43,10 @@ pub(super) async fn run(
         return Ok(());
     }
     for (mark, entry) in [("---", &old), ("+++", &new)] {
-        let about = [field(entry, "version"), field(entry, "author"), format_time(&entry["at"])];
+        let columns = [field(entry, "version"), field(entry, "author"), format_time(&entry["at"])];
         terminal::print(terminal::sanitize_line(&format!(
             "{mark} {key} version {}  {}  {}",
-            about[0], about[1], about[2]
+            columns[0], columns[1], columns[2]
         )));
     }
     changes
@@ -63,11 +63,11 @@ fn sign(tag: ChangeTag) -> char {
     }
 }
 
-async fn at(hub: &Hub, key: &str, version: u64) -> anyhow::Result<Value> {
+async fn fetch_version(hub: &Hub, key: &str, version: u64) -> anyhow::Result<Value> {
     hub.get_json(&path_of(key), &[("version", Some(version.to_string()))]).await
 }
 
-async fn newest(hub: &Hub, key: &str) -> anyhow::Result<Value> {
+async fn newest_version(hub: &Hub, key: &str) -> anyhow::Result<Value> {
     let (mut cursor, mut last) = (None, None);
     loop {
         let query = [("limit", Some("1000".to_owned())), ("cursor", cursor.take())];
@@ -89,7 +89,7 @@ async fn newest(hub: &Hub, key: &str) -> anyhow::Result<Value> {
 }
 
 /// Returns the nearest version before this one. Version numbers have gaps after a backup was restored.
-async fn before(hub: &Hub, key: &str, version: u64) -> anyhow::Result<u64> {
+async fn previous_version(hub: &Hub, key: &str, version: u64) -> anyhow::Result<u64> {
     let query = [("limit", Some("1000".to_owned()))];
     let page = ListResponse::parse(&hub.get(&history_of(key), &query).await?, "versions")?;
     let numbers = page.values().into_iter().filter_map(|entry| entry["version"].as_u64());

@@ -61,22 +61,22 @@ const DEAD: &[Column] = &[
     ("REASON", |row| field(row, "reason")),
 ];
 
-pub(super) async fn run(hub: &Hub, shape: &OutputArgs, args: ListArgs) -> anyhow::Result<()> {
+pub(super) async fn run(hub: &Hub, output: &OutputArgs, args: ListArgs) -> anyhow::Result<()> {
     let ListArgs { to, from, dead, page } = args;
-    let of = |agent: &str, mailbox: &str| format!("/v1/agents/{}/{mailbox}", percent_encode(agent));
+    let mailbox_path = |agent: &str, mailbox: &str| format!("/v1/agents/{}/{mailbox}", percent_encode(agent));
     let (path, name, columns, ids_only) = match (&to, &from, dead) {
         (_, _, true) => ("/v1/dead-letters".to_owned(), "deadLetters", DEAD, false),
-        (Some(agent), _, _) => (of(agent, "inbox"), "deliveries", INBOX, true),
-        (_, Some(agent), _) => (of(agent, "outbox"), "messages", OUTBOX, true),
+        (Some(agent), _, _) => (mailbox_path(agent, "inbox"), "deliveries", INBOX, true),
+        (_, Some(agent), _) => (mailbox_path(agent, "outbox"), "messages", OUTBOX, true),
         (None, None, false) => ("/v1/messages".to_owned(), "messages", MESSAGES, false),
     };
     let query = [("agent", to.filter(|_| dead)), ("limit", page.limit()), ("cursor", page.cursor())];
-    let answer = hub.get(&path, &query).await?;
+    let response = hub.get(&path, &query).await?;
     if !ids_only {
-        return shape.list(&answer, name, columns);
+        return output.list(&response, name, columns);
     }
     // Inbox and outbox contain only ids, so the messages are fetched as well.
-    let listed = ListResponse::parse(&answer, name)?;
+    let listed = ListResponse::parse(&response, name)?;
     let mut table = Table::new(columns.iter().map(|column| column.0));
     let mut documents = Vec::new();
     for (raw, item) in listed.items.iter().zip(listed.values()) {
@@ -85,17 +85,19 @@ pub(super) async fn run(hub: &Hub, shape: &OutputArgs, args: ListArgs) -> anyhow
         let message = hub.get(&path, &[]).await.unwrap_or_else(|_| "null".to_owned());
         let row = json!({"item": item, "message": parse_response(&message)?});
         table.row(cells(columns, &row));
-        let open = raw.get().trim_end().trim_end_matches('}');
-        documents.push(format!("{open},\"message\":{message}}}"));
+        let unclosed = raw.get().trim_end().trim_end_matches('}');
+        documents.push(format!("{unclosed},\"message\":{message}}}"));
     }
-    match shape.format() {
+    match output.format() {
         OutputFormat::Json => {
             let cursor = json!(listed.cursor);
-            let all = format!("{{\"{name}\":[{}],\"cursor\":{cursor}}}", documents.join(","));
-            terminal::print(terminal::sanitize_json(&all));
+            let document = format!("{{\"{name}\":[{}],\"cursor\":{cursor}}}", documents.join(","));
+            terminal::print(terminal::sanitize_json(&document));
             return Ok(());
         }
-        OutputFormat::Jsonl => documents.iter().for_each(|one| terminal::print(terminal::sanitize_json(one))),
+        OutputFormat::Jsonl => {
+            documents.iter().for_each(|document| terminal::print(terminal::sanitize_json(document)))
+        }
         format => table.print(format),
     }
     if documents.is_empty() {

@@ -50,22 +50,22 @@ impl PlaybookPath<'_> {
         providers: &BTreeMap<String, ProviderSpec>,
         text: Option<&str>,
     ) -> anyhow::Result<(Vec<DeclaredAgent>, Participants)> {
-        let surroundings = AgentContext::new(self.directory());
+        let context = AgentContext::new(self.directory());
         let (mut agents, mut participants) =
             (Vec::new(), Participants { members: Vec::new(), not_asked: Vec::new() });
         for (name, entry) in entries {
             let (when, line) = (entry.when, entry.r#use.referenced.line());
-            let agent = self.agent(&name, entry, providers, &surroundings)?;
+            let agent = self.agent(&name, entry, providers, &context)?;
             match (when, &agent.declared, text) {
                 (None | Some(When::Concerned), UseSpec::Heuristic(reader), Some(text))
                     if !reader.is_relevant_to(text) =>
                 {
-                    let why = "nothing in the text concerns it".to_owned();
-                    participants.not_asked.push(ExcludedAgent { agent: name, why });
+                    let reason = "nothing in the text concerns it".to_owned();
+                    participants.not_asked.push(ExcludedAgent { agent: name, why: reason });
                 }
                 (Some(When::Concerned), declared, _) if !matches!(declared, UseSpec::Heuristic(_)) => {
-                    let what = format!("agents.{name}.when: `concerned` is only available for heuristics");
-                    return Err(self.error_at(line, &what, "omit it, or use `when: always`"));
+                    let message = format!("agents.{name}.when: `concerned` is only available for heuristics");
+                    return Err(self.error_at(line, &message, "omit it, or use `when: always`"));
                 }
                 _ => participants.members.push(Member { provider: provider_name(&agent.declared), id: name }),
             }
@@ -79,7 +79,7 @@ impl PlaybookPath<'_> {
         name: &str,
         entry: AgentEntry,
         providers: &BTreeMap<String, ProviderSpec>,
-        surroundings: &AgentContext,
+        context: &AgentContext,
     ) -> anyhow::Result<DeclaredAgent> {
         let (line, directory) = (entry.r#use.referenced.line(), self.directory());
         quorate_core::AgentId::new(name).map_err(|refused| {
@@ -90,19 +90,19 @@ impl PlaybookPath<'_> {
                 let read = read_text(&directory.join(&prompt.value), INPUT_BYTES_MAX, "a prompt");
                 let line = prompt.referenced.line();
                 read.map_err(|error| {
-                    let what = format!("agents.{name}.prompt: {error:#}");
-                    self.error_at(line, &what, "name a text file; the path is relative to the playbook")
+                    let message = format!("agents.{name}.prompt: {error:#}");
+                    self.error_at(line, &message, "name a text file; the path is relative to the playbook")
                 })?
             }
             None => String::new(),
         };
-        let tape = match (entry.record, entry.replay) {
+        let record_mode = match (entry.record, entry.replay) {
             (None, None) => RecordMode::Live,
-            (Some(at), None) => RecordMode::Record(directory.join(at)),
-            (None, Some(at)) => RecordMode::Replay(directory.join(at)),
+            (Some(file), None) => RecordMode::Record(directory.join(file)),
+            (None, Some(file)) => RecordMode::Replay(directory.join(file)),
             (Some(_), Some(_)) => {
-                let what = format!("agents.{name}: record and replay cannot be combined");
-                return Err(self.error_at(line, &what, "keep one of them"));
+                let message = format!("agents.{name}: record and replay cannot be combined");
+                return Err(self.error_at(line, &message, "keep one of them"));
             }
         };
         let limits = UseSpec::parse(&entry.r#use.value).ok().and_then(|declared| provider_name(&declared));
@@ -113,9 +113,9 @@ impl PlaybookPath<'_> {
             calls_per_minute: entry.calls_per_minute.or(limits.calls_per_minute),
             tokens_per_minute: entry.tokens_per_minute,
             price: price(&limits),
-            record_mode: tape,
+            record_mode,
         };
-        DeclaredAgent::declare(name, &entry.r#use.value, &settings, surroundings)
+        DeclaredAgent::declare(name, &entry.r#use.value, &settings, context)
             .map_err(|refused| self.error_at(line, &refused.detail, &refused.hint))
     }
 
@@ -124,32 +124,39 @@ impl PlaybookPath<'_> {
         &self,
         entries: Vec<(String, Spanned<ProviderSpec>)>,
     ) -> anyhow::Result<BTreeMap<String, ProviderSpec>> {
-        let names: Vec<&str> =
-            quorate_agents::Provider::ALL.iter().map(|one| one.name()).chain([LOCAL_PROVIDER]).collect();
+        let names: Vec<&str> = quorate_agents::Provider::ALL
+            .iter()
+            .map(|provider| provider.name())
+            .chain([LOCAL_PROVIDER])
+            .collect();
         let mut valid = BTreeMap::new();
         for (name, provider) in entries {
             let line = provider.referenced.line();
             let provider = provider.value;
             if !names.contains(&name.as_str()) {
                 let hint = match closest_match(&name, names.iter().copied()) {
-                    Some(near) => format!("did you mean {near:?}?"),
+                    Some(closest) => format!("did you mean {closest:?}?"),
                     None => format!("the providers are {}", names.join(", ")),
                 };
                 return Err(self.error_at(line, &format!("providers: unknown provider {name:?}"), &hint));
             }
-            let wrong =
-                |what: &str, hint: &str| Err(self.error_at(line, &format!("providers.{name}{what}"), hint));
+            let invalid = |message: &str, hint: &str| {
+                Err(self.error_at(line, &format!("providers.{name}{message}"), hint))
+            };
             if provider.price_in.is_some() != provider.price_out.is_some() {
-                return wrong(": one of price_in and price_out is missing", "set both; use 0 if it is free");
+                return invalid(
+                    ": one of price_in and price_out is missing",
+                    "set both; use 0 if it is free",
+                );
             }
             for (field, price) in [("price_in", provider.price_in), ("price_out", provider.price_out)] {
                 if price.is_some_and(|price| !(0.0..=PRICE_MAX).contains(&price)) {
                     let hint = format!("use the price of a million tokens, 0 to {PRICE_MAX}");
-                    return wrong(&format!(".{field}: invalid price"), &hint);
+                    return invalid(&format!(".{field}: invalid price"), &hint);
                 }
             }
             if provider.calls_per_minute == Some(0) {
-                return wrong(".calls_per_minute: must not be 0", "use 1 or more, or omit it");
+                return invalid(".calls_per_minute: must not be 0", "use 1 or more, or omit it");
             }
             valid.insert(name, provider);
         }

@@ -44,22 +44,20 @@ impl Approval {
             return Err(("action: is empty".into(), "describe the action in a few words".into()));
         }
         if !is_file_name(&self.write) {
-            let what = format!("write: {:?} is not a file name", self.write);
+            let message = format!("write: {:?} is not a file name", self.write);
             return Err((
-                what,
+                message,
                 "use a plain name such as letter.txt; the directory is set with `--out`".into(),
             ));
         }
         if !(1..=HOURS_MAX).contains(&self.timeout_hours) {
-            let what = format!("timeout_hours: {} is not between 1 and {HOURS_MAX}", self.timeout_hours);
-            return Err((what, format!("omit it for the default of {HOURS_DEFAULT} hours")));
+            let message = format!("timeout_hours: {} is not between 1 and {HOURS_MAX}", self.timeout_hours);
+            return Err((message, format!("omit it for the default of {HOURS_DEFAULT} hours")));
         }
         let known = &spec.vocabulary.recommendations;
-        if let Some(other) = self
-            .when
-            .iter()
-            .find(|one| !known.is_empty() && spec.vocabulary.recommendation_index(one).is_none())
-        {
+        if let Some(other) = self.when.iter().find(|recommendation| {
+            !known.is_empty() && spec.vocabulary.recommendation_index(recommendation).is_none()
+        }) {
             return Err((
                 format!("when: unknown recommendation {other:?}"),
                 format!("the recommendations are {}", known.join(", ")),
@@ -82,8 +80,8 @@ impl Approval {
             return None;
         }
         let recommendation = recommendation.unwrap_or_default();
-        let same = |one: &String| one.eq_ignore_ascii_case(recommendation);
-        if !self.when.is_empty() && !self.when.iter().any(same) {
+        let matches = |name: &String| name.eq_ignore_ascii_case(recommendation);
+        if !self.when.is_empty() && !self.when.iter().any(matches) {
             return None;
         }
         let letter = self
@@ -97,8 +95,8 @@ impl Approval {
 
 /// Whether this is a plain file name: a playbook must not choose the directory that it writes to.
 pub(crate) fn is_file_name(name: &str) -> bool {
-    let plain = |letter: char| letter.is_ascii_alphanumeric() || matches!(letter, '.' | '-' | '_');
-    !name.is_empty() && name.len() <= 100 && !name.starts_with('.') && name.chars().all(plain)
+    let is_allowed = |ch: char| ch.is_ascii_alphanumeric() || matches!(ch, '.' | '-' | '_');
+    !name.is_empty() && name.len() <= 100 && !name.starts_with('.') && name.chars().all(is_allowed)
 }
 
 fn braces(text: &str) -> impl Iterator<Item = &str> {
@@ -120,6 +118,6 @@ fn points(strategy: &[Demand]) -> String {
 }
 
 fn capitalized(text: &str) -> String {
-    let mut letters = text.chars();
-    letters.next().map_or_else(String::new, |first| first.to_uppercase().chain(letters).collect())
+    let mut chars = text.chars();
+    chars.next().map_or_else(String::new, |first| first.to_uppercase().chain(chars).collect())
 }

@@ -53,7 +53,7 @@ fn recommendations(outcome: &Outcome) -> usize {
 /// Returns the lead of the decision over the next option.
 fn margin(decision: &ConflictResolution) -> f64 {
     let others = decision.shares.iter().skip(1);
-    decision.share - others.map(|one| one.share).fold(0.0, f64::max)
+    decision.share - others.map(|other| other.share).fold(0.0, f64::max)
 }
 
 /// Returns the conflict about what to do, and the other conflicts.
@@ -63,17 +63,18 @@ pub(super) fn conflicts(outcome: &Outcome) -> (Vec<&ConflictResolution>, Vec<&Co
 
 /// Describes how a conflict was resolved.
 pub(super) fn resolution(decision: &ConflictResolution) -> String {
-    let agreement = decision.agreement.as_ref().filter(|one| !matches!(one, Agreement::Tied { .. }));
+    let agreement =
+        decision.agreement.as_ref().filter(|agreement| !matches!(agreement, Agreement::Tied { .. }));
     let agreement = agreement.map_or(String::new(), |agreement| format!("; {agreement}"));
-    let how = match decision.how {
+    let method = match decision.how {
         ResolutionMethod::Agreed { round } => return format!("agreed in round {round}{agreement}"),
         ResolutionMethod::Voted => "voted",
         ResolutionMethod::Tied => "tied",
         ResolutionMethod::Merged => "merged by confidence",
     };
     match (&decision.undiscussed, decision.rounds) {
-        (Some(why), _) => format!("{how}{agreement}; not discussed: {why}"),
-        (None, rounds) => format!("{how} after {}{agreement}", plural(rounds, "round")),
+        (Some(reason), _) => format!("{method}{agreement}; not discussed: {reason}"),
+        (None, rounds) => format!("{method} after {}{agreement}", plural(rounds, "round")),
     }
 }
 
@@ -104,13 +105,14 @@ pub(super) struct OptionRow<'a> {
 /// Returns the options of a conflict, greatest share first; options without remaining votes come last. Empty for numbers.
 pub(super) fn options<'a>(decision: &'a ConflictResolution) -> Vec<OptionRow<'a>> {
     let tied = tied_choices(decision);
-    let gone = decision.shares_before.iter().filter(|old| share(&decision.shares, &old.choice).is_none());
-    let names = decision.shares.iter().chain(gone).map(|one| one.choice.as_str());
-    let choice = |name: &'a str| {
-        let (held_by, others) = decision.positions.iter().partition(|one| one.position == *name);
+    let abandoned =
+        decision.shares_before.iter().filter(|old| share(&decision.shares, &old.choice).is_none());
+    let names = decision.shares.iter().chain(abandoned).map(|share| share.choice.as_str());
+    let row = |name: &'a str| {
+        let (held_by, others) = decision.positions.iter().partition(|position| position.position == *name);
         let mark = match &decision.position {
-            Some(won) if *won == *name => "✓",
-            None if tied.iter().any(|one| one == name) => "=",
+            Some(decided) if *decided == *name => "✓",
+            None if tied.iter().any(|choice| choice == name) => "=",
             _ => " ",
         };
         OptionRow {
@@ -122,18 +124,19 @@ pub(super) fn options<'a>(decision: &'a ConflictResolution) -> Vec<OptionRow<'a>
             against: if mark == "✓" { others } else { Vec::new() },
         }
     };
-    names.map(choice).collect()
+    names.map(row).collect()
 }
 
 fn share(shares: &[quorate_procedures::tally::Share], name: &str) -> Option<f64> {
-    shares.iter().find(|one| one.choice == name).map(|one| one.share)
+    shares.iter().find(|entry| entry.choice == name).map(|entry| entry.share)
 }
 
 /// Returns the positions before and after the discussion, in the order of the agents.
 pub(super) fn position_changes(
     decision: &ConflictResolution,
 ) -> impl Iterator<Item = (&Position, &Position)> {
-    let before = |after: &Position| decision.conflict.positions.iter().find(|one| one.agent == after.agent);
+    let before =
+        |after: &Position| decision.conflict.positions.iter().find(|position| position.agent == after.agent);
     decision.positions.iter().map(move |after| (before(after).unwrap_or(after), after))
 }
 
@@ -170,8 +173,9 @@ pub(super) fn issue_groups(outcome: &Outcome) -> Vec<IssueGroup<'_>> {
     let synthesis = &outcome.synthesis;
     let demand = |issue: &RankedIssue| synthesis.strategy.iter().find(|demand| demand.topic == issue.topic);
     let all: Vec<_> = synthesis.issues.iter().map(|issue| (issue, demand(issue))).collect();
-    let of =
-        |need: Option<DemandPriority>| all.iter().filter(move |one| one.1.map(|demand| demand.need) == need);
+    let with_priority = |need: Option<DemandPriority>| {
+        all.iter().filter(move |entry| entry.1.map(|demand| demand.need) == need)
+    };
     let rest = if synthesis.strategy.is_empty() { "Issues" } else { "Issues without a remedy" };
     [
         ("Must have", Some(DemandPriority::MustHave)),
@@ -180,24 +184,24 @@ pub(super) fn issue_groups(outcome: &Outcome) -> Vec<IssueGroup<'_>> {
         (rest, None),
     ]
     .into_iter()
-    .map(|(heading, need)| IssueGroup { heading, issues: of(need).copied().collect() })
+    .map(|(heading, need)| IssueGroup { heading, issues: with_priority(need).copied().collect() })
     .filter(|group| !group.issues.is_empty())
     .collect()
 }
 
 /// Returns the agents that reported an issue.
 pub(super) fn reported_by(issue: &RankedIssue) -> String {
-    issue.flagged.iter().map(|one| one.agent.as_str()).collect::<Vec<_>>().join(", ")
+    issue.flagged.iter().map(|source| source.agent.as_str()).collect::<Vec<_>>().join(", ")
 }
 
 /// Returns the number of agents, calls and messages, the duration, and the tally rule.
 pub(super) fn statistics(outcome: &Outcome) -> Vec<String> {
-    let (gathered, quorum) = (&outcome.record, &outcome.record.quorum);
+    let (record, quorum) = (&outcome.record, &outcome.record.quorum);
     vec![
         format!("{} of {} (quorum {})", quorum.present, plural(quorum.asked, "agent"), quorum.needed),
-        plural(gathered.actual.calls(), "call"),
-        plural(gathered.messages.len(), "message"),
-        format!("{:.1} s", seconds(&gathered.actual)),
+        plural(record.actual.calls(), "call"),
+        plural(record.messages.len(), "message"),
+        format!("{:.1} s", seconds(&record.actual)),
         format!("tallied by {}", outcome.rule.as_str()),
     ]
 }
@@ -211,65 +215,68 @@ fn seconds(actual: &UsageStats) -> f64 {
 pub(super) fn provider_usage(outcome: &Outcome) -> Vec<String> {
     let actual = &outcome.record.actual;
     let mut used: std::collections::BTreeMap<&str, ProviderUsage> = std::collections::BTreeMap::new();
-    for (name, one) in actual.analysis.providers.iter().chain(&actual.discussion.providers) {
+    for (name, usage) in actual.analysis.providers.iter().chain(&actual.discussion.providers) {
         let sum = used.entry(name).or_default();
-        sum.calls += one.calls;
-        sum.tokens_in += one.tokens_in;
-        sum.tokens_out += one.tokens_out;
-        sum.money = one.money.map(|money| money + sum.money.unwrap_or_default()).or(sum.money);
+        sum.calls += usage.calls;
+        sum.tokens_in += usage.tokens_in;
+        sum.tokens_out += usage.tokens_out;
+        sum.money = usage.money.map(|money| money + sum.money.unwrap_or_default()).or(sum.money);
     }
-    let has_usage = |(name, one): &(&str, ProviderUsage)| {
-        *name != LOCAL_PROVIDER || one.tokens_in > 0 || one.money.is_some()
+    let has_usage = |(name, usage): &(&str, ProviderUsage)| {
+        *name != LOCAL_PROVIDER || usage.tokens_in > 0 || usage.money.is_some()
     };
-    let line = |(name, one): (&str, ProviderUsage)| {
-        let money = one.money.map_or(String::new(), |money| format!(", cost {money:.4}"));
-        let calls = plural(one.calls, "call");
-        format!("{name}: {calls}, {} tokens in, {} out{money}", one.tokens_in, one.tokens_out)
+    let line = |(name, usage): (&str, ProviderUsage)| {
+        let money = usage.money.map_or(String::new(), |money| format!(", cost {money:.4}"));
+        let calls = plural(usage.calls, "call");
+        format!("{name}: {calls}, {} tokens in, {} out{money}", usage.tokens_in, usage.tokens_out)
     };
     used.into_iter().filter(has_usage).map(line).collect()
 }
 
 /// Returns the agents without a finding: a label, and the agent with the reason.
 pub(super) fn missing_agents(outcome: &Outcome) -> Vec<(&'static str, String)> {
-    let gathered = &outcome.record;
-    let missing = gathered.missing.iter().map(|one| {
-        let (who, why) = missing(one);
-        ("Missing", format!("{who}: {why}"))
+    let record = &outcome.record;
+    let missing = record.missing.iter().map(|answer| {
+        let (agent, reason) = missing_answer(answer);
+        ("Missing", format!("{agent}: {reason}"))
     });
-    let idle = gathered.not_asked.iter().map(|one| ("Not asked", format!("{}: {}", one.agent, one.why)));
+    let idle = record
+        .not_asked
+        .iter()
+        .map(|excluded| ("Not asked", format!("{}: {}", excluded.agent, excluded.why)));
     missing.chain(idle).collect()
 }
 
 /// Returns the missing agent with its conflict, and the reason.
-fn missing(missing: &MissingAnswer) -> (String, String) {
+fn missing_answer(missing: &MissingAnswer) -> (String, String) {
     let conflict = missing.conflict.as_ref().map_or(String::new(), |conflict| format!(" on {conflict}"));
-    let why = match missing.why.as_slice() {
+    let reason = match missing.why.as_slice() {
         [first, second] if first == second => format!("{first} (twice)"),
-        why => why.join("; then: "),
+        reason => reason.join("; then: "),
     };
-    (format!("{}{conflict}", missing.agent), why)
+    (format!("{}{conflict}", missing.agent), reason)
 }
 
 /// Returns the smallest change of votes that would have changed the decision.
 pub(super) fn pivotal_votes(decision: &ConflictResolution) -> Option<String> {
-    let flip = decision.would_change.as_ref()?;
-    Some(format!("would be {} if {} had voted differently", flip.to, flip.voters.join(", ")))
+    let change = decision.would_change.as_ref()?;
+    Some(format!("would be {} if {} had voted differently", change.to, change.voters.join(", ")))
 }
 
 /// Describes the results under the other rules.
 pub(super) fn other_rules_text(outcome: &Outcome, decision: &ConflictResolution) -> String {
-    let compared = compare_rules(outcome).into_iter().find(|one| one.id == decision.id);
-    let rules = compared.map(|one| one.rules).unwrap_or_default();
-    let others: Vec<&RuleResult> = rules.iter().filter(|one| one.rule != outcome.rule).collect();
-    let stands = decision.position.as_ref().map(ToString::to_string);
-    let is_same = |one: &&RuleResult| one.after.choice == stands;
+    let comparison = compare_rules(outcome).into_iter().find(|comparison| comparison.id == decision.id);
+    let rules = comparison.map(|comparison| comparison.rules).unwrap_or_default();
+    let others: Vec<&RuleResult> = rules.iter().filter(|result| result.rule != outcome.rule).collect();
+    let decided = decision.position.as_ref().map(ToString::to_string);
+    let is_same = |result: &&RuleResult| result.after.choice == decided;
     if others.iter().all(is_same) {
-        let names: Vec<&str> = others.iter().map(|one| one.rule.as_str()).collect();
+        let names: Vec<&str> = others.iter().map(|result| result.rule.as_str()).collect();
         return format!("same result under the other rules: {}", names.join(", "));
     }
-    let results = others.iter().map(|one| {
-        let choice = one.after.choice.as_deref().unwrap_or("tied");
-        format!("{} {choice} {:.2}", one.rule.as_str(), one.after.share)
+    let results = others.iter().map(|result| {
+        let choice = result.after.choice.as_deref().unwrap_or("tied");
+        format!("{} {choice} {:.2}", result.rule.as_str(), result.after.share)
     });
     format!("other rules: {}", results.collect::<Vec<_>>().join(" · "))
 }

@@ -25,7 +25,7 @@ pub(super) fn report(outcome: &Outcome, id: &str) -> String {
     out.push_str("<ul class=\"chips\">");
     content::highlights(outcome)
         .iter()
-        .for_each(|quality| out.push_str(&format!("<li>{}</li>", escaped(quality))));
+        .for_each(|highlight| out.push_str(&format!("<li>{}</li>", escaped(highlight))));
     out.push_str("</ul>\n<ul class=\"summary\">\n");
     for sentence in &outcome.synthesis.summary {
         let sources = escaped(&sentence.sources.join(" "));
@@ -39,11 +39,11 @@ pub(super) fn report(outcome: &Outcome, id: &str) -> String {
     issues(&mut out, outcome);
     others.into_iter().for_each(|decision| conflict(&mut out, decision, None));
     out.push_str("<footer>\n");
-    for (label, who) in content::missing_agents(outcome) {
-        let _ = writeln!(out, "<p><b class=\"warn\">{label}</b> {}</p>", escaped(&who));
+    for (label, agent) in content::missing_agents(outcome) {
+        let _ = writeln!(out, "<p><b class=\"warn\">{label}</b> {}</p>", escaped(&agent));
     }
-    let figures = content::statistics(outcome).join(" · ");
-    for line in std::iter::once(figures).chain(content::provider_usage(outcome)) {
+    let statistics = content::statistics(outcome).join(" · ");
+    for line in std::iter::once(statistics).chain(content::provider_usage(outcome)) {
         let _ = writeln!(out, "<p>{}</p>", escaped(&line));
     }
     let _ = writeln!(out, "<p>Stored as {}</p>\n</footer>", escaped(id));
@@ -51,15 +51,15 @@ pub(super) fn report(outcome: &Outcome, id: &str) -> String {
 }
 
 fn conflict(out: &mut String, decision: &ConflictResolution, note: Option<&str>) {
-    let (topic, how) = (escaped(&decision.conflict.topic), escaped(&content::resolution(decision)));
+    let (topic, resolution) = (escaped(&decision.conflict.topic), escaped(&content::resolution(decision)));
     let _ = writeln!(out, "<section>\n<h2><span class=\"dim\">{}</span> {topic}</h2>", decision.id);
-    let stands = escaped(&content::position_text(decision.position.as_ref()));
-    let _ = writeln!(out, "<p><b>{stands}</b> <span class=\"dim\">{how}</span></p>");
+    let decided = escaped(&content::position_text(decision.position.as_ref()));
+    let _ = writeln!(out, "<p><b>{decided}</b> <span class=\"dim\">{resolution}</span></p>");
     for choice in content::options(decision) {
         let percent = |share: Option<f64>| 100.0 * share.unwrap_or_default();
         let number = |share: Option<f64>| share.map_or("–".to_owned(), |share| format!("{share:.2}"));
         let holders: Vec<String> =
-            choice.held_by.iter().map(|one| escaped(&content::holder_label(one))).collect();
+            choice.held_by.iter().map(|position| escaped(&content::holder_label(position))).collect();
         let class = if choice.mark == " " { "" } else { " first" };
         let _ = writeln!(
             out,
@@ -80,8 +80,8 @@ fn conflict(out: &mut String, decision: &ConflictResolution, note: Option<&str>)
         ballot(out, decision, before, after);
     }
     out.push_str("</ul>\n");
-    if let Some(flip) = content::pivotal_votes(decision) {
-        let _ = writeln!(out, "<p class=\"dim\">It {}.</p>", escaped(&flip));
+    if let Some(pivotal) = content::pivotal_votes(decision) {
+        let _ = writeln!(out, "<p class=\"dim\">It {}.</p>", escaped(&pivotal));
     }
     if let Some(note) = note {
         let _ = writeln!(out, "<p class=\"dim\">{}</p>", escaped(note));
@@ -91,8 +91,8 @@ fn conflict(out: &mut String, decision: &ConflictResolution, note: Option<&str>)
 
 /// Renders the position and reason of an agent, tagged if it changed its position or dissents.
 fn ballot(out: &mut String, decision: &ConflictResolution, before: &Position, after: &Position) {
-    let held = |one: &Position| {
-        escaped(format!("{} {}", one.position, content::confidence_text(one.confidence)).trim_end())
+    let position_text = |position: &Position| {
+        escaped(format!("{} {}", position.position, content::confidence_text(position.confidence)).trim_end())
     };
     let mut tags = String::new();
     if before.position != after.position {
@@ -100,17 +100,17 @@ fn ballot(out: &mut String, decision: &ConflictResolution, before: &Position, af
         let messages: Vec<&str> = changes.map(|change| change.message.as_str()).collect();
         let _ = write!(tags, " <span class=\"tag\">changed position {}</span>", escaped(&messages.join(" ")));
     }
-    let (label, voices) = content::quoted_positions(decision);
-    if label == "Dissent" && voices.iter().any(|one| one.agent == after.agent) {
+    let (label, quoted) = content::quoted_positions(decision);
+    if label == "Dissent" && quoted.iter().any(|position| position.agent == after.agent) {
         tags.push_str(" <span class=\"tag warn\">dissent</span>");
     }
-    let was = if held(before) == held(after) {
+    let was = if position_text(before) == position_text(after) {
         String::new()
     } else {
-        format!("<span class=\"dim\">{} ▸</span> ", held(before))
+        format!("<span class=\"dim\">{} ▸</span> ", position_text(before))
     };
     let (agent, reason) = (escaped(&after.agent), folded(&after.reason));
-    let _ = writeln!(out, "<li><b>{agent}</b> {was}{}{tags}{reason}</li>", held(after));
+    let _ = writeln!(out, "<li><b>{agent}</b> {was}{}{tags}{reason}</li>", position_text(after));
 }
 
 /// Renders a long text as a collapsed element that shows its beginning.
@@ -136,8 +136,8 @@ fn issues(out: &mut String, outcome: &Outcome) {
             if let Some(demand) = demand {
                 let _ = write!(out, "<p>Ask for: {}</p>", escaped(&demand.ask));
             }
-            let by = escaped(&content::reported_by(issue));
-            let _ = writeln!(out, "<div class=\"dim\">reported by {by}</div></li>");
+            let agents = escaped(&content::reported_by(issue));
+            let _ = writeln!(out, "<div class=\"dim\">reported by {agents}</div></li>");
         }
         out.push_str("</ol>\n</section>\n");
     }

@@ -12,9 +12,9 @@ pub(super) fn report(outcome: &Outcome, id: &str) -> String {
     let mut out = String::new();
     let (mark, answer) = content::headline(outcome);
     let _ = writeln!(out, "# {}\n\n{mark} **{}**\n", escaped(&outcome.subject), escaped(&answer));
-    let qualities = content::highlights(outcome);
-    if !qualities.is_empty() {
-        let _ = writeln!(out, "{}\n", escaped(&qualities.join(" · ")));
+    let highlights = content::highlights(outcome);
+    if !highlights.is_empty() {
+        let _ = writeln!(out, "{}\n", escaped(&highlights.join(" · ")));
     }
     for sentence in &outcome.synthesis.summary {
         let _ = writeln!(out, "- {} ({})", escaped(&sentence.text), escaped(&sentence.sources.join(", ")));
@@ -27,11 +27,11 @@ pub(super) fn report(outcome: &Outcome, id: &str) -> String {
     issues(&mut out, outcome);
     others.into_iter().for_each(|decision| conflict(&mut out, decision));
     out.push_str("\n## Statistics\n\n");
-    for (label, who) in content::missing_agents(outcome) {
-        let _ = writeln!(out, "- {label}: {}", escaped(&who));
+    for (label, agent) in content::missing_agents(outcome) {
+        let _ = writeln!(out, "- {label}: {}", escaped(&agent));
     }
-    let figures = content::statistics(outcome).join(" · ");
-    for line in std::iter::once(figures).chain(content::provider_usage(outcome)) {
+    let statistics = content::statistics(outcome).join(" · ");
+    for line in std::iter::once(statistics).chain(content::provider_usage(outcome)) {
         let _ = writeln!(out, "- {}", escaped(&line));
     }
     let _ = writeln!(out, "- Stored as {}", escaped(id));
@@ -39,17 +39,18 @@ pub(super) fn report(outcome: &Outcome, id: &str) -> String {
 }
 
 fn conflict(out: &mut String, decision: &ConflictResolution) {
-    let (topic, how) = (escaped(&decision.conflict.topic), escaped(&content::resolution(decision)));
-    let stands = escaped(&content::position_text(decision.position.as_ref()));
-    let _ = writeln!(out, "\n## {}: {topic}\n\n**{stands}**: {how}", decision.id);
+    let (topic, resolution) = (escaped(&decision.conflict.topic), escaped(&content::resolution(decision)));
+    let decided = escaped(&content::position_text(decision.position.as_ref()));
+    let _ = writeln!(out, "\n## {}: {topic}\n\n**{decided}**: {resolution}", decision.id);
     let choices = content::options(decision);
     if !choices.is_empty() {
         out.push_str("\n| | option | before | after | for | against |\n|---|---|---|---|---|---|\n");
     }
     let number = |share: Option<f64>| share.map_or("–".to_owned(), |share| format!("{share:.2}"));
     for choice in choices {
-        let list = |held: &[&Position]| {
-            let holders: Vec<String> = held.iter().map(|one| escaped(&content::holder_label(one))).collect();
+        let list = |positions: &[&Position]| {
+            let holders: Vec<String> =
+                positions.iter().map(|position| escaped(&content::holder_label(position))).collect();
             holders.join(", ")
         };
         let (held_by, against) = (list(&choice.held_by), list(&choice.against));
@@ -60,24 +61,31 @@ fn conflict(out: &mut String, decision: &ConflictResolution) {
     }
     out.push_str("\n| agent | before | after | reason |\n|---|---|---|---|\n");
     for (before, after) in content::position_changes(decision) {
-        let held = |one: &Position| {
-            escaped(format!("{} {}", one.position, content::confidence_text(one.confidence)).trim_end())
+        let position_text = |position: &Position| {
+            escaped(
+                format!("{} {}", position.position, content::confidence_text(position.confidence)).trim_end(),
+            )
         };
-        let (agent, why) = (escaped(&after.agent), escaped(&after.reason));
-        let _ = writeln!(out, "| {agent} | {} | {} | {why} |", held(before), held(after));
+        let (agent, reason) = (escaped(&after.agent), escaped(&after.reason));
+        let _ =
+            writeln!(out, "| {agent} | {} | {} | {reason} |", position_text(before), position_text(after));
     }
     out.push('\n');
-    let (label, voices) = content::quoted_positions(decision);
-    for voice in voices {
-        let _ =
-            writeln!(out, "- {label}: {}: {}", escaped(&voice.agent), escaped(&voice.position.to_string()));
+    let (label, quoted) = content::quoted_positions(decision);
+    for position in quoted {
+        let _ = writeln!(
+            out,
+            "- {label}: {}: {}",
+            escaped(&position.agent),
+            escaped(&position.position.to_string())
+        );
     }
     for change in &decision.changes {
-        let moved = format!("{}: {} → {} ({})", change.agent, change.from, change.to, change.message);
-        let _ = writeln!(out, "- Changed: {}", escaped(&moved));
+        let change_text = format!("{}: {} → {} ({})", change.agent, change.from, change.to, change.message);
+        let _ = writeln!(out, "- Changed: {}", escaped(&change_text));
     }
-    if let Some(flip) = content::pivotal_votes(decision) {
-        let _ = writeln!(out, "- It {}", escaped(&flip));
+    if let Some(pivotal) = content::pivotal_votes(decision) {
+        let _ = writeln!(out, "- It {}", escaped(&pivotal));
     }
 }
 
@@ -92,9 +100,13 @@ fn issues(out: &mut String, outcome: &Outcome) {
             let section = demand.and_then(|demand| demand.section.as_deref()).unwrap_or_default();
             let ask = demand.map_or("", |demand| &demand.ask);
             let (severity, topic) = (escaped(&issue.severity), escaped(&issue.topic));
-            let by = escaped(&content::reported_by(issue));
-            let _ =
-                writeln!(out, "| {severity} | {topic} | {} | {} | {by} |", escaped(section), escaped(ask));
+            let agents = escaped(&content::reported_by(issue));
+            let _ = writeln!(
+                out,
+                "| {severity} | {topic} | {} | {} | {agents} |",
+                escaped(section),
+                escaped(ask)
+            );
         }
     }
 }
@@ -102,19 +114,16 @@ fn issues(out: &mut String, outcome: &Outcome) {
 /// Escapes everything that Markdown or HTML would interpret.
 fn escaped(text: &str) -> String {
     let mut out = String::with_capacity(text.len());
-    for letter in sanitize_line(text).chars() {
-        match letter {
+    for ch in sanitize_line(text).chars() {
+        match ch {
             '&' => out.push_str("&amp;"),
             '<' => out.push_str("&lt;"),
             '>' => out.push_str("&gt;"),
-            letter
-                if letter.is_ascii_punctuation()
-                    && !matches!(letter, ',' | ':' | ';' | '%' | '/' | '\'' | '"') =>
-            {
+            ch if ch.is_ascii_punctuation() && !matches!(ch, ',' | ':' | ';' | '%' | '/' | '\'' | '"') => {
                 out.push('\\');
-                out.push(letter);
+                out.push(ch);
             }
-            letter => out.push(letter),
+            ch => out.push(ch),
         }
     }
     out

@@ -19,9 +19,9 @@ pub(super) fn report(outcome: &Outcome, id: &str) -> String {
     let mut out = wrapped("", &sanitize_line(&outcome.subject));
     let (mark, answer) = content::headline(outcome);
     out.push_str(&wrapped(&format!("{mark} "), &sanitize_line(&answer)));
-    let qualities = content::highlights(outcome);
-    if !qualities.is_empty() {
-        out.push_str(&wrapped("  ", &dotted(&qualities)));
+    let highlights = content::highlights(outcome);
+    if !highlights.is_empty() {
+        out.push_str(&wrapped("  ", &dotted(&highlights)));
     }
     out.push('\n');
     for sentence in &outcome.synthesis.summary {
@@ -41,8 +41,8 @@ pub(super) fn report(outcome: &Outcome, id: &str) -> String {
     }
     more(&mut out, others.len(), CONFLICTS_MAX, "conflicts");
     out.push('\n');
-    for (label, who) in content::missing_agents(outcome) {
-        out.push_str(&labelled(&label.to_uppercase(), &who));
+    for (label, agent) in content::missing_agents(outcome) {
+        out.push_str(&labelled(&label.to_uppercase(), &agent));
     }
     out.push_str(&wrapped("", &dotted(&content::statistics(outcome))));
     for line in content::provider_usage(outcome) {
@@ -57,9 +57,9 @@ fn dotted(parts: &[String]) -> String {
     parts.iter().map(|part| unbroken(&sanitize_line(part))).collect::<Vec<_>>().join(" · ")
 }
 
-fn more(out: &mut String, all: usize, printed: usize, what: &str) {
+fn more(out: &mut String, all: usize, printed: usize, noun: &str) {
     if all > printed {
-        let _ = writeln!(out, "\nand {} more {what}: see --format md, html or json", all - printed);
+        let _ = writeln!(out, "\nand {} more {noun}: see --format md, html or json", all - printed);
     }
 }
 
@@ -79,54 +79,63 @@ fn quoted(text: &str) -> String {
 }
 
 pub(super) fn conflict(out: &mut String, decision: &ConflictResolution) {
-    let about = format!("{} ({})", decision.conflict.topic, content::resolution(decision));
-    out.push_str(&labelled(&decision.id, &about));
+    let heading = format!("{} ({})", decision.conflict.topic, content::resolution(decision));
+    out.push_str(&labelled(&decision.id, &heading));
     if decision.conflict.is_numeric() {
         numbers(out, decision);
     } else {
         table(out, &content::options(decision));
     }
-    let (label, voices) = content::quoted_positions(decision);
-    for voice in voices {
-        let holds =
-            format!("{}: {} {}", voice.agent, voice.position, content::confidence_text(voice.confidence));
-        out.push_str(&labelled(&format!("{:<7}", label.to_uppercase()), holds.trim_end()));
-        out.push_str(&quoted(&voice.reason));
+    let (label, positions) = content::quoted_positions(decision);
+    for position in positions {
+        let text = format!(
+            "{}: {} {}",
+            position.agent,
+            position.position,
+            content::confidence_text(position.confidence)
+        );
+        out.push_str(&labelled(&format!("{:<7}", label.to_uppercase()), text.trim_end()));
+        out.push_str(&quoted(&position.reason));
     }
     // Changes of numbers are in the table.
     for change in decision.changes.iter().filter(|_| !decision.conflict.is_numeric()) {
-        let moved = format!("{}: {} → {} [{}]", change.agent, change.from, change.to, change.message);
-        out.push_str(&labelled("CHANGED", &moved));
+        let change_text = format!("{}: {} → {} [{}]", change.agent, change.from, change.to, change.message);
+        out.push_str(&labelled("CHANGED", &change_text));
         // The reason may be printed above already.
-        if !voices.iter().any(|one| one.agent == change.agent && one.reason == change.reason) {
+        if !positions
+            .iter()
+            .any(|position| position.agent == change.agent && position.reason == change.reason)
+        {
             out.push_str(&quoted(&change.reason));
         }
     }
-    if let Some(flip) = content::pivotal_votes(decision) {
-        out.push_str(&wrapped("", &sanitize_line(&flip)));
+    if let Some(pivotal) = content::pivotal_votes(decision) {
+        out.push_str(&wrapped("", &sanitize_line(&pivotal)));
     }
 }
 
 /// Renders the options before and after. The column AGAINST is omitted if it does not fit: it lists all other agents.
 fn table(out: &mut String, choices: &[OptionRow<'_>]) {
     let names: Vec<String> =
-        choices.iter().map(|one| format!("{} {}", one.mark, sanitize_line(one.name))).collect();
+        choices.iter().map(|option| format!("{} {}", option.mark, sanitize_line(option.name))).collect();
     let width = names.iter().map(|name| name.chars().count()).max().unwrap_or(0).clamp(8, 28);
-    let list = |held: &[&quorate_procedures::conflict::Position]| {
-        let holders: Vec<String> =
-            held.iter().map(|one| unbroken(&sanitize_line(&content::holder_label(one)))).collect();
+    let list = |positions: &[&quorate_procedures::conflict::Position]| {
+        let holders: Vec<String> = positions
+            .iter()
+            .map(|position| unbroken(&sanitize_line(&content::holder_label(position))))
+            .collect();
         holders.join(", ")
     };
-    let held_by: Vec<String> = choices.iter().map(|one| list(&one.held_by)).collect();
-    let against: Vec<String> = choices.iter().map(|one| list(&one.against)).collect();
+    let held_by: Vec<String> = choices.iter().map(|option| list(&option.held_by)).collect();
+    let against: Vec<String> = choices.iter().map(|option| list(&option.against)).collect();
     let widest = |texts: &[String]| texts.iter().map(|text| text.chars().count()).max().unwrap_or(0);
-    let (left, column) = (width + 2 + 6 + 2 + 5 + 2, widest(&held_by).max(3));
-    let fits = left + column + 2 + widest(&against).max(7) <= WIDTH && widest(&against) > 0;
-    let mut head = format!("{:<width$}  BEFORE  AFTER  FOR", "  OPTION");
+    let (offset, column) = (width + 2 + 6 + 2 + 5 + 2, widest(&held_by).max(3));
+    let fits = offset + column + 2 + widest(&against).max(7) <= WIDTH && widest(&against) > 0;
+    let mut header = format!("{:<width$}  BEFORE  AFTER  FOR", "  OPTION");
     if fits {
-        head = format!("{head:<at$}AGAINST", at = left + column + 2);
+        header = format!("{header:<at$}AGAINST", at = offset + column + 2);
     }
-    let _ = writeln!(out, "{}", head.trim_end());
+    let _ = writeln!(out, "{}", header.trim_end());
     let number = |share: Option<f64>| share.map_or("–".to_owned(), |share| format!("{share:.2}"));
     for ((choice, name), (held_by, against)) in choices.iter().zip(names).zip(held_by.iter().zip(against)) {
         let (before, after) = (number(choice.before), number(choice.after));
@@ -165,19 +174,19 @@ fn numbers(out: &mut String, decision: &ConflictResolution) {
 }
 
 fn issues(out: &mut String, outcome: &Outcome) {
-    let mut left = ISSUES_MAX;
+    let mut remaining = ISSUES_MAX;
     for group in content::issue_groups(outcome) {
-        if left == 0 {
+        if remaining == 0 {
             break;
         }
         let _ = writeln!(out, "\n{}", group.heading.to_uppercase());
-        for (issue, demand) in group.issues.into_iter().take(left) {
-            left -= 1;
+        for (issue, demand) in group.issues.into_iter().take(remaining) {
+            remaining -= 1;
             let section = demand.and_then(|demand| demand.section.as_ref());
             let section = section.map_or(String::new(), |section| format!(", at {section}"));
-            let about = format!("{}{section} ({})", issue.topic, content::reported_by(issue));
+            let description = format!("{}{section} ({})", issue.topic, content::reported_by(issue));
             let severity = format!("  {:<9} ", sanitize_line(&issue.severity));
-            out.push_str(&wrapped(&severity, &sanitize_line(&about)));
+            out.push_str(&wrapped(&severity, &sanitize_line(&description)));
             if let Some(demand) = demand {
                 out.push_str(&wrapped("            → ", &sanitize_line(&demand.ask)));
             }

@@ -8,18 +8,18 @@ use serde_json::{Value, json};
 
 use super::*;
 
-fn words(text: &str) -> usize {
+fn count_words(text: &str) -> usize {
     text.split_whitespace().count()
 }
 
 /// Runs a deliberation in which every agent answers immediately; without an answer the call fails.
-fn play(spec: &Spec, answer: impl Fn(&Ask) -> Option<Value>) -> Outcome {
-    let machine = Deliberation::new(spec, words);
+fn run_deliberation(spec: &Spec, answer: impl Fn(&Ask) -> Option<Value>) -> Outcome {
+    let machine = Deliberation::new(spec, count_words);
     let mut state = DeliberationState::default();
     let mut events = vec![Input::Start];
     while let Some(event) = events.pop() {
-        for out in machine.step(&mut state, event, 1_000) {
-            match out {
+        for output in machine.step(&mut state, event, 1_000) {
+            match output {
                 Output::Ask(ask) => events.push(match answer(&ask) {
                     Some(body) => Input::Answered {
                         ask: ask.id,
@@ -42,9 +42,9 @@ fn spec(agents: &[&str]) -> Spec {
     Spec::contract("Shall the customer sign?", json!({"text": "…"}), members)
 }
 
-fn finding(what: &str, sure: f64, score: u32, severity: &str) -> Value {
-    json!({"summary": format!("I say {what}."), "confidence": sure, "recommendation": what,
-    "scores": {"overall_risk_score": score},
+fn finding(recommendation: &str, confidence: f64, score: u32, severity: &str) -> Value {
+    json!({"summary": format!("I say {recommendation}."), "confidence": confidence,
+    "recommendation": recommendation, "scores": {"overall_risk_score": score},
     "issues": [
         {"topic": "liability cap", "severity": severity, "evidence": "9.2: \"without limit\"", "advice": "a cap of a year's fees"},
         {"topic": "logo", "severity": "low", "advice": "with <consent> only"},
@@ -52,14 +52,19 @@ fn finding(what: &str, sure: f64, score: u32, severity: &str) -> Value {
     ]})
 }
 
-fn reply(what: &str, sure: f64, agrees: bool, why: &str) -> Option<Value> {
-    Some(json!({"revised_position": what, "confidence": sure, "agrees_with_peer": agrees, "reasoning": why}))
+fn reply(position: &str, confidence: f64, agrees: bool, reason: &str) -> Option<Value> {
+    Some(json!({
+        "revised_position": position,
+        "confidence": confidence,
+        "agrees_with_peer": agrees,
+        "reasoning": reason,
+    }))
 }
 
 /// One agent changes its position, one keeps it, one fails.
 fn split() -> Outcome {
     let spec = spec(&["risk", "money", "law", "ip"]);
-    play(&spec, |ask| match (ask.agent.as_str(), ask.action == ANALYSE) {
+    run_deliberation(&spec, |ask| match (ask.agent.as_str(), ask.action == ANALYSE) {
         (agent, false) if ask.payload.contains("liability cap\\\"?") => {
             reply(if agent == "money" { "high" } else { "critical" }, 0.5, false, "As clause 9.2 says.")
         }
@@ -75,12 +80,12 @@ fn split() -> Outcome {
 
 fn tie() -> Outcome {
     let spec = spec(&["risk", "money"]);
-    play(&spec, |ask| {
-        let what = if ask.agent == "risk" { "do not sign" } else { "sign as is" };
+    run_deliberation(&spec, |ask| {
+        let position = if ask.agent == "risk" { "do not sign" } else { "sign as is" };
         if ask.action == ANALYSE {
-            Some(json!({"summary": what, "confidence": 0.5, "recommendation": what}))
+            Some(json!({"summary": position, "confidence": 0.5, "recommendation": position}))
         } else {
-            reply(what, 0.5, false, "I stay.")
+            reply(position, 0.5, false, "I stay.")
         }
     })
 }
@@ -91,7 +96,7 @@ fn a1_reports_match_the_golden_files() {
     let text = plain_text::report(&split(), "prc_0-7-0");
     expect_file!["golden/split.txt"].assert_eq(&text);
     assert!(text.lines().all(|line| line.chars().count() <= 80), "{text}");
-    assert!(!text.chars().any(|letter| letter.is_control() && letter != '\n'), "{text:?}");
+    assert!(!text.chars().any(|ch| ch.is_control() && ch != '\n'), "{text:?}");
     expect_file!["golden/split.md"].assert_eq(&markdown::report(&split(), "prc_0-7-0"));
     let page = html::report(&split(), "prc_0-7-0");
     let (_, body) = page.split_once("</style>").expect("a style");
@@ -138,8 +143,8 @@ fn every_format_has_the_same_content() {
 #[test]
 fn a_long_list_of_issues_is_truncated_in_text() {
     let issues: Vec<Value> =
-        (0..25).map(|at| json!({"topic": format!("matter {at}"), "severity": "high"})).collect();
-    let outcome = play(&spec(&["risk"]), |_| Some(json!({"summary": "s", "issues": issues})));
+        (0..25).map(|index| json!({"topic": format!("matter {index}"), "severity": "high"})).collect();
+    let outcome = run_deliberation(&spec(&["risk"]), |_| Some(json!({"summary": "s", "issues": issues})));
     let text = plain_text::report(&outcome, "x");
     assert_eq!(text.matches("(risk)").count(), 10, "{text}");
     assert!(text.contains("and 15 more issues"), "{text}");

@@ -12,9 +12,9 @@ const NON_BREAKING: char = '\u{1}';
 pub(super) fn wrapped(first: &str, text: &str) -> String {
     let indent = first.chars().count();
     let mut lines = String::new();
-    for (at, line) in terminal::wrap(text, WIDTH.saturating_sub(indent)).iter().enumerate() {
-        let before = if at == 0 { first.to_owned() } else { " ".repeat(indent) };
-        lines.push_str(format!("{before}{line}").replace(NON_BREAKING, " ").trim_end());
+    for (index, line) in terminal::wrap(text, WIDTH.saturating_sub(indent)).iter().enumerate() {
+        let prefix = if index == 0 { first.to_owned() } else { " ".repeat(indent) };
+        lines.push_str(format!("{prefix}{line}").replace(NON_BREAKING, " ").trim_end());
         lines.push('\n');
     }
     lines

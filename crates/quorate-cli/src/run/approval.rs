@@ -26,7 +26,7 @@ use crate::terminal::{note, sanitize_line, wrap};
 /// Agent that writes the approved letter.
 const OUTBOX: &str = "outbox";
 /// Timeout for writing the letter, including one retry.
-const SEND_TIMEOUT: Duration = Duration::from_secs(10);
+const WRITE_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// Maximum width of the letter in the prompt.
 const LETTER_COLUMNS: usize = 74;
@@ -46,7 +46,7 @@ pub(crate) enum ApprovalMode {
 
 /// Payload of the delivery with the decision.
 #[derive(Clone, Debug, Deserialize)]
-struct Decided {
+struct Decision {
     approval: String,
     digest: String,
     /// The approved action; `None` if it was not approved.
@@ -102,45 +102,45 @@ impl PendingApproval {
     /// Requests the approval, if the playbook requires one for this outcome. Idempotent for a deliberation.
     pub(crate) async fn request(
         hub: &Hub,
-        asked: &Approval,
+        spec: &Approval,
         deliberation: &str,
         outcome: &Outcome,
         out: &Path,
     ) -> anyhow::Result<Option<Self>> {
-        let Some(payload) = asked.payload(outcome) else { return Ok(None) };
+        let Some(payload) = spec.payload(outcome) else { return Ok(None) };
         let out = out.to_owned();
         let handler = move |work: Work<Value>| {
             let out = out.clone();
-            async move { send(&work, &out) }
+            async move { write_letter(&work, &out) }
         };
         let outbox = hub.agent(OUTBOX).on("approval.decided", handler).run().await?;
         let confidence = outcome.synthesis.confidence.unwrap_or(0.0);
-        let why = outcome.synthesis.summary.first().map_or("", |sentence| sentence.text.as_str());
-        let draft = ApprovalDraft::new(&asked.action, &payload)
+        let summary = outcome.synthesis.summary.first().map_or("", |sentence| sentence.text.as_str());
+        let draft = ApprovalDraft::new(&spec.action, &payload)
             .id(format!("{deliberation}-approval"))
-            .rationale(format!("{deliberation}: {why}"), confidence)
-            .timeout(Duration::from_secs(u64::from(asked.timeout_hours) * 3600), "nothing is sent");
+            .rationale(format!("{deliberation}: {summary}"), confidence)
+            .timeout(Duration::from_secs(u64::from(spec.timeout_hours) * 3600), "nothing is sent");
         let id = outbox.agent().request_approval(draft).await?;
-        let bytes = action_document(&asked.action, &serde_json::to_vec(&payload)?)?;
+        let bytes = action_document(&spec.action, &serde_json::to_vec(&payload)?)?;
         Ok(Some(Self {
             id,
-            action: asked.action.clone(),
-            hours: asked.timeout_hours,
+            action: spec.action.clone(),
+            hours: spec.timeout_hours,
             digest: ActionDigest::of(&bytes),
             letter: payload["letter"].as_str().unwrap_or_default().to_owned(),
             outbox,
         }))
     }
 
-    /// Waits for the decision, depending on the mode, and for the letter to be written. `elsewhere` has the options with which
-    /// other commands can reach the hub, or is `None` if they cannot.
+    /// Waits for the decision, depending on the mode, and for the letter to be written. `hub_options` are the options with which
+    /// other commands can reach the hub; `None` if they cannot.
     pub(crate) async fn resolve(
         self,
         hub: &Hub,
-        how: ApprovalMode,
-        elsewhere: Option<&str>,
+        mode: ApprovalMode,
+        hub_options: Option<&str>,
     ) -> anyhow::Result<ApprovalResult> {
-        let mut settled = ApprovalResult {
+        let mut result = ApprovalResult {
             id: self.id.to_string(),
             action: self.action.clone(),
             state: "pending".into(),
@@ -150,62 +150,62 @@ impl PendingApproval {
             reason: None,
             file: None,
         };
-        if let Some(decided) = self.decided(hub, how, elsewhere).await? {
-            let approval = decided.approval();
-            settled.state = approval.state.as_str().to_owned();
-            settled.approved_digest = approval
+        if let Some(info) = self.decision(hub, mode, hub_options).await? {
+            let approval = info.approval();
+            result.state = approval.state.as_str().to_owned();
+            result.approved_digest = approval
                 .approved_digest
                 .filter(|other| *other != self.digest)
                 .map(|digest| digest.to_string());
-            settled.decided_by.clone_from(&approval.decided_by);
-            settled.reason = approval.reason.clone().filter(|reason| !reason.is_empty());
+            result.decided_by.clone_from(&approval.decided_by);
+            result.reason = approval.reason.clone().filter(|reason| !reason.is_empty());
             if approval.approved_digest.is_some() {
-                settled.file = Some(self.sent(hub).await?);
+                result.file = Some(self.written_file(hub).await?);
             }
         }
         self.outbox.stop().await?;
-        Ok(settled)
+        Ok(result)
     }
 
     /// Returns the decision; `None` if it stays pending.
-    async fn decided(
+    async fn decision(
         &self,
         hub: &Hub,
-        how: ApprovalMode,
-        elsewhere: Option<&str>,
+        mode: ApprovalMode,
+        hub_options: Option<&str>,
     ) -> anyhow::Result<Option<ApprovalInfo>> {
-        let now = hub.approval(self.id.as_str()).await?;
+        let approval = hub.approval(self.id.as_str()).await?;
         // A resumed run may start after the decision.
-        if !now.is_pending() {
-            return Ok(Some(now));
+        if !approval.is_pending() {
+            return Ok(Some(approval));
         }
         note_line("approval", "◆", &format!("{} \"{}\"", self.id, self.action));
         note_line("", "    ", &format!("waiting for a decision, {} h left", self.hours));
-        match how {
+        match mode {
             ApprovalMode::Later => return Ok(None),
             ApprovalMode::Wait => {
-                let options = elsewhere.unwrap_or_default();
+                let options = hub_options.unwrap_or_default();
                 note_command(&format!("quorate approval approve {}{options}", self.id));
             }
             ApprovalMode::Auto => {
                 self.decide(hub, "nobody", Ok("approved without review (--approve auto)")).await?
             }
-            ApprovalMode::Ask => return self.prompt(hub, elsewhere).await,
+            ApprovalMode::Ask => return self.prompt(hub, hub_options).await,
         }
         Ok(Some(hub.wait_for_decision(self.id.as_str()).await?))
     }
 
     /// Waits until the outbox has written the letter. It records the path in the same commit that acks the delivery.
-    async fn sent(&self, hub: &Hub) -> anyhow::Result<PathBuf> {
+    async fn written_file(&self, hub: &Hub) -> anyhow::Result<PathBuf> {
         let polling = async {
             loop {
-                if let Some(entry) = hub.memory().get(&sent_key(self.id.as_str())).await? {
-                    return Ok::<_, anyhow::Error>(entry.content::<Sent>()?.file);
+                if let Some(entry) = hub.memory().get(&letter_key(self.id.as_str())).await? {
+                    return Ok::<_, anyhow::Error>(entry.content::<WrittenLetter>()?.file);
                 }
                 tokio::time::sleep(POLL_INTERVAL).await;
             }
         };
-        tokio::time::timeout(SEND_TIMEOUT, polling).await.unwrap_or_else(|_| {
+        tokio::time::timeout(WRITE_TIMEOUT, polling).await.unwrap_or_else(|_| {
             let message = format!("{} is approved, but the letter was not written", self.id);
             Err(CommandError::new(
                 FAILED,
@@ -219,25 +219,25 @@ impl PendingApproval {
     /// Decides the approval: `Ok` approves, `Err` rejects, each with a reason.
     async fn decide(&self, hub: &Hub, name: &str, verdict: Result<&str, &str>) -> anyhow::Result<()> {
         let approver = hub.approver(name)?;
-        let decided = match verdict {
+        let result = match verdict {
             Ok(reason) => approver.approve(&self.id, self.digest, reason).await,
             Err(reason) => approver.reject(&self.id, self.digest, reason).await,
         };
-        match decided {
+        match result {
             // Already decided elsewhere: the first decision is final.
             Err(error) if matches!(error.code(), Code::Conflict | Code::Expired) => Ok(()),
-            decided => Ok(decided?),
+            result => Ok(result?),
         }
     }
 
     /// Prints the letter and prompts for a decision, or waits for one made elsewhere, whichever comes first.
-    async fn prompt(&self, hub: &Hub, elsewhere: Option<&str>) -> anyhow::Result<Option<ApprovalInfo>> {
+    async fn prompt(&self, hub: &Hub, hub_options: Option<&str>) -> anyhow::Result<Option<ApprovalInfo>> {
         note(format!("\n Letter to approve; sha256 of the action:\n   {}\n", self.digest));
         for line in self.letter.lines().flat_map(|line| wrap(&sanitize_line(line), LETTER_COLUMNS)) {
             note(format!("   │ {line}"));
         }
         note("\n a  approve     r REASON  reject     l  decide later");
-        if let Some(options) = elsewhere {
+        if let Some(options) = hub_options {
             note("\n to modify it, in another terminal:");
             note(format!("   quorate approval modify {} \\", self.id));
             note(format!("     --set write=other.txt{options}"));
@@ -292,29 +292,30 @@ fn stdin_lines() -> mpsc::UnboundedReceiver<String> {
 
 /// Memory entry for a written letter.
 #[derive(Serialize, Deserialize)]
-struct Sent {
+struct WrittenLetter {
     file: PathBuf,
     digest: String,
 }
 
-fn sent_key(approval: &str) -> String {
+fn letter_key(approval: &str) -> String {
     format!("letters/{approval}")
 }
 
 /// Writes the approved letter.
-fn send(work: &Work<Value>, out: &Path) -> Result<(), Failure> {
-    let wrong = |what: &str| Failure::permanent(format!("the outbox cannot process this decision: {what}"));
-    let decided: Decided =
-        serde_json::from_value(work.payload.clone()).map_err(|error| wrong(&error.to_string()))?;
-    let Some(Action { payload: Letter { letter, write } }) = decided.action else { return Ok(()) };
+fn write_letter(work: &Work<Value>, out: &Path) -> Result<(), Failure> {
+    let invalid =
+        |reason: &str| Failure::permanent(format!("the outbox cannot process this decision: {reason}"));
+    let decision: Decision =
+        serde_json::from_value(work.payload.clone()).map_err(|error| invalid(&error.to_string()))?;
+    let Some(Action { payload: Letter { letter, write } }) = decision.action else { return Ok(()) };
     // The approver may have modified the name.
     if !is_file_name(&write) {
-        return Err(wrong("`write` is not a plain file name"));
+        return Err(invalid("`write` is not a plain file name"));
     }
     let file = out.join(write);
     write_atomically(&file, &letter)
         .map_err(|error| Failure::retry(format!("{}: {error}", file.display())))?;
-    work.put(&sent_key(&decided.approval), "letter", Sent { file, digest: decided.digest });
+    work.put(&letter_key(&decision.approval), "letter", WrittenLetter { file, digest: decision.digest });
     Ok(())
 }
 
@@ -329,19 +330,20 @@ fn write_atomically(file: &Path, text: &str) -> std::io::Result<()> {
 
 impl ApprovalResult {
     /// Whether the letter was written.
-    pub(crate) fn is_sent(&self) -> bool {
+    pub(crate) fn is_written(&self) -> bool {
         self.file.is_some()
     }
 
     /// Prints the state to stderr; if it is pending, with the command that decides it.
     pub(crate) fn print(&self, decide: &str) {
-        let by = self.decided_by.as_ref().map_or_else(String::new, |by| format!(" by {by}"));
+        let decided_by =
+            self.decided_by.as_ref().map_or_else(String::new, |decided_by| format!(" by {decided_by}"));
         let reason = self.reason.as_ref().map_or_else(String::new, |reason| format!(": {reason}"));
         match self.state.as_str() {
             "pending" => note_command(decide),
             state => {
-                let mark = if self.is_sent() { "✓" } else { "✗" };
-                note_line("approval", mark, &format!("{state}{by}{reason}"));
+                let mark = if self.is_written() { "✓" } else { "✗" };
+                note_line("approval", mark, &format!("{state}{decided_by}{reason}"));
             }
         }
         if let Some(file) = &self.file {

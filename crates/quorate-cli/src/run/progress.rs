@@ -14,11 +14,11 @@ const CELLS: usize = 16;
 
 /// Progress lines of a run.
 pub(super) struct Progress {
-    bars: bool,
+    has_bars: bool,
     width: usize,
     clock: Arc<SystemClock>,
     /// Start of the current phase.
-    since_ms: u64,
+    phase_start_ms: u64,
     /// The line as last drawn.
     drawn: String,
 }
@@ -26,18 +26,18 @@ pub(super) struct Progress {
 impl Progress {
     /// Creates the progress output, depending on whether stderr is a terminal.
     pub(super) fn new() -> Self {
-        let bars = io::stderr().is_terminal() && std::env::var_os("CI").is_none();
+        let has_bars = io::stderr().is_terminal() && std::env::var_os("CI").is_none();
         let size = terminal_size::terminal_size_of(io::stderr());
         let width = size.map_or(WIDTH, |(width, _)| usize::from(width.0)).min(WIDTH);
-        Self { bars, width, clock: SystemClock::new(), since_ms: 0, drawn: String::new() }
+        Self { has_bars, width, clock: SystemClock::new(), phase_start_ms: 0, drawn: String::new() }
     }
 
     /// Draws the current phase, if the line can be redrawn.
-    pub(super) fn draw(&mut self, name: &str, (done, of): (usize, usize), detail: &str) {
-        if !self.bars {
+    pub(super) fn draw(&mut self, name: &str, (done, total): (usize, usize), detail: &str) {
+        if !self.has_bars {
             return;
         }
-        let line = self.line(name, (done, of), &count(done, of), detail);
+        let line = self.line(name, (done, total), &count(done, total), detail);
         if line != self.drawn {
             let _ = write!(io::stderr().lock(), "\r\x1b[K{line}");
             let _ = io::stderr().flush();
@@ -46,13 +46,13 @@ impl Progress {
     }
 
     /// Prints the final line of a phase and starts the next one.
-    pub(super) fn end(&mut self, name: &str, (done, of): (usize, usize), detail: &str) {
+    pub(super) fn end(&mut self, name: &str, (done, total): (usize, usize), detail: &str) {
         let now = self.clock.now().mono.0;
-        let elapsed = seconds(now - self.since_ms);
-        self.since_ms = now;
-        let count = if done == of { done.to_string() } else { format!("{done} of {of};") };
-        if self.bars {
-            let line = self.line(name, (done, of), &count, detail);
+        let elapsed = seconds(now - self.phase_start_ms);
+        self.phase_start_ms = now;
+        let count = if done == total { done.to_string() } else { format!("{done} of {total};") };
+        if self.has_bars {
+            let line = self.line(name, (done, total), &count, detail);
             let _ = write!(io::stderr().lock(), "\r\x1b[K");
             note(format!("{}{elapsed}", fit(&line, self.width - elapsed.len() - 1)));
             self.drawn.clear();
@@ -61,8 +61,8 @@ impl Progress {
         }
     }
 
-    fn line(&self, name: &str, (done, of): (usize, usize), count: &str, detail: &str) -> String {
-        let filled = (CELLS * done.min(of)).checked_div(of).unwrap_or(CELLS);
+    fn line(&self, name: &str, (done, total): (usize, usize), count: &str, detail: &str) -> String {
+        let filled = (CELLS * done.min(total)).checked_div(total).unwrap_or(CELLS);
         let bar = "█".repeat(filled) + &"░".repeat(CELLS - filled);
         let line = format!(" {name:<11} {bar}  {count:<4} {}", sanitize_line(detail));
         line.chars().take(self.width - 1).collect()
@@ -71,11 +71,11 @@ impl Progress {
 
 /// Prints a line without a progress bar, wrapped at the maximum width.
 pub(crate) fn note_line(name: &str, count: &str, detail: &str) {
-    let lead = plain_line(name, count, "");
-    let columns = WIDTH.saturating_sub(lead.chars().count());
+    let prefix = plain_line(name, count, "");
+    let columns = WIDTH.saturating_sub(prefix.chars().count());
     for (index, line) in wrap(&sanitize_line(detail), columns).iter().enumerate() {
-        let lead = if index == 0 { lead.clone() } else { " ".repeat(lead.chars().count()) };
-        note(format!("{lead}{line}"));
+        let prefix = if index == 0 { prefix.clone() } else { " ".repeat(prefix.chars().count()) };
+        note(format!("{prefix}{line}"));
     }
 }
 
@@ -86,8 +86,8 @@ fn plain_line(name: &str, count: &str, detail: &str) -> String {
 }
 
 /// Formats the count of a phase in progress.
-fn count(done: usize, of: usize) -> String {
-    if done == of { done.to_string() } else { format!("{done}/{of}") }
+fn count(done: usize, total: usize) -> String {
+    if done == total { done.to_string() } else { format!("{done}/{total}") }
 }
 
 fn seconds(ms: u64) -> String {

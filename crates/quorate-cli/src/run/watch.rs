@@ -16,8 +16,8 @@ use crate::terminal::{note, sanitize_line, wrap};
 const HEADER_COLUMNS: usize = 68;
 
 /// Prints the question and the agents of a run.
-pub(crate) fn print_header(what: &str, spec: &Spec, agents: &[DeclaredAgent]) {
-    note(format!("Quorate {}   {}", env!("CARGO_PKG_VERSION"), sanitize_line(what)));
+pub(crate) fn print_header(title: &str, spec: &Spec, agents: &[DeclaredAgent]) {
+    note(format!("Quorate {}   {}", env!("CARGO_PKG_VERSION"), sanitize_line(title)));
     for (index, line) in wrap(&sanitize_line(&spec.subject), HEADER_COLUMNS).iter().enumerate() {
         note(format!("{:<10} {line}", if index == 0 { "question" } else { "" }));
     }
@@ -28,8 +28,9 @@ pub(crate) fn print_header(what: &str, spec: &Spec, agents: &[DeclaredAgent]) {
         note(format!("agents     {count}"));
     }
     let names: Vec<&str> = spec.agents.iter().map(|member| member.id.as_str()).collect();
-    let idle = spec.not_asked.iter().map(|idle| format!("{} not asked: {}", idle.agent, idle.why));
-    for text in std::iter::once(names.join(", ")).chain(idle) {
+    let excluded =
+        spec.not_asked.iter().map(|excluded| format!("{} not asked: {}", excluded.agent, excluded.why));
+    for text in std::iter::once(names.join(", ")).chain(excluded) {
         for line in wrap(&sanitize_line(&text), HEADER_COLUMNS) {
             note(format!("           {line}"));
         }
@@ -38,7 +39,8 @@ pub(crate) fn print_header(what: &str, spec: &Spec, agents: &[DeclaredAgent]) {
 
 /// Waits until a deliberation is done, and prints its phases.
 pub(super) async fn wait_until_done(hub: &Hub, id: &str, spec: &Spec) -> anyhow::Result<ProcedureInfo> {
-    let mut reported = Reported { progress: Progress::new(), found: false, round: 0, asked: 0 };
+    let mut reported =
+        Reported { progress: Progress::new(), has_printed_findings: false, round: 0, open_max: 0 };
     loop {
         let procedure = hub.procedure(id).await?;
         if let Some(state) = procedure.state::<DeliberationState>()? {
@@ -54,42 +56,42 @@ pub(super) async fn wait_until_done(hub: &Hub, id: &str, spec: &Spec) -> anyhow:
 /// Progress that was printed already.
 struct Reported {
     progress: Progress,
-    found: bool,
+    has_printed_findings: bool,
     round: u32,
     /// Maximum number of open questions in the current round.
-    asked: usize,
+    open_max: usize,
 }
 
 impl Reported {
     fn update(&mut self, state: &DeliberationState, spec: &Spec) {
         let agents = spec.agents.len();
-        let found: Vec<&str> = state.agents_with_findings().collect();
+        let with_findings: Vec<&str> = state.agents_with_findings().collect();
         let pending: BTreeSet<&str> = state.pending_asks().map(|(_, agent)| agent).collect();
         let pending: Vec<&str> = pending.into_iter().collect();
         let waiting = format!("waiting for {}", pending.join(", "));
         if state.phase() == Phase::Analysis {
-            return self.progress.draw("findings", (found.len(), agents), &waiting);
+            return self.progress.draw("findings", (with_findings.len(), agents), &waiting);
         }
-        if !self.found {
-            self.found = true;
+        if !self.has_printed_findings {
+            self.has_printed_findings = true;
             let missing = spec.agents.iter().map(|member| member.id.as_str());
-            let missing: Vec<&str> = missing.filter(|agent| !found.contains(agent)).collect();
+            let missing: Vec<&str> = missing.filter(|agent| !with_findings.contains(agent)).collect();
             let detail = match missing.as_slice() {
-                [] => found.join(", "),
+                [] => with_findings.join(", "),
                 missing => format!("no answer: {}", missing.join(", ")),
             };
-            self.progress.end("findings", (found.len(), agents), &detail);
+            self.progress.end("findings", (with_findings.len(), agents), &detail);
             let topics: Vec<&str> = state.conflict_topics().collect();
             self.progress.end("conflicts", (topics.len(), topics.len()), &topics.join("; "));
         }
         let open = state.pending_asks().count();
         if let Phase::Discussion { round } = state.phase() {
             if round > self.round {
-                (self.round, self.asked) = (round, 0);
+                (self.round, self.open_max) = (round, 0);
             }
-            self.asked = self.asked.max(open);
+            self.open_max = self.open_max.max(open);
             let detail = format!("round {round} of {}, {waiting}", spec.limits.rounds);
-            self.progress.draw("discussion", (self.asked - open, self.asked), &detail);
+            self.progress.draw("discussion", (self.open_max - open, self.open_max), &detail);
         }
         if state.is_over() && self.round > 0 {
             let messages = state.discussion_message_count();
@@ -103,15 +105,16 @@ impl Reported {
 /// Prints which agents changed their positions, and the result of the vote.
 pub(super) fn print_outcome(outcome: &Outcome) {
     // Numeric positions shift slightly in every round, so only changes of other positions are reported.
-    let words = outcome.all_decisions().filter(|decision| decision.conflict.kind != ConflictKind::Numeric);
-    let minds: BTreeSet<&str> =
-        words.flat_map(|decision| &decision.changes).map(|change| change.agent.as_str()).collect();
-    if !minds.is_empty() {
-        let names: Vec<&str> = minds.into_iter().collect();
+    let decisions =
+        outcome.all_decisions().filter(|decision| decision.conflict.kind != ConflictKind::Numeric);
+    let agents: BTreeSet<&str> =
+        decisions.flat_map(|decision| &decision.changes).map(|change| change.agent.as_str()).collect();
+    if !agents.is_empty() {
+        let names: Vec<&str> = agents.into_iter().collect();
         note_line("", "", &format!("changed position: {}", names.join(", ")));
     }
     if let Some(decision) = outcome.recommendation_decision() {
-        let choice = decision.position.as_ref().map(|won| format!("{won}, ")).unwrap_or_default();
+        let choice = decision.position.as_ref().map(|position| format!("{position}, ")).unwrap_or_default();
         note_line("vote", "", &format!("{choice}{}", outcome.synthesis.agreement));
     }
 }

@@ -37,25 +37,26 @@ pub(super) async fn start(
         }
         let name = agent.name.clone();
         let agent = Arc::new(agent);
-        let analyse = answering(Arc::clone(&agent), ANALYSE, Duration::from_millis(spec.limits.analysis_ms));
-        let discuss = answering(agent, DISCUSS, Duration::from_millis(spec.limits.message_ms));
+        let analyse =
+            answer_handler(Arc::clone(&agent), ANALYSE, Duration::from_millis(spec.limits.analysis_ms));
+        let discuss = answer_handler(agent, DISCUSS, Duration::from_millis(spec.limits.message_ms));
         let builder = hub.agent(name).on(ANALYSE, analyse).on(DISCUSS, discuss);
         running.push(builder.concurrency(CONCURRENCY).run().await?);
     }
     Ok(running)
 }
 
-type Answered = std::pin::Pin<Box<dyn Future<Output = Result<Value, Failure>> + Send>>;
+type AnswerFuture = std::pin::Pin<Box<dyn Future<Output = Result<Value, Failure>> + Send>>;
 
-fn answering(
+fn answer_handler(
     agent: Arc<DeclaredAgent>,
     action: &'static str,
-    within: Duration,
-) -> impl Fn(Work<Value>) -> Answered + Send + Sync + 'static {
+    timeout: Duration,
+) -> impl Fn(Work<Value>) -> AnswerFuture + Send + Sync + 'static {
     move |work| {
         let agent = Arc::clone(&agent);
         Box::pin(async move {
-            let question = question(action, work.payload.clone(), within);
+            let question = question(action, work.payload.clone(), timeout);
             match agent.answer(&question).await {
                 Ok(reply) => {
                     work.answer_metadata("usage", to_usage(reply.usage));
@@ -77,14 +78,14 @@ fn answering(
 }
 
 /// Converts a question of a deliberation to one for a declared agent.
-pub(crate) fn question(action: &str, mut payload: Value, within: Duration) -> AgentQuestion {
+pub(crate) fn question(action: &str, mut payload: Value, timeout: Duration) -> AgentQuestion {
     // The schema is passed separately, so that models and programs do not get it twice.
     let schema = payload.as_object_mut().and_then(|payload| payload.remove("answer"));
     let instructions = if action == DISCUSS { TO_DISCUSS } else { TO_ANALYSE };
     // Slightly less than the timeout of the deliberation, so that the failure is reported before it expires.
-    let within = within - within / 20;
+    let timeout = timeout - timeout / 20;
     let instructions = instructions.to_owned();
-    AgentQuestion { schema, timeout: within, instructions, ..AgentQuestion::new(action, payload) }
+    AgentQuestion { schema, timeout, instructions, ..AgentQuestion::new(action, payload) }
 }
 
 fn to_usage(usage: quorate_agents::Usage) -> ReportedUsage {

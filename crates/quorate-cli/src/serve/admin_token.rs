@@ -18,26 +18,27 @@ use crate::terminal;
 /// Name of the token that the hub creates.
 const NAME: &str = "bootstrap";
 
-/// Returns the path of the admin token, after creating a valid token if needed. `log_style` is the format of the log on
+/// Returns the path of the admin token, after creating a valid token if needed. `log_format` is the format of the log on
 /// stderr, if there is one.
 pub(super) async fn token_file(
     data: &Path,
     space: &Space,
-    log_style: Option<JournalFormat>,
+    log_format: Option<JournalFormat>,
 ) -> anyhow::Result<PathBuf> {
     let path = data.join(ADMIN_TOKEN_FILE);
     let tokens = space.tokens();
     let is_admin = |token: &AccessToken| token.bearer == Bearer::Holder(TokenRole::Admin);
-    let found = fs::read_to_string(&path).ok().and_then(|text| text.trim().parse::<Secret>().ok());
-    let found = found.map(|secret| secret.digest());
-    if tokens.list().iter().any(|token| Some(token.digest) == found && is_admin(token)) {
+    let digest = fs::read_to_string(&path).ok().and_then(|text| text.trim().parse::<Secret>().ok());
+    let digest = digest.map(|secret| secret.digest());
+    if tokens.list().iter().any(|token| Some(token.digest) == digest && is_admin(token)) {
         return Ok(path);
     }
     let (secret, name) = (space.generate_secret(), TokenName::new(NAME)?);
     // Earlier tokens of the hub are revoked in the same commit, so that a lost file cannot be used. If the process crashes
     // before the new file is written, the next start revokes the unused token and creates another.
-    let by_hub = |token: &AccessToken| token.name == name && token.created_by == Principal::System.to_text();
-    let old = tokens.list().into_iter().filter(|token| is_admin(token) && by_hub(token));
+    let is_by_hub =
+        |token: &AccessToken| token.name == name && token.created_by == Principal::System.to_text();
+    let old = tokens.list().into_iter().filter(|token| is_admin(token) && is_by_hub(token));
     let mut ops: Vec<Op> = old.map(|token| Op::RevokeToken { token: token.id }).collect();
     ops.push(Op::CreateToken(CreateToken {
         digest: secret.digest(),
@@ -49,7 +50,7 @@ pub(super) async fn token_file(
     write_secret(&path, &secret).with_context(|| format!("cannot write {}", path.display()))?;
     tracing::info!(file = %path.display(), "created the admin token");
     // Printed only to a terminal, never to a log that is stored.
-    if log_style == Some(JournalFormat::Plain) && io::stderr().is_terminal() {
+    if log_format == Some(JournalFormat::Plain) && io::stderr().is_terminal() {
         terminal::note(format!("admin token: {}", secret.reveal()));
     }
     Ok(path)

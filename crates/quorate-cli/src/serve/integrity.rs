@@ -15,44 +15,52 @@ use crate::{terminal, verify};
 
 /// Up to this size, including the write-ahead log, everything is verified before startup, tables included: about 25,000 short
 /// records in 0.2 s.
-const WHOLE_BYTES: u64 = 8 * 1024 * 1024;
+const FULL_CHECK_BYTES_MAX: u64 = 8 * 1024 * 1024;
 /// Number of records of larger data that are verified before startup, in about 0.2 s. Shared by all spaces.
-const NEWEST: u64 = 20_000;
+const NEWEST_RECORDS: u64 = 20_000;
 /// Interval of the background verification.
-const EVERY: Duration = Duration::from_secs(24 * 60 * 60);
+const INTERVAL: Duration = Duration::from_secs(24 * 60 * 60);
 
 #[derive(Args, Debug)]
 #[command(next_help_heading = "Integrity checks")]
 pub(crate) struct IntegrityArgs {
     /// Maximum data size in bytes for a complete verification before startup.
-    #[arg(long, value_name = "BYTES", hide_short_help = true, default_value_t = WHOLE_BYTES)]
+    #[arg(long, value_name = "BYTES", hide_short_help = true, default_value_t = FULL_CHECK_BYTES_MAX)]
     full_check_max_bytes: u64,
     /// Number of newest records to verify before startup, for larger data.
-    #[arg(long, value_name = "COUNT", hide_short_help = true, default_value_t = NEWEST)]
+    #[arg(long, value_name = "COUNT", hide_short_help = true, default_value_t = NEWEST_RECORDS)]
     startup_check_records: u64,
     /// Interval of the background verification.
-    #[arg(long, value_name = "MS", hide_short_help = true, default_value_t = EVERY.as_millis() as u64, value_parser = clap::value_parser!(u64).range(1..))]
+    #[arg(long, value_name = "MS", hide_short_help = true, default_value_t = INTERVAL.as_millis() as u64, value_parser = clap::value_parser!(u64).range(1..))]
     check_every_ms: u64,
 }
 
 /// Extent and interval of the integrity checks.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct IntegrityChecks {
-    whole_bytes: u64,
-    newest: u64,
-    every: Duration,
+    full_check_bytes_max: u64,
+    newest_records: u64,
+    interval: Duration,
 }
 
 impl Default for IntegrityChecks {
     fn default() -> Self {
-        Self { whole_bytes: WHOLE_BYTES, newest: NEWEST, every: EVERY }
+        Self {
+            full_check_bytes_max: FULL_CHECK_BYTES_MAX,
+            newest_records: NEWEST_RECORDS,
+            interval: INTERVAL,
+        }
     }
 }
 
 impl IntegrityArgs {
     pub(crate) fn checks(&self) -> IntegrityChecks {
-        let every = Duration::from_millis(self.check_every_ms);
-        IntegrityChecks { whole_bytes: self.full_check_max_bytes, newest: self.startup_check_records, every }
+        let interval = Duration::from_millis(self.check_every_ms);
+        IntegrityChecks {
+            full_check_bytes_max: self.full_check_max_bytes,
+            newest_records: self.startup_check_records,
+            interval,
+        }
     }
 }
 
@@ -60,7 +68,8 @@ impl IntegrityChecks {
     /// Verifies a store completely before it is opened, if it is small. Returns whether it did. The two stores are checked
     /// separately, so that nothing reported about one depends on the size of the other.
     pub(super) fn verify_all(&self, data: &Path, prefix: &str) -> anyhow::Result<bool> {
-        let Some(bytes) = quorate_sqlite::database_bytes(data).filter(|bytes| *bytes <= self.whole_bytes)
+        let Some(bytes) =
+            quorate_sqlite::database_bytes(data).filter(|bytes| *bytes <= self.full_check_bytes_max)
         else {
             return Ok(false);
         };
@@ -71,22 +80,22 @@ impl IntegrityChecks {
             }
             // After a crash a copy is verified, for which the disk may lack space. That does not prevent the start.
             Err(error) => {
-                tracing::warn!(why = %error, bytes, "skipped the complete verification before startup");
+                tracing::warn!(error = %error, bytes, "skipped the complete verification before startup");
                 return Ok(false);
             }
         };
-        let Some(mut bad) = report.first_defect else { return Ok(true) };
-        bad.space.insert_str(0, prefix);
-        report_damage(&bad.space, bad.seq, bad.damage.as_str(), &bad.detail);
-        Err(verify::damage_error(&bad).into())
+        let Some(mut defect) = report.first_defect else { return Ok(true) };
+        defect.space.insert_str(0, prefix);
+        report_damage(&defect.space, defect.seq, defect.damage.as_str(), &defect.detail);
+        Err(verify::damage_error(&defect).into())
     }
 
     /// Verifies the newest records of stores that were not verified completely.
     pub(super) async fn verify_newest(&self, engines: &Engines) -> anyhow::Result<()> {
         for StoreEngine { engine, prefix, checked } in engines.stores() {
             if !checked {
-                let found = engine.audit_newest(self.newest).await;
-                found.map_err(|unsound| damage_error(&unsound, prefix))?;
+                let result = engine.audit_newest(self.newest_records).await;
+                result.map_err(|failure| damage_error(&failure, prefix))?;
             }
         }
         Ok(())
@@ -96,20 +105,20 @@ impl IntegrityChecks {
     pub(super) async fn run_in_background(&self, engines: &Engines) -> CommandError {
         let [public, private] = &engines.stores();
         tokio::select! {
-            ended = self.verify_periodically(public) => ended,
-            ended = self.verify_periodically(private) => ended,
+            error = self.verify_periodically(public) => error,
+            error = self.verify_periodically(private) => error,
         }
     }
 
-    async fn verify_periodically(&self, part: &StoreEngine<'_>) -> CommandError {
-        if part.checked {
-            tokio::time::sleep(self.every).await;
+    async fn verify_periodically(&self, store: &StoreEngine<'_>) -> CommandError {
+        if store.checked {
+            tokio::time::sleep(self.interval).await;
         }
         loop {
-            if let Err(unsound) = part.engine.audit_all().await {
-                return damage_error(&unsound, part.prefix);
+            if let Err(failure) = store.engine.audit_all().await {
+                return damage_error(&failure, store.prefix);
             }
-            tokio::time::sleep(self.every).await;
+            tokio::time::sleep(self.interval).await;
         }
     }
 }
@@ -118,9 +127,9 @@ fn report_damage(space: &str, seq: Seq, damage: &str, detail: &str) {
     tracing::error!(space, seq = seq.0, damage, detail, "the data is damaged");
 }
 
-fn damage_error(unsound: &AuditFailure, prefix: &str) -> CommandError {
-    let AuditFailure { space, seq, damage: broken, detail } = unsound;
+fn damage_error(failure: &AuditFailure, prefix: &str) -> CommandError {
+    let AuditFailure { space, seq, damage, detail } = failure;
     let space = format!("{prefix}{space}");
-    report_damage(&space, *seq, broken.as_str(), detail);
-    verify::damage_error_at(broken.as_str(), *seq, &terminal::sanitize(&space))
+    report_damage(&space, *seq, damage.as_str(), detail);
+    verify::damage_error_at(damage.as_str(), *seq, &terminal::sanitize(&space))
 }

@@ -65,19 +65,19 @@ impl NetworkArgs {
     /// Returns the limits. The number of connections is reduced to the available file descriptors.
     pub(crate) fn limits(&self) -> Limits {
         let descriptors = raise_descriptors();
-        let room =
+        let available =
             usize::try_from(descriptors.saturating_sub(RESERVED_DESCRIPTORS)).unwrap_or(usize::MAX).max(1);
-        if room < self.connections {
+        if available < self.connections {
             tracing::warn!(
                 descriptors,
-                connections = room,
-                "instead of" = self.connections,
+                connections = available,
+                requested = self.connections,
                 see = "ulimit -n",
                 "reduced the connection limit: too few file descriptors"
             );
         }
         Limits {
-            connections: self.connections.min(room),
+            connections: self.connections.min(available),
             agents: Rate { per_second: self.agent_rate, burst: self.agent_burst },
             other_principals: Rate { per_second: self.user_rate, burst: self.user_burst },
             failures: Rate { per_second: self.auth_failure_rate, burst: self.auth_failure_burst },
@@ -97,7 +97,7 @@ impl NetworkArgs {
         Ok(Some(tls.on_change(|changed| match changed {
             Ok(()) => tracing::info!("reloaded the certificate"),
             Err(error) => {
-                tracing::warn!(why = %error, "failed to reload the certificate; keeping the old one")
+                tracing::warn!(error = %error, "failed to reload the certificate; keeping the old one")
             }
         })))
     }

@@ -54,20 +54,24 @@ impl ObserveArgs {
         let format = match (self.log_format, variable("QUORATE_LOG_FORMAT")) {
             (Some(format), _) => format,
             (None, Some(text)) => Format::from_str(text.trim(), true).map_err(|_| {
-                let what = format!("QUORATE_LOG_FORMAT: invalid format {:?}", terminal::sanitize(&text));
-                usage(what, "use json or plain")
+                let message = format!("QUORATE_LOG_FORMAT: invalid format {:?}", terminal::sanitize(&text));
+                usage(message, "use json or plain")
             })?,
             (None, None) if std::io::stderr().is_terminal() => Format::Plain,
             (None, None) => Format::Json,
         };
-        let style = match format {
+        let journal_format = match format {
             Format::Json => JournalFormat::Json,
             Format::Plain => JournalFormat::Plain,
         };
-        let journal =
-            Journal::new(level, style, move || clock.now().wall, Arc::new(|line| terminal::note(line)));
+        let journal = Journal::new(
+            level,
+            journal_format,
+            move || clock.now().wall,
+            Arc::new(|line| terminal::note(line)),
+        );
         tracing::subscriber::set_global_default(journal)?;
-        Ok(style)
+        Ok(journal_format)
     }
 
     /// Returns the exporter settings, if an endpoint is set.
@@ -79,8 +83,8 @@ impl ObserveArgs {
         let pairs = headers.split(',').filter_map(|pair| pair.split_once('='));
         otlp.headers = pairs.map(|(name, value)| (name.to_owned(), value.to_owned())).collect();
         otlp.service = variable("OTEL_SERVICE_NAME").unwrap_or(otlp.service);
-        otlp.check().map_err(|why| {
-            usage(format!("invalid OTLP endpoint: {why}"), "use --otlp http://HOST:4318, or omit it")
+        otlp.check().map_err(|reason| {
+            usage(format!("invalid OTLP endpoint: {reason}"), "use --otlp http://HOST:4318, or omit it")
         })?;
         Ok(Some(otlp))
     }

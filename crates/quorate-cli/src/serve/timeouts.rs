@@ -58,42 +58,42 @@ pub(crate) struct TimeoutArgs {
 }
 
 /// Returns the option as a duration, or the default.
-fn or(flag: Option<u64>, default: Duration) -> Duration {
+fn millis_or(flag: Option<u64>, default: Duration) -> Duration {
     flag.map_or(default, Duration::from_millis)
 }
 
 impl TimeoutArgs {
-    pub(crate) fn times(&self) -> Durations {
-        let usual = Durations::default();
+    pub(crate) fn durations(&self) -> Durations {
+        let defaults = Durations::default();
         Durations {
-            lease: or(self.lease_ms, usual.lease),
-            heartbeat: or(self.heartbeat_ms, usual.heartbeat),
-            wait_max: or(self.long_poll_max_ms, usual.wait_max),
-            token_check: or(self.token_check_ms, usual.token_check),
-            certificate_check: or(self.cert_check_ms, usual.certificate_check),
-            sign_in_code: or(self.sign_in_code_ms, usual.sign_in_code),
-            web_session: or(self.web_session_ms, usual.web_session),
+            lease: millis_or(self.lease_ms, defaults.lease),
+            heartbeat: millis_or(self.heartbeat_ms, defaults.heartbeat),
+            wait_max: millis_or(self.long_poll_max_ms, defaults.wait_max),
+            token_check: millis_or(self.token_check_ms, defaults.token_check),
+            certificate_check: millis_or(self.cert_check_ms, defaults.certificate_check),
+            sign_in_code: millis_or(self.sign_in_code_ms, defaults.sign_in_code),
+            web_session: millis_or(self.web_session_ms, defaults.web_session),
         }
     }
 
     pub(crate) fn timeouts(&self) -> Timeouts {
-        let usual = Timeouts::default();
+        let defaults = Timeouts::default();
         Timeouts {
-            hello: or(self.hello_timeout_ms, usual.hello),
-            write: or(self.write_timeout_ms, usual.write),
-            ping: or(self.ping_ms, usual.ping),
-            handshake: or(self.handshake_timeout_ms, usual.handshake),
-            headers: or(self.headers_timeout_ms, usual.headers),
-            body: or(self.body_timeout_ms, usual.body),
-            drain: or(self.drain_ms, usual.drain),
+            hello: millis_or(self.hello_timeout_ms, defaults.hello),
+            write: millis_or(self.write_timeout_ms, defaults.write),
+            ping: millis_or(self.ping_ms, defaults.ping),
+            handshake: millis_or(self.handshake_timeout_ms, defaults.handshake),
+            headers: millis_or(self.headers_timeout_ms, defaults.headers),
+            body: millis_or(self.body_timeout_ms, defaults.body),
+            drain: millis_or(self.drain_ms, defaults.drain),
         }
     }
 
     pub(crate) fn engine_options(&self) -> quorate_engine::Options {
-        let usual = quorate_engine::Options::default();
+        let defaults = quorate_engine::Options::default();
         quorate_engine::Options {
-            heartbeat_batching: or(self.heartbeat_batch_ms, usual.heartbeat_batching),
-            ..usual
+            heartbeat_batching: millis_or(self.heartbeat_batch_ms, defaults.heartbeat_batching),
+            ..defaults
         }
     }
 }
@@ -107,7 +107,7 @@ mod tests {
     #[derive(Parser)]
     struct Line {
         #[command(flatten)]
-        times: TimeoutArgs,
+        timeouts: TimeoutArgs,
     }
 
     /// Sets each option to a different value and checks that each arrives in the right field.
@@ -132,27 +132,27 @@ mod tests {
         ];
         let flags =
             names.iter().zip(1_001u64..).flat_map(|(name, ms)| [format!("--{name}-ms"), ms.to_string()]);
-        let set = Line::parse_from(std::iter::once("quorate".to_owned()).chain(flags)).times;
-        let (times, patience) = (set.times(), set.timeouts());
-        let found = [
-            times.lease,
-            times.heartbeat,
-            set.engine_options().heartbeat_batching,
-            times.wait_max,
-            times.token_check,
-            times.certificate_check,
-            times.sign_in_code,
-            times.web_session,
-            patience.hello,
-            patience.write,
-            patience.ping,
-            patience.handshake,
-            patience.headers,
-            patience.body,
-            patience.drain,
+        let args = Line::parse_from(std::iter::once("quorate".to_owned()).chain(flags)).timeouts;
+        let (durations, timeouts) = (args.durations(), args.timeouts());
+        let values = [
+            durations.lease,
+            durations.heartbeat,
+            args.engine_options().heartbeat_batching,
+            durations.wait_max,
+            durations.token_check,
+            durations.certificate_check,
+            durations.sign_in_code,
+            durations.web_session,
+            timeouts.hello,
+            timeouts.write,
+            timeouts.ping,
+            timeouts.handshake,
+            timeouts.headers,
+            timeouts.body,
+            timeouts.drain,
         ];
-        let found: Vec<_> = found.iter().map(|time| time.as_millis()).collect();
-        assert_eq!(found, (1_001..1_001 + names.len() as u128).collect::<Vec<_>>());
+        let values: Vec<_> = values.iter().map(|time| time.as_millis()).collect();
+        assert_eq!(values, (1_001..1_001 + names.len() as u128).collect::<Vec<_>>());
         let flags: Vec<_> = <Line as clap::CommandFactory>::command()
             .get_arguments()
             .filter_map(|flag| flag.get_long().and_then(|long| long.strip_suffix("-ms")).map(str::to_owned))
@@ -162,30 +162,31 @@ mod tests {
 
     #[test]
     fn the_documented_defaults_are_right() {
-        let none = Line::parse_from(["quorate"]).times;
-        let (times, patience) = (none.times(), none.timeouts());
-        let usual = [
-            times.lease,
-            times.heartbeat,
-            none.engine_options().heartbeat_batching,
-            times.wait_max,
-            times.token_check,
-            times.certificate_check,
-            times.sign_in_code,
-            times.web_session,
-            patience.hello,
-            patience.write,
-            patience.ping,
-            patience.handshake,
-            patience.headers,
-            patience.body,
-            patience.drain,
+        let args = Line::parse_from(["quorate"]).timeouts;
+        let (durations, timeouts) = (args.durations(), args.timeouts());
+        let defaults = [
+            durations.lease,
+            durations.heartbeat,
+            args.engine_options().heartbeat_batching,
+            durations.wait_max,
+            durations.token_check,
+            durations.certificate_check,
+            durations.sign_in_code,
+            durations.web_session,
+            timeouts.hello,
+            timeouts.write,
+            timeouts.ping,
+            timeouts.handshake,
+            timeouts.headers,
+            timeouts.body,
+            timeouts.drain,
         ];
         let command = <Line as clap::CommandFactory>::command();
-        for (flag, usual) in command.get_arguments().filter(|flag| flag.get_long() != Some("help")).zip(usual)
+        for (flag, default) in
+            command.get_arguments().filter(|flag| flag.get_long() != Some("help")).zip(defaults)
         {
             let help = flag.get_help().map(ToString::to_string).unwrap_or_default();
-            assert!(help.contains(&format!("[default: {}]", usual.as_millis())), "{help}");
+            assert!(help.contains(&format!("[default: {}]", default.as_millis())), "{help}");
         }
     }
 }

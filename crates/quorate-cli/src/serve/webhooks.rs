@@ -20,14 +20,14 @@ pub(crate) struct WebhookArgs {
 
 /// A parsed `--webhook` flag.
 #[derive(Debug, PartialEq)]
-struct Parts<'a> {
+struct WebhookFlag<'a> {
     name: &'a str,
     space: Option<&'a str>,
     file: &'a Path,
     to: &'a str,
 }
 
-impl<'a> Parts<'a> {
+impl<'a> WebhookFlag<'a> {
     /// Parses a flag. The destination may contain colons, the file name may not.
     fn parse(flag: &'a str) -> Option<Self> {
         let (name, rest) = flag.split_once('=')?;
@@ -36,35 +36,35 @@ impl<'a> Parts<'a> {
             Some((name, space)) => (name, Some(space)),
             None => (name, None),
         };
-        let is_whole = ![name, file, to].iter().any(|part| part.is_empty());
-        is_whole.then_some(Self { name, space, file: Path::new(file), to })
+        let is_complete = ![name, file, to].iter().any(|part| part.is_empty());
+        is_complete.then_some(Self { name, space, file: Path::new(file), to })
     }
 }
 
 impl WebhookArgs {
     /// Parses all flags and reads the secrets. Called before anything is created or opened.
     pub(crate) fn read(&self) -> anyhow::Result<Webhooks> {
-        let all = self.webhooks.iter().map(|flag| parse(flag)).collect::<anyhow::Result<_>>()?;
-        Ok(Webhooks::new(all).map_err(|refused| wrong("--webhook", &refused))?)
+        let webhooks = self.webhooks.iter().map(|flag| parse(flag)).collect::<anyhow::Result<_>>()?;
+        Ok(Webhooks::new(webhooks).map_err(|refused| invalid_flag("--webhook", &refused))?)
     }
 }
 
 fn parse(flag: &str) -> anyhow::Result<Webhook> {
-    let parts = Parts::parse(flag).ok_or_else(|| {
+    let parts = WebhookFlag::parse(flag).ok_or_else(|| {
         let hint = "use NAME=SECRET_FILE:DESTINATION, such as github=github.secret:topic:github";
         CommandError::new(USAGE, format!("--webhook {flag}: invalid format"), hint)
     })?;
     let flag = format!("--webhook {}", parts.name);
-    let wrong = |refused: Refused| wrong(&flag, &refused);
-    let to: Destination = parts.to.parse().map_err(wrong)?;
-    let webhook = Webhook::new(parts.name, to, secret_in(parts.file, &flag)?).map_err(wrong)?;
+    let invalid = |refused: Refused| invalid_flag(&flag, &refused);
+    let to: Destination = parts.to.parse().map_err(invalid)?;
+    let webhook = Webhook::new(parts.name, to, secret_in(parts.file, &flag)?).map_err(invalid)?;
     Ok(match parts.space {
-        Some(space) => webhook.in_space(SpaceName::new(space).map_err(wrong)?),
+        Some(space) => webhook.in_space(SpaceName::new(space).map_err(invalid)?),
         None => webhook,
     })
 }
 
-fn wrong(flag: &str, refused: &Refused) -> CommandError {
+fn invalid_flag(flag: &str, refused: &Refused) -> CommandError {
     CommandError::new(USAGE, format!("{flag}: {}", refused.detail), refused.hint.clone())
 }
 
@@ -74,12 +74,12 @@ fn secret_in(file: &Path, flag: &str) -> Result<Vec<u8>, CommandError> {
         let message = format!("{flag}: cannot read the secret in {}: {error}", file.display());
         CommandError::new(USAGE, message, "create one: (umask 077; openssl rand -hex 32 > FILE)")
     };
-    let about = fs::metadata(file).map_err(unreadable)?;
-    if about.len() > 2 * WEBHOOK_SECRET_BYTES_MAX as u64 || !about.is_file() {
+    let metadata = fs::metadata(file).map_err(unreadable)?;
+    if metadata.len() > 2 * WEBHOOK_SECRET_BYTES_MAX as u64 || !metadata.is_file() {
         let message = format!("{flag}: {} is not a secret file", file.display());
         return Err(CommandError::new(USAGE, message, "use a regular file that contains only the secret"));
     }
-    let mode = about.permissions().mode() & 0o777;
+    let mode = metadata.permissions().mode() & 0o777;
     if mode & 0o077 != 0 {
         let fix = format!("chmod 600 {}", file.display());
         let mode = format!("{mode:03o}");
@@ -94,16 +94,19 @@ fn secret_in(file: &Path, flag: &str) -> Result<Vec<u8>, CommandError> {
 mod tests {
     use std::path::Path;
 
-    use super::Parts;
+    use super::WebhookFlag;
 
     #[test]
     fn e1_webhook_flags_are_parsed() {
-        let parts = |name, space, file, to| Some(Parts { name, space, file: Path::new(file), to });
-        assert_eq!(Parts::parse("gh=a/b.secret:bob"), parts("gh", None, "a/b.secret", "bob"));
-        assert_eq!(Parts::parse("gh=s:topic:github.push"), parts("gh", None, "s", "topic:github.push"));
-        assert_eq!(Parts::parse("gh@team=s=t:can:review"), parts("gh", Some("team"), "s=t", "can:review"));
-        for wrong in ["", "gh", "gh=", "gh=file", "gh=file:", "gh=:bob", "=file:bob", "gh:file=bob"] {
-            assert_eq!(Parts::parse(wrong), None, "{wrong}");
+        let parts = |name, space, file, to| Some(WebhookFlag { name, space, file: Path::new(file), to });
+        assert_eq!(WebhookFlag::parse("gh=a/b.secret:bob"), parts("gh", None, "a/b.secret", "bob"));
+        assert_eq!(WebhookFlag::parse("gh=s:topic:github.push"), parts("gh", None, "s", "topic:github.push"));
+        assert_eq!(
+            WebhookFlag::parse("gh@team=s=t:can:review"),
+            parts("gh", Some("team"), "s=t", "can:review")
+        );
+        for invalid in ["", "gh", "gh=", "gh=file", "gh=file:", "gh=:bob", "=file:bob", "gh:file=bob"] {
+            assert_eq!(WebhookFlag::parse(invalid), None, "{invalid}");
         }
     }
 }

@@ -40,10 +40,10 @@ pub(super) fn render(effect: &Effect) -> String {
                 waits.map(|wait| format!("{} waits for {}", id(&wait.agent), wait.waits_for)).collect();
             format!("deadlock broken: {}", waits.join(", "))
         }
-        Effect::SessionAddition(added) => {
-            let why = truncated(&added.rationale, TEXT_MAX);
-            let what = format!("{} {}", added.kind.as_str(), added.n);
-            format!("{}: {}", added.session_id, joined([what, why]))
+        Effect::SessionContribution(added) => {
+            let reason = truncated(&added.rationale, TEXT_MAX);
+            let addition = format!("{} {}", added.kind.as_str(), added.n);
+            format!("{}: {}", added.session_id, joined([addition, reason]))
         }
         Effect::Session(change) => session(change),
         Effect::Task(change) => task(change),
@@ -78,12 +78,12 @@ pub(super) fn render(effect: &Effect) -> String {
 
 fn registration(registered: &AgentRegisteredEffect) -> String {
     let agent = &registered.agent;
-    let can = match agent.capabilities.as_slice() {
+    let capabilities = match agent.capabilities.as_slice() {
         [] => String::new(),
         all => format!("can {}", truncated(&all.join(", "), TEXT_MAX)),
     };
     let epoch = format!("epoch {}", agent.epoch);
-    format!("{}: {}", agent.id, joined([agent.role.as_str().into(), epoch, can]))
+    format!("{}: {}", agent.id, joined([agent.role.as_str().into(), epoch, capabilities]))
 }
 
 fn presence(change: &AgentStatusEffect) -> String {
@@ -106,15 +106,16 @@ fn session(change: &SessionEffect) -> String {
 }
 
 fn lock(change: &LockEffect) -> String {
-    let held = change.lock.holders.iter();
-    let held: Vec<_> = held.map(|holder| format!("{} (fence {})", id(&holder.agent), holder.fence)).collect();
-    let held = if held.is_empty() { "free".into() } else { format!("held by {}", held.join(", ")) };
-    format!("{}: {held}", change.lock.name)
+    let holders = change.lock.holders.iter();
+    let holders: Vec<_> =
+        holders.map(|holder| format!("{} (fence {})", id(&holder.agent), holder.fence)).collect();
+    let holders = if holders.is_empty() { "free".into() } else { format!("held by {}", holders.join(", ")) };
+    format!("{}: {holders}", change.lock.name)
 }
 
 fn approval(change: &ApprovalEffect) -> String {
     let approval = &change.approval;
-    let who = match &approval.decided_by {
+    let principal = match &approval.decided_by {
         Some(by) => format!("by {by}"),
         None => {
             let until = format_time(&approval.expires_at.to_string().into());
@@ -122,7 +123,7 @@ fn approval(change: &ApprovalEffect) -> String {
         }
     };
     let reason = truncated(approval.reason.as_deref().unwrap_or_default(), TEXT_MAX);
-    let parts = [approval.state.as_str().to_owned(), who, reason];
+    let parts = [approval.state.as_str().to_owned(), principal, reason];
     format!("{} {}: {}", approval.id, approval.action, joined(parts))
 }
 
@@ -137,14 +138,14 @@ fn message(sent: &MessageEffect) -> String {
         Destination::Agents(agents) => agents.iter().map(ToString::to_string).collect::<Vec<_>>().join(", "),
         other => other.to_string(),
     };
-    let priority = Some(priority_name(&message.priority.into())).filter(|word| word != "normal");
+    let priority = Some(priority_name(&message.priority.into())).filter(|name| name != "normal");
     let count = match sent.deliveries.len() {
         0 | 1 => String::new(),
         count => format!("{count} recipients"),
     };
     let kind = message.kind.as_str().to_owned();
-    let what = joined([kind, message.action.clone(), priority.unwrap_or_default(), count]);
-    format!("{} from {from} to {}: {what}", message.id, truncated(&to, TEXT_MAX))
+    let summary = joined([kind, message.action.clone(), priority.unwrap_or_default(), count]);
+    format!("{} from {from} to {}: {summary}", message.id, truncated(&to, TEXT_MAX))
 }
 
 /// Returns the agent or pool of a delivery.
@@ -158,7 +159,7 @@ fn recipient(delivery: &DeliveryRef) -> String {
 
 fn many_deliveries(change: &DeliveriesEffect) -> String {
     let listed = change.deliveries.iter().take(LISTED_MAX);
-    let listed: Vec<_> = listed.map(|one| one.message_id.to_string()).collect();
+    let listed: Vec<_> = listed.map(|delivery| delivery.message_id.to_string()).collect();
     let more = match change.deliveries.len().saturating_sub(LISTED_MAX) {
         0 => String::new(),
         more => format!(" and {more} more"),
@@ -200,41 +201,42 @@ fn one_delivery(change: &DeliveryEffect) -> String {
                 Some(NextState::Ready) | None => "redelivered".to_owned(),
             };
             let cause = change.cause.clone().unwrap_or_default();
-            let why = joined([cause, change.reason.clone().unwrap_or_default()]);
-            format!("{message} returned by {agent} ({}): {next}", truncated(&why, TEXT_MAX))
+            let reason = joined([cause, change.reason.clone().unwrap_or_default()]);
+            format!("{message} returned by {agent} ({}): {next}", truncated(&reason, TEXT_MAX))
         }
     }
 }
 
 fn task(change: &TaskEffect) -> String {
     let task = &change.task;
-    let by = match (&task.holder, &task.agent) {
+    let assignee = match (&task.holder, &task.agent) {
         (Some(holder), _) => format!("by {holder}"),
         (None, Some(agent)) => format!("for {agent}"),
         (None, None) => String::new(),
     };
-    let why = task.reason.as_ref().or(task.rationale.as_ref());
-    let why = truncated(why.map_or("", String::as_str), TEXT_MAX);
-    format!("{}: {}", task.id, joined([task.status.as_str().to_owned(), by, why]))
+    let reason = task.reason.as_ref().or(task.rationale.as_ref());
+    let reason = truncated(reason.map_or("", String::as_str), TEXT_MAX);
+    format!("{}: {}", task.id, joined([task.status.as_str().to_owned(), assignee, reason]))
 }
 
 fn request(change: &RequestEffect) -> String {
-    let asked = change.asked.iter().take(LISTED_MAX).map(|one| match (&one.agent, one.pool) {
-        (Some(agent), _) => agent.to_string(),
-        (None, Some(pool)) => format!("pool {pool}"),
-        (None, None) => "?".to_owned(),
-    });
+    let recipients =
+        change.asked.iter().take(LISTED_MAX).map(|recipient| match (&recipient.agent, recipient.pool) {
+            (Some(agent), _) => agent.to_string(),
+            (None, Some(pool)) => format!("pool {pool}"),
+            (None, None) => "?".to_owned(),
+        });
     let request = &change.request;
     let status = &request.status;
     let code = status.code.clone().unwrap_or_default();
     let reason = status.reason.clone().unwrap_or_default();
     let state = serde_json::to_value(status.state).ok();
     let state = state.and_then(|state| state.as_str().map(str::to_owned)).unwrap_or_default();
-    let to = asked.collect::<Vec<_>>().join(", ");
+    let to = recipients.collect::<Vec<_>>().join(", ");
     format!("{} from {} to {to}: {}", request.id, id(&request.from), joined([state, code, reason]))
 }
 
-/// The parts that are not empty, with commas between them.
+/// Joins the parts that are not empty with commas.
 fn joined<const N: usize>(parts: [String; N]) -> String {
     parts.into_iter().filter(|part| !part.is_empty()).collect::<Vec<_>>().join(", ")
 }
@@ -249,29 +251,33 @@ mod tests {
         render(&serde_json::from_value(effect).expect("an effect"))
     }
 
-    fn with(mut base: Value, more: Value) -> Value {
-        let (Some(base_fields), Value::Object(more)) = (base.as_object_mut(), more) else { return base };
-        base_fields.extend(more);
+    fn merge(mut base: Value, fields: Value) -> Value {
+        let (Some(base_fields), Value::Object(fields)) = (base.as_object_mut(), fields) else { return base };
+        base_fields.extend(fields);
         base
     }
 
     #[test]
     fn deliveries_name_messages_and_agents() {
-        let held =
+        let delivery =
             json!({"deliveryId": "dlv_0-7", "messageId": "msg_0-5-0", "agent": "bob", "leaseToken": 3});
         for (effect, line) in [
-            (json!({"effect": "delivery.leased", "deliveries": [held]}), "msg_0-5-0 leased by bob"),
+            (json!({"effect": "delivery.leased", "deliveries": [delivery]}), "msg_0-5-0 leased by bob"),
             (
-                json!({"effect": "delivery.ackedMany", "deliveries": [held, held, held, held, held]}),
+                json!({"effect": "delivery.ackedMany",
+                       "deliveries": [delivery, delivery, delivery, delivery, delivery]}),
                 "msg_0-5-0, msg_0-5-0, msg_0-5-0, msg_0-5-0 and 1 more acked by bob",
             ),
             (
-                with(held.clone(), json!({"effect": "delivery.returned", "cause": "lapsed", "next": "dead"})),
+                merge(
+                    delivery.clone(),
+                    json!({"effect": "delivery.returned", "cause": "lapsed", "next": "dead"}),
+                ),
                 "msg_0-5-0 returned by bob (lapsed): moved to dead letters",
             ),
             (
-                with(
-                    held.clone(),
+                merge(
+                    delivery.clone(),
                     json!({"effect": "delivery.returned", "cause": "nacked", "reason": "busy",
                            "next": "scheduled", "due": "2026-01-31T09:30:00.000Z"}),
                 ),

@@ -12,16 +12,16 @@ use crate::terminal;
 /// Maximum number of tasks.
 const SHOWN_MAX: &str = "1000";
 
-pub(super) async fn run(hub: &Hub, shape: &OutputArgs, id: Option<String>) -> anyhow::Result<()> {
+pub(super) async fn run(hub: &Hub, output: &OutputArgs, id: Option<String>) -> anyhow::Result<()> {
     let root = match id {
         Some(id) => Some(hub.resolve_id(Resource::Task, &id).await?),
         None => None,
     };
-    let answer = hub.get("/v1/tasks", &[("limit", Some(SHOWN_MAX.to_owned()))]).await?;
-    if shape.is_json() {
-        return shape.list(&answer, "tasks", &[]);
+    let response = hub.get("/v1/tasks", &[("limit", Some(SHOWN_MAX.to_owned()))]).await?;
+    if output.is_json() {
+        return output.list(&response, "tasks", &[]);
     }
-    let listed = ListResponse::parse(&answer, "tasks")?;
+    let listed = ListResponse::parse(&response, "tasks")?;
     let tasks = listed.values();
     let graph = Graph::new(&tasks);
     let roots = match &root {
@@ -68,30 +68,34 @@ impl<'a> Graph<'a> {
 
     /// Renders a task and its dependencies below it. Dependencies of a task that was rendered before are omitted. Uses a work
     /// list instead of recursion, so that a deep graph cannot overflow the stack.
-    fn draw(&self, root: &str, lead: &str, rest: &str, drawn: &mut BTreeSet<String>) -> Vec<String> {
+    fn draw(&self, root: &str, prefix: &str, indent: &str, drawn: &mut BTreeSet<String>) -> Vec<String> {
         let mut lines = Vec::new();
-        let mut work = vec![(root.to_owned(), lead.to_owned(), rest.to_owned())];
-        while let Some((id, lead, rest)) = work.pop() {
+        let mut work = vec![(root.to_owned(), prefix.to_owned(), indent.to_owned())];
+        while let Some((id, prefix, indent)) = work.pop() {
             let Some(task) = self.tasks.get(&id) else {
-                lines.push(terminal::sanitize_line(&format!("{lead}? {id}  not listed")));
+                lines.push(terminal::sanitize_line(&format!("{prefix}? {id}  not listed")));
                 continue;
             };
             let dependencies = self.dependencies(&id);
-            let again = !drawn.insert(id.clone()) && !dependencies.is_empty();
+            let is_repeated = !drawn.insert(id.clone()) && !dependencies.is_empty();
             let status = field(task, "status");
-            let more = if again { "  (see above)" } else { "" };
+            let suffix = if is_repeated { "  (see above)" } else { "" };
             lines.push(terminal::sanitize_line(&format!(
-                "{lead}{} {id}  {}  {status}{more}",
+                "{prefix}{} {id}  {}  {status}{suffix}",
                 glyph(&status),
                 field(task, "type")
             )));
-            if again {
+            if is_repeated {
                 continue;
             }
             for (index, dependency) in dependencies.iter().enumerate().rev() {
-                let last = index + 1 == dependencies.len();
-                let (branch, below) = if last { ("└─ ", "   ") } else { ("├─ ", "│  ") };
-                work.push((dependency.clone(), format!("{rest}{branch}"), format!("{rest}{below}")));
+                let is_last = index + 1 == dependencies.len();
+                let (branch, continuation) = if is_last { ("└─ ", "   ") } else { ("├─ ", "│  ") };
+                work.push((
+                    dependency.clone(),
+                    format!("{indent}{branch}"),
+                    format!("{indent}{continuation}"),
+                ));
             }
         }
         lines

@@ -17,18 +17,18 @@ pub(super) async fn create(
     data: &Path,
     space: Option<&str>,
     args: &CreateArgs,
-    shape: &OutputArgs,
+    output: &OutputArgs,
 ) -> anyhow::Result<()> {
     if args.dry_run.is_set() {
-        hub::print_dry_run(shape, "POST", "/v1/tokens", Some(&args.body()?));
+        hub::print_dry_run(output, "POST", "/v1/tokens", Some(&args.body()?));
         return Ok(());
     }
     restrict_umask();
     let (options, checks) = (quorate_engine::Options::default(), IntegrityChecks::default());
     let engines = recover(data, options, checks, &SystemClock::new())?;
-    let done = commit(&engines.public, space, args).await;
+    let result = commit(&engines.public, space, args).await;
     engines.close().await;
-    print_created(args, &done?, shape, "to revoke it, once a hub is running")
+    print_created(args, &result?, output, "to revoke it, once a hub is running")
 }
 
 async fn commit(
@@ -37,7 +37,7 @@ async fn commit(
     args: &CreateArgs,
 ) -> anyhow::Result<String> {
     let name: SpaceName = space.unwrap_or("default").parse().map_err(Error::from)?;
-    if !engine.store().spaces().iter().any(|known| known.name == name) {
+    if !engine.store().spaces().iter().any(|info| info.name == name) {
         let refused = Refused::new(Code::NotFound, format!("there is no space {name}"));
         return Err(Error::from(refused.hint("`quorate verify` lists the spaces of a data directory")).into());
     }

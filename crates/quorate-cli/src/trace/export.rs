@@ -25,7 +25,7 @@ pub(crate) struct ExportArgs {
     pub(super) id: String,
     /// Output format.
     #[arg(long, value_name = "FORMAT", default_value = "jsonl")]
-    format: Target,
+    format: TraceFormat,
     /// Print one JSON document, same as --format json.
     #[arg(long, conflicts_with = "format")]
     json: bool,
@@ -36,7 +36,7 @@ pub(crate) struct ExportArgs {
 
 /// Target format of an export.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, ValueEnum)]
-enum Target {
+enum TraceFormat {
     /// One JSON document, as the hub returns it.
     Json,
     /// One span per line, as the hub returns them.
@@ -48,20 +48,20 @@ enum Target {
 }
 
 /// Writes the trace of a response.
-pub(super) fn run(args: &ExportArgs, answer: &str) -> anyhow::Result<()> {
-    let trace = parse_response(answer)?;
-    let exported = match if args.json { Target::Json } else { args.format } {
-        Target::Json => terminal::sanitize_json(answer),
-        Target::Jsonl => {
-            let spans = ListResponse::parse(answer, "spans")?.items;
+pub(super) fn run(args: &ExportArgs, response: &str) -> anyhow::Result<()> {
+    let trace = parse_response(response)?;
+    let content = match if args.json { TraceFormat::Json } else { args.format } {
+        TraceFormat::Json => terminal::sanitize_json(response),
+        TraceFormat::Jsonl => {
+            let spans = ListResponse::parse(response, "spans")?.items;
             spans.iter().map(|span| terminal::sanitize_json(span.get())).collect::<Vec<_>>().join("\n")
         }
-        Target::Otlp => terminal::sanitize_json(&quorate_server::trace_to_otlp(&trace).to_string()),
-        Target::Perfetto => terminal::sanitize_json(&perfetto::to_trace_events(&trace).to_string()),
+        TraceFormat::Otlp => terminal::sanitize_json(&quorate_server::trace_to_otlp(&trace).to_string()),
+        TraceFormat::Perfetto => terminal::sanitize_json(&perfetto::to_trace_events(&trace).to_string()),
     };
     match &args.out {
-        Some(file) => write_new(file, &exported)?,
-        None => terminal::print(exported),
+        Some(file) => write_new(file, &content)?,
+        None => terminal::print(content),
     }
     note_incomplete(&trace);
     Ok(())

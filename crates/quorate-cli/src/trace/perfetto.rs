@@ -25,14 +25,13 @@ pub(super) fn to_trace_events(trace: &Value) -> Value {
     let slices = slices(list(&trace["spans"]));
     let mut processes: BTreeMap<&str, Vec<i64>> =
         slices.iter().map(|slice| (slice.agent.as_str(), Vec::new())).collect();
-    let numbers: BTreeMap<&str, usize> =
-        processes.keys().zip(1..).map(|(agent, pid)| (*agent, pid)).collect();
-    let mut events: Vec<Value> = { numbers.iter() }
+    let pids: BTreeMap<&str, usize> = processes.keys().zip(1..).map(|(agent, pid)| (*agent, pid)).collect();
+    let mut events: Vec<Value> = { pids.iter() }
         .map(|(agent, pid)| json!({"ph": "M", "name": "process_name", "pid": pid, "tid": 0, "args": {"name": agent}}))
         .collect();
     let mut positions = BTreeMap::new();
     for slice in &slices {
-        let pid = numbers[slice.agent.as_str()];
+        let pid = pids[slice.agent.as_str()];
         let lane = processes.get_mut(slice.agent.as_str()).map_or(0, |lanes| lane(lanes, slice));
         positions.insert(slice.span.as_str(), (pid, lane, slice.start));
         events.push(json!({
@@ -80,12 +79,12 @@ fn slices(spans: &[Value]) -> Vec<Slice<'_>> {
     for span in spans {
         let (id, to) = (field(span, "spanId"), field(span, "to"));
         let from = span["from"].as_str().unwrap_or("the hub").to_owned();
-        let names = [id.clone(), field(span, "parentSpanId"), from, titled("send", span)];
+        let names = [id.clone(), field(span, "parentSpanId"), from, title("send", span)];
         found.extend(slice(span, names, &span["startTime"], &span["endTime"]));
-        for taken in list(&span["deliveries"]) {
-            let agent = taken["agent"].as_str().unwrap_or(&to).to_owned();
-            let names = [field(taken, "spanId"), id.clone(), agent, titled("process", span)];
-            found.extend(slice(taken, names, &taken["deliveredAt"], &taken["endedAt"]));
+        for delivery in list(&span["deliveries"]) {
+            let agent = delivery["agent"].as_str().unwrap_or(&to).to_owned();
+            let names = [field(delivery, "spanId"), id.clone(), agent, title("process", span)];
+            found.extend(slice(delivery, names, &delivery["deliveredAt"], &delivery["endedAt"]));
         }
     }
     found.sort_by_key(|slice| slice.start);
@@ -93,7 +92,7 @@ fn slices(spans: &[Value]) -> Vec<Slice<'_>> {
 }
 
 /// Returns the title of a slice, with the action or else the recipient.
-fn titled(verb: &str, span: &Value) -> String {
+fn title(verb: &str, span: &Value) -> String {
     let action = field(span, "action");
     format!("{verb} {}", if action.is_empty() { field(span, "to") } else { action })
 }
@@ -132,17 +131,17 @@ mod tests {
         let document = to_trace_events(&trace);
         let events = document["traceEvents"].as_array().expect("events");
         let of_kind = |ph: &str| events.iter().filter(|event| event["ph"] == ph).collect::<Vec<_>>();
-        let named: Vec<_> = of_kind("M").iter().map(|event| event["args"]["name"].clone()).collect();
-        assert_eq!(named, ["alice", "bob"]);
-        let mut at: Vec<_> = { of_kind("X").into_iter() }
+        let names: Vec<_> = of_kind("M").iter().map(|event| event["args"]["name"].clone()).collect();
+        assert_eq!(names, ["alice", "bob"]);
+        let mut positions: Vec<_> = { of_kind("X").into_iter() }
             .map(|event| {
                 [&event["pid"], &event["tid"], &event["dur"]].map(|number| number.as_i64().expect("a number"))
             })
             .collect();
-        at.sort_unstable();
+        positions.sort_unstable();
         // b extends to the newest time, which is that of c.
-        let of_one = |pid| [[pid, 1, 0], [pid, 1, 2_000_000], [pid, 2, 2_000_000]];
-        assert_eq!(at, [of_one(1), of_one(2)].concat());
+        let expected = |pid| [[pid, 1, 0], [pid, 1, 2_000_000], [pid, 2, 2_000_000]];
+        assert_eq!(positions, [expected(1), expected(2)].concat());
         // From a to b, and from each message to its delivery.
         assert_eq!((of_kind("s").len(), of_kind("f").len()), (4, 4));
     }

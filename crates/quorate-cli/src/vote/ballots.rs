@@ -48,8 +48,8 @@ pub(super) fn read(mut input: impl BufRead) -> anyhow::Result<Vec<Question>> {
     let mut line = Vec::new();
     for number in 1.. {
         line.clear();
-        let most = u64::try_from(LINE_BYTES_MAX + 2)?;
-        if input.by_ref().take(most).read_until(b'\n', &mut line)? == 0 {
+        let limit = u64::try_from(LINE_BYTES_MAX + 2)?;
+        if input.by_ref().take(limit).read_until(b'\n', &mut line)? == 0 {
             break;
         }
         let text = line.trim_ascii();
@@ -61,10 +61,10 @@ pub(super) fn read(mut input: impl BufRead) -> anyhow::Result<Vec<Question>> {
         } else {
             ballot(text).and_then(|(question, ballot)| questions.add(number, question, ballot))
         };
-        result.map_err(|why| {
+        result.map_err(|reason| {
             CommandError::new(
                 USAGE,
-                format!("line {number}: {why}"),
+                format!("line {number}: {reason}"),
                 "see `quorate vote tally --help` for the format of ballots",
             )
         })?;
@@ -74,8 +74,8 @@ pub(super) fn read(mut input: impl BufRead) -> anyhow::Result<Vec<Question>> {
 
 fn ballot(text: &[u8]) -> Result<(String, Ballot), String> {
     let Line { question, voter, choice, confidence, ranking, reason } =
-        parse_answer(text).map_err(|wrong| {
-            if wrong.path == ROOT_PATH { wrong.reason } else { format!("{}: {}", wrong.path, wrong.reason) }
+        parse_answer(text).map_err(|error| {
+            if error.path == ROOT_PATH { error.reason } else { format!("{}: {}", error.path, error.reason) }
         })?;
     let choice = choice.or_else(|| ranking.first().cloned()).ok_or("choice is missing")?;
     for (name, value) in [("question", &question), ("voter", &voter), ("choice", &choice)] {
@@ -84,7 +84,7 @@ fn ballot(text: &[u8]) -> Result<(String, Ballot), String> {
         }
     }
     let ballot = Ballot { voter, choice, confidence, ranking, reason };
-    ballot.check().map_err(|why| why.to_string())?;
+    ballot.check().map_err(|error| error.to_string())?;
     Ok((question, ballot))
 }
 
@@ -95,9 +95,9 @@ impl Questions {
             self.choices.push(HashSet::new());
             self.all.len() - 1
         });
-        if let Some(before) = self.cast.insert((index, ballot.voter.clone()), number) {
+        if let Some(first_line) = self.cast.insert((index, ballot.voter.clone()), number) {
             let (voter, name) = (&ballot.voter, &self.all[index].name);
-            return Err(format!("{voter} votes twice on {name}, first on line {before}"));
+            return Err(format!("{voter} votes twice on {name}, first on line {first_line}"));
         }
         if self.cast.len() > BALLOTS_MAX {
             return Err(format!("there are more than {BALLOTS_MAX} ballots"));

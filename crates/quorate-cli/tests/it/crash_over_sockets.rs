@@ -34,9 +34,9 @@ const DRAIN_MAX: Duration = Duration::from_secs(120);
 struct History {
     /// Calls, with whether they were acknowledged.
     calls: Mutex<BTreeMap<String, bool>>,
-    /// Number of answers in this cycle.
-    answers: AtomicU64,
-    news: Notify,
+    /// Number of responses in this cycle.
+    responses: AtomicU64,
+    notify: Notify,
     /// Number of redeliveries.
     redelivered: AtomicU64,
     /// Last epoch of each worker.
@@ -54,12 +54,12 @@ impl History {
 
     fn acknowledge(&self, call: &str) {
         self.calls().insert(call.to_owned(), true);
-        self.answer();
+        self.count_response();
     }
 
-    fn answer(&self) {
-        self.answers.fetch_add(1, Ordering::SeqCst);
-        self.news.notify_waiters();
+    fn count_response(&self) {
+        self.responses.fetch_add(1, Ordering::SeqCst);
+        self.notify.notify_waiters();
     }
 
     /// Returns the calls whose outcome is unknown.
@@ -67,14 +67,14 @@ impl History {
         self.calls().iter().filter(|(_, known)| !**known).map(|(call, _)| call.clone()).collect()
     }
 
-    /// Waits for this number of answers.
-    async fn after(&self, count: u64) {
+    /// Waits for this number of responses.
+    async fn wait_for(&self, count: u64) {
         loop {
-            let news = self.news.notified();
-            if self.answers.load(Ordering::SeqCst) >= count {
+            let notified = self.notify.notified();
+            if self.responses.load(Ordering::SeqCst) >= count {
                 return;
             }
-            news.await;
+            notified.await;
         }
     }
 }
@@ -108,18 +108,21 @@ async fn acknowledged_work_survives_kill_9_over_sockets() {
             tokens = register(&hub).await;
         }
         repeat_unknown(&hub, &tokens, &history).await;
-        history.answers.store(0, Ordering::SeqCst);
+        history.responses.store(0, Ordering::SeqCst);
         let running = load(&hub, &tokens, cycle, &history);
         // Sometimes almost immediately, so that the startup is interrupted as well.
-        let answers =
+        let responses =
             if next(&mut rng).is_multiple_of(5) { next(&mut rng) % 10 } else { 50 + next(&mut rng) % 400 };
-        let answered = tokio::time::timeout(CYCLE_MAX, history.after(answers)).await.is_ok();
-        let came = history.answers.load(Ordering::SeqCst);
-        assert!(answered, "cycle {cycle}: {came} of {answers} answers within {CYCLE_MAX:?}");
+        let answered = tokio::time::timeout(CYCLE_MAX, history.wait_for(responses)).await.is_ok();
+        let received = history.responses.load(Ordering::SeqCst);
+        assert!(answered, "cycle {cycle}: {received} of {responses} responses within {CYCLE_MAX:?}");
         hub.signal("-KILL");
         drop(hub);
-        let gone = tokio::time::timeout(CYCLE_MAX, ended(running)).await.is_ok();
-        assert!(gone, "cycle {cycle}: a client did not notice within {CYCLE_MAX:?} that its hub was killed");
+        let noticed = tokio::time::timeout(CYCLE_MAX, join_all(running)).await.is_ok();
+        assert!(
+            noticed,
+            "cycle {cycle}: a client did not notice within {CYCLE_MAX:?} that its hub was killed"
+        );
     }
     let hub = Hub::start(&data);
     repeat_unknown(&hub, &tokens, &history).await;
@@ -138,9 +141,10 @@ async fn register(hub: &Hub) -> BTreeMap<String, String> {
     let names =
         names.chain((0..WS_SENDERS).map(|n| format!("s{n}"))).chain((0..WORKERS).map(|n| format!("w{n}")));
     for name in names {
-        let (status, made) = http.call("PUT", &format!("/v1/agents/{name}"), None, &json!({})).await.unwrap();
-        assert_eq!(status, 201, "{made}");
-        tokens.insert(name, made["token"].as_str().unwrap().to_owned());
+        let (status, registered) =
+            http.call("PUT", &format!("/v1/agents/{name}"), None, &json!({})).await.unwrap();
+        assert_eq!(status, 201, "{registered}");
+        tokens.insert(name, registered["token"].as_str().unwrap().to_owned());
     }
     tokens
 }
@@ -159,8 +163,8 @@ async fn repeat_unknown(hub: &Hub, tokens: &BTreeMap<String, String>, history: &
     for call in history.unknown() {
         let mut http = Http::connect(&hub.address, &tokens[author(&call)]).await.unwrap();
         let body = json!({"ops": [with_op("send", message(&call))], "idempotencyKey": call});
-        let (status, answer) = http.call("POST", "/v1/commit", None, &body).await.unwrap();
-        assert_eq!(status, 200, "{call}: {answer}");
+        let (status, response) = http.call("POST", "/v1/commit", None, &body).await.unwrap();
+        assert_eq!(status, 200, "{call}: {response}");
         history.acknowledge(&call);
     }
 }
@@ -190,9 +194,9 @@ fn load(
     running
 }
 
-async fn ended(mut running: JoinSet<Option<()>>) {
-    while let Some(end) = running.join_next().await {
-        end.expect("a client fails only because its hub was killed");
+async fn join_all(mut running: JoinSet<Option<()>>) {
+    while let Some(result) = running.join_next().await {
+        result.expect("a client fails only because its hub was killed");
     }
 }
 
@@ -208,8 +212,8 @@ async fn send_over_http(
         let call = format!("{name}-{cycle}-{n}");
         history.begin(&call);
         let body = json!({"ops": [with_op("send", message(&call))], "idempotencyKey": call});
-        let (status, answer) = http.call("POST", "/v1/commit", None, &body).await?;
-        assert_eq!(status, 200, "{call}: {answer}");
+        let (status, response) = http.call("POST", "/v1/commit", None, &body).await?;
+        assert_eq!(status, 200, "{call}: {response}");
         history.acknowledge(&call);
     }
     None
@@ -217,7 +221,7 @@ async fn send_over_http(
 
 type Socket = WebSocketStream<TcpStream>;
 
-async fn connect(address: &str, hello: Value, welcomed: impl FnOnce(&Value)) -> Option<Socket> {
+async fn connect(address: &str, hello: Value, on_welcome: impl FnOnce(&Value)) -> Option<Socket> {
     let stream = TcpStream::connect(address).await.ok()?;
     let (mut socket, _) =
         tokio_tungstenite::client_async(format!("ws://{address}/v1/ws"), stream).await.ok()?;
@@ -228,7 +232,7 @@ async fn connect(address: &str, hello: Value, welcomed: impl FnOnce(&Value)) -> 
         return None;
     }
     assert!(welcome["welcome"].is_object(), "{welcome}");
-    welcomed(&welcome["welcome"]);
+    on_welcome(&welcome["welcome"]);
     Some(socket)
 }
 
@@ -265,9 +269,9 @@ async fn send_over_ws(
         let commit = json!({"ops": [with_op("send", message(&call))], "idempotencyKey": call});
         send_frame(&mut socket, json!({"n": sent, "commit": commit})).await?;
         if sent >= IN_FLIGHT {
-            let answer = receive_frame(&mut socket).await?;
-            assert!(answer["ok"].is_object(), "{answer}");
-            history.acknowledge(&format!("{name}-{cycle}-{}", answer["n"].as_u64().unwrap() - 1));
+            let response = receive_frame(&mut socket).await?;
+            assert!(response["ok"].is_object(), "{response}");
+            history.acknowledge(&format!("{name}-{cycle}-{}", response["n"].as_u64().unwrap() - 1));
         }
     }
 }
@@ -295,7 +299,7 @@ async fn work(
             panic!("a step was refused, so something happened twice: {problem}");
         }
         if frame["ok"]["seq"].is_u64() {
-            history.answer();
+            history.count_response();
         }
         for delivery in frame["deliveries"].as_array().into_iter().flatten() {
             n += 1;
@@ -319,10 +323,10 @@ async fn drain(hub: &Hub, tokens: &BTreeMap<String, String>, history: &Arc<Histo
         running.spawn(work(hub.address.clone(), name.clone(), token.clone(), false, Arc::clone(history)));
     }
     let mut http = Http::connect(&hub.address, &hub.admin).await.unwrap();
-    let (mut last, mut look) = (Value::Null, tokio::time::interval(Duration::from_millis(20)));
+    let (mut last, mut ticker) = (Value::Null, tokio::time::interval(Duration::from_millis(20)));
     let drained = async {
         loop {
-            look.tick().await;
+            ticker.tick().await;
             let (_, stats) = http.call("GET", "/v1/admin/stats", None, &Value::Null).await.unwrap();
             last.clone_from(&stats["deliveries"]);
             let open = |state: &str| stats["deliveries"][state].as_u64().unwrap();
@@ -332,8 +336,8 @@ async fn drain(hub: &Hub, tokens: &BTreeMap<String, String>, history: &Arc<Histo
                 return;
             }
             // A worker must not end while its hub is running.
-            if let Some(end) = running.try_join_next() {
-                panic!("a worker ended while its hub was running: {end:?}; {stats}");
+            if let Some(result) = running.try_join_next() {
+                panic!("a worker ended while its hub was running: {result:?}; {stats}");
             }
         }
     };

@@ -14,35 +14,35 @@ use tempfile::TempDir;
 use crate::support::{Hub, QUORATE};
 
 /// Damages a data directory.
-type Harm = fn(&Path);
+type InflictDamage = fn(&Path);
 
 /// Creates a directory with about forty records of several kinds, closed cleanly.
 fn data() -> TempDir {
     let root = tempfile::tempdir().unwrap();
     let hub = Hub::start(root.path());
     let token = |name: &str| {
-        let (status, made) = hub.call(&hub.admin, "PUT", &format!("/v1/agents/{name}"), &json!({}));
-        assert_eq!(status, 201, "{made}");
-        made["token"].as_str().unwrap().to_owned()
+        let (status, registered) = hub.call(&hub.admin, "PUT", &format!("/v1/agents/{name}"), &json!({}));
+        assert_eq!(status, 201, "{registered}");
+        registered["token"].as_str().unwrap().to_owned()
     };
     let (alice, bob) = (token("alice"), token("bob"));
-    let ok = |token: &str, method: &str, path: &str, body: Value| {
-        let (status, answer) = hub.call(token, method, path, &body);
-        assert!((200..300).contains(&status), "{path}: {status} {answer}");
-        answer
+    let succeed = |token: &str, method: &str, path: &str, body: Value| {
+        let (status, response) = hub.call(token, method, path, &body);
+        assert!((200..300).contains(&status), "{path}: {status} {response}");
+        response
     };
     for n in 0..16 {
         let message = json!({"to": "bob", "payload": {"n": n, "text": "words ".repeat(20)}});
-        ok(&alice, "POST", "/v1/messages", message);
-        ok(&alice, "PUT", &format!("/v1/context/k{}", n % 3), json!({"content": n}));
+        succeed(&alice, "POST", "/v1/messages", message);
+        succeed(&alice, "PUT", &format!("/v1/context/k{}", n % 3), json!({"content": n}));
     }
-    ok(&alice, "POST", "/v1/tasks", json!({"type": "work", "input": {}}));
-    ok(&alice, "POST", "/v1/flags", json!({"what": "something"}));
-    let taken = ok(&bob, "POST", "/v1/agents/bob/inbox/claim", json!({"max": 2}));
-    let acked = json!({ "deliveries": taken["deliveries"].as_array().unwrap()[..1].iter().map(|one| {
-        json!({"deliveryId": one["deliveryId"], "leaseToken": one["leaseToken"]})
+    succeed(&alice, "POST", "/v1/tasks", json!({"type": "work", "input": {}}));
+    succeed(&alice, "POST", "/v1/flags", json!({"what": "something"}));
+    let claimed = succeed(&bob, "POST", "/v1/agents/bob/inbox/claim", json!({"max": 2}));
+    let acked = json!({ "deliveries": claimed["deliveries"].as_array().unwrap()[..1].iter().map(|delivery| {
+        json!({"deliveryId": delivery["deliveryId"], "leaseToken": delivery["leaseToken"]})
     }).collect::<Vec<_>>() });
-    ok(&bob, "POST", "/v1/agents/bob/inbox/ack", acked);
+    succeed(&bob, "POST", "/v1/agents/bob/inbox/ack", acked);
     hub.stop();
     root
 }
@@ -65,7 +65,7 @@ fn main_sql(data: &Path, change: &str) {
 }
 
 /// Overwrites the root page of a table.
-fn scribble(data: &Path, table: &str) {
+fn overwrite_root_page(data: &Path, table: &str) {
     let database = data.join("quorate.db");
     let connection = Connection::open(&database).unwrap();
     let select = "SELECT rootpage FROM sqlite_schema WHERE name = ?1";
@@ -77,7 +77,7 @@ fn scribble(data: &Path, table: &str) {
     fs::write(&database, bytes).unwrap();
 }
 
-fn cut(data: &Path, length: impl Fn(u64) -> u64) {
+fn truncate(data: &Path, length: impl Fn(u64) -> u64) {
     let file = fs::OpenOptions::new().write(true).open(data.join("quorate.db")).unwrap();
     file.set_len(length(file.metadata().unwrap().len())).unwrap();
 }
@@ -86,7 +86,7 @@ const LAST: &str = "(SELECT max(id) FROM log)";
 const NTH: &str = "(SELECT id FROM log ORDER BY id LIMIT 1 OFFSET 20)";
 
 /// Kinds of damage, each with the expected message.
-const HARMS: &[(&str, &str, Harm)] = &[
+const DAMAGES: &[(&str, &str, InflictDamage)] = &[
     ("a body is edited", "edited", |data| {
         main_sql(data, &format!("UPDATE log SET body = CAST(body || x'00' AS BLOB) WHERE id = {NTH}"));
     }),
@@ -117,17 +117,17 @@ const HARMS: &[(&str, &str, Harm)] = &[
     }),
     ("the items are deleted", "tables", |data| main_sql(data, "DELETE FROM items")),
     ("a count is wrong", "tables", |data| main_sql(data, "UPDATE spaces SET acked = acked + 1")),
-    ("a page of the log", "", |data| scribble(data, "log")),
-    ("a page of the entries", "", |data| scribble(data, "entries")),
-    ("a page of the client ids", "", |data| scribble(data, "client_ids")),
+    ("a page of the log", "", |data| overwrite_root_page(data, "log")),
+    ("a page of the entries", "", |data| overwrite_root_page(data, "entries")),
+    ("a page of the client ids", "", |data| overwrite_root_page(data, "client_ids")),
     ("a flag is edited", "edited", |data| {
         sql(
             &data.join("quorate.private/quorate.db"),
             &format!("UPDATE log SET principal = 'agent:eve' WHERE id = {LAST}"),
         );
     }),
-    ("half of it", "", |data| cut(data, |length| length / 2)),
-    ("nothing of it", "", |data| cut(data, |_| 0)),
+    ("half of it", "", |data| truncate(data, |length| length / 2)),
+    ("nothing of it", "", |data| truncate(data, |_| 0)),
 ];
 
 fn serve(data: &Path, flags: &[&str]) -> Command {
@@ -143,7 +143,7 @@ fn streams(output: &Output) -> (String, String) {
 
 /// Checks that the hub does not start, reports the damage, and changes nothing.
 #[track_caller]
-fn is_refused(data: &Path, flags: &[&str], case: &str, damage: &str) {
+fn check_refused(data: &Path, flags: &[&str], case: &str, damage: &str) {
     let bytes =
         || (fs::read(data.join("quorate.db")), fs::read(data.join("quorate.private/quorate.db")).ok());
     let before = bytes();
@@ -158,14 +158,14 @@ fn is_refused(data: &Path, flags: &[&str], case: &str, damage: &str) {
 // Fails under: a start that does not check the data, the tables, or the private store.
 #[test]
 fn i22_damaged_data_is_not_served() {
-    let good = data();
-    for (case, damage, harm) in HARMS {
-        let bad = copy(good.path());
-        harm(bad.path());
-        is_refused(bad.path(), &[], case, damage);
+    let intact = data();
+    for (case, damage, inflict) in DAMAGES {
+        let damaged = copy(intact.path());
+        inflict(damaged.path());
+        check_refused(damaged.path(), &[], case, damage);
     }
-    let whole = copy(good.path());
-    Hub::start(whole.path()).stop();
+    let undamaged = copy(intact.path());
+    Hub::start(undamaged.path()).stop();
 }
 
 /// Treats any data as large, and checks few records before startup.
@@ -174,24 +174,24 @@ const AS_IF_LARGE: &[&str] = &["--full-check-max-bytes", "0", "--startup-check-r
 // Fails under: a check of the newest records that stops before the last one, or that omits payloads.
 #[test]
 fn i22_the_newest_records_of_large_data_are_verified_before_startup() {
-    let good = data();
+    let intact = data();
     let newest = "(SELECT id FROM log ORDER BY id DESC LIMIT 1 OFFSET 7)";
-    let bad = copy(good.path());
-    main_sql(bad.path(), &format!("UPDATE log SET principal = 'agent:eve' WHERE id = {newest}"));
-    is_refused(bad.path(), AS_IF_LARGE, "a principal", "edited");
-    let bad = copy(good.path());
-    main_sql(bad.path(), &format!("DELETE FROM log WHERE id = {newest}"));
-    is_refused(bad.path(), AS_IF_LARGE, "a record", "deleted");
-    let bad = copy(good.path());
+    let damaged = copy(intact.path());
+    main_sql(damaged.path(), &format!("UPDATE log SET principal = 'agent:eve' WHERE id = {newest}"));
+    check_refused(damaged.path(), AS_IF_LARGE, "a principal", "edited");
+    let damaged = copy(intact.path());
+    main_sql(damaged.path(), &format!("DELETE FROM log WHERE id = {newest}"));
+    check_refused(damaged.path(), AS_IF_LARGE, "a record", "deleted");
+    let damaged = copy(intact.path());
     let with_payload = "(SELECT max(id) FROM log WHERE length(payload) > 100)";
     let blank = format!("UPDATE log SET payload = zeroblob(length(payload)) WHERE id = {with_payload}");
-    main_sql(bad.path(), &blank);
-    is_refused(bad.path(), AS_IF_LARGE, "a payload", "edited");
+    main_sql(damaged.path(), &blank);
+    check_refused(damaged.path(), AS_IF_LARGE, "a payload", "edited");
 }
 
 /// Checks that the hub starts, finds the damage in the background, and exits.
 #[track_caller]
-fn ends_by_itself(data: &Path, case: &str) {
+fn check_exits(data: &Path, case: &str) {
     let mut command = serve(data, AS_IF_LARGE);
     command.stderr(Stdio::piped());
     let mut hub = Hub::spawn(command);
@@ -204,29 +204,32 @@ fn ends_by_itself(data: &Path, case: &str) {
 // Fails under: a background check that is never started, that omits payloads, or that only logs the damage.
 #[test]
 fn i22_damage_found_in_the_background_ends_the_hub() {
-    let good = data();
-    let bad = copy(good.path());
+    let intact = data();
+    let damaged = copy(intact.path());
     let early = "(SELECT id FROM log ORDER BY id LIMIT 1 OFFSET 5)";
-    main_sql(bad.path(), &format!("UPDATE log SET principal = 'agent:eve' WHERE id = {early}"));
-    ends_by_itself(bad.path(), "a principal");
-    let bad = copy(good.path());
+    main_sql(damaged.path(), &format!("UPDATE log SET principal = 'agent:eve' WHERE id = {early}"));
+    check_exits(damaged.path(), "a principal");
+    let damaged = copy(intact.path());
     let early = "(SELECT min(id) FROM log WHERE length(payload) > 100)";
-    main_sql(bad.path(), &format!("UPDATE log SET payload = zeroblob(length(payload)) WHERE id = {early}"));
-    ends_by_itself(bad.path(), "a payload");
+    main_sql(
+        damaged.path(),
+        &format!("UPDATE log SET payload = zeroblob(length(payload)) WHERE id = {early}"),
+    );
+    check_exits(damaged.path(), "a payload");
 }
 
 // Fails under: a background check that runs only once.
 #[test]
 fn i22_the_log_is_verified_periodically() {
-    let good = data();
-    let mut command = serve(good.path(), &["--check-every-ms", "50"]);
+    let intact = data();
+    let mut command = serve(intact.path(), &["--check-every-ms", "50"]);
     command.stderr(Stdio::piped());
     let mut hub = Hub::spawn(command);
     let (status, info) = hub.call(&hub.admin, "GET", "/v1/info", &Value::Null);
     assert_eq!(status, 200, "{info}");
     // Everything was verified at startup; the hub may have created a token since.
     assert!(info["audit"]["verifiedTo"].as_u64().unwrap() + 1 >= info["seq"].as_u64().unwrap(), "{info}");
-    main_sql(good.path(), &format!("UPDATE log SET principal = 'agent:eve' WHERE id = {NTH}"));
+    main_sql(intact.path(), &format!("UPDATE log SET principal = 'agent:eve' WHERE id = {NTH}"));
     let mut err = String::new();
     hub.child.stderr.take().unwrap().read_to_string(&mut err).unwrap();
     assert_eq!(hub.child.wait().unwrap().code(), Some(65), "{err}");
@@ -236,33 +239,33 @@ fn i22_the_log_is_verified_periodically() {
 // Fails under: `verify --json` without a document for unreadable data, or a hint to run `verify` again.
 #[test]
 fn i22_verify_reports_unreadable_data_in_json() {
-    let good = data();
-    let harms: &[(&str, Harm)] = &[
-        ("half of it", |data| cut(data, |length| length / 2)),
-        ("nothing of it", |data| cut(data, |_| 0)),
+    let intact = data();
+    let damages: &[(&str, InflictDamage)] = &[
+        ("half of it", |data| truncate(data, |length| length / 2)),
+        ("nothing of it", |data| truncate(data, |_| 0)),
         ("the header", |data| {
             let mut bytes = fs::read(data.join("quorate.db")).unwrap();
             bytes[..100].fill(0xa5);
             fs::write(data.join("quorate.db"), bytes).unwrap();
         }),
         ("the file", |data| fs::remove_file(data.join("quorate.db")).unwrap()),
-        ("the first page of the list of tables", |data| scribble(data, "spaces")),
+        ("the first page of the list of tables", |data| overwrite_root_page(data, "spaces")),
     ];
-    for (case, harm) in harms {
-        let bad = copy(good.path());
-        harm(bad.path());
+    for (case, inflict) in damages {
+        let damaged = copy(intact.path());
+        inflict(damaged.path());
         let output =
-            Command::new(QUORATE).args(["verify", "--json", "--data"]).arg(bad.path()).output().unwrap();
+            Command::new(QUORATE).args(["verify", "--json", "--data"]).arg(damaged.path()).output().unwrap();
         let (out, err) = streams(&output);
         assert_eq!(output.status.code(), Some(65), "{case}: {err}");
-        let found: Value = serde_json::from_str(&out).unwrap();
-        assert_eq!((&found["ok"], &found["spaces"]), (&json!(false), &json!([])), "{case}: {found}");
-        let bad = &found["firstBad"];
+        let report: Value = serde_json::from_str(&out).unwrap();
+        assert_eq!((&report["ok"], &report["spaces"]), (&json!(false), &json!([])), "{case}: {report}");
+        let defect = &report["firstBad"];
         assert_eq!(
-            (&bad["space"], &bad["seq"], &bad["damage"]),
+            (&defect["space"], &defect["seq"], &defect["damage"]),
             (&json!(""), &json!(0), &json!("unreadable"))
         );
-        assert!(!bad["detail"].as_str().unwrap().is_empty(), "{case}: {found}");
+        assert!(!defect["detail"].as_str().unwrap().is_empty(), "{case}: {report}");
         assert!(!err.contains("quorate verify") && err.contains("restore a backup"), "{case}: {err}");
     }
 }

@@ -16,10 +16,10 @@ fn demo(directory: &Path, arguments: &[&str]) -> Output {
 }
 
 fn report(output: &Output) -> Value {
-    serde_json::from_slice(&output.stdout).unwrap_or_else(|error| panic!("{error}: {}", words(output)))
+    serde_json::from_slice(&output.stdout).unwrap_or_else(|error| panic!("{error}: {}", output_text(output)))
 }
 
-fn words(output: &Output) -> String {
+fn output_text(output: &Output) -> String {
     format!("{}\n{}", String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr))
 }
 
@@ -29,7 +29,7 @@ fn a1_the_headless_demo_succeeds() {
     let directory = tempfile::tempdir().expect("a directory");
     let output = demo(directory.path(), &["--headless", "--approve", "auto", "--json"]);
     let report = report(&output);
-    assert!(output.status.success(), "{}", words(&output));
+    assert!(output.status.success(), "{}", output_text(&output));
     assert_eq!((&report["ok"], &report["errors"]), (&true.into(), &Value::Array(Vec::new())));
     assert_eq!(report["synthesis"]["recommendation"], report["known"]["recommendation"]);
     assert_eq!(report["approval"]["state"], "approved");
@@ -46,7 +46,7 @@ fn a1_the_same_seed_gives_the_same_digest() {
     let directory = tempfile::tempdir().expect("a directory");
     let digest = |seed: &str, data: &str| {
         let output = demo(directory.path(), &["--seed", seed, "--data", data, "--headless", "--json"]);
-        assert!(output.status.success(), "{}", words(&output));
+        assert!(output.status.success(), "{}", output_text(&output));
         report(&output)["digest"].as_str().expect("a digest").to_owned()
     };
     let first = digest("7", "first");
@@ -59,23 +59,23 @@ fn a1_the_same_seed_gives_the_same_digest() {
 fn e3_a_demo_is_resumed_before_the_decision() {
     let directory = tempfile::tempdir().expect("a directory");
     let first = demo(directory.path(), &["--headless"]);
-    assert!(first.status.success(), "{}", words(&first));
-    assert!(words(&first).contains("quorate demo --resume --approve ask"), "{}", words(&first));
+    assert!(first.status.success(), "{}", output_text(&first));
+    assert!(output_text(&first).contains("quorate demo --resume --approve ask"), "{}", output_text(&first));
     let second = demo(directory.path(), &["--resume", "--headless", "--approve", "auto", "--json"]);
     let report = report(&second);
-    assert!(second.status.success(), "{}", words(&second));
+    assert!(second.status.success(), "{}", output_text(&second));
     assert_eq!(report["approval"]["state"], "approved");
     assert!(directory.path().join("quorate-demo").join(LETTER).exists());
     // Resuming a finished demo reports the result again, without another effect.
     let third = demo(directory.path(), &["--resume", "--approve", "auto", "--json"]);
-    assert!(third.status.success(), "{}", words(&third));
+    assert!(third.status.success(), "{}", output_text(&third));
     assert_eq!(self::report(&third)["approval"], report["approval"]);
 }
 
 /// Starts a demo and waits until it needs the approval.
-fn waiting(directory: &Path, how: &str) -> (Child, BufReader<std::process::ChildStderr>) {
+fn wait_for_approval(directory: &Path, mode: &str) -> (Child, BufReader<std::process::ChildStderr>) {
     let mut child = Command::new(QUORATE)
-        .args(["demo", "--approve", how])
+        .args(["demo", "--approve", mode])
         .current_dir(directory)
         .stdin(Stdio::piped())
         .stdout(Stdio::null())
@@ -95,8 +95,8 @@ fn waiting(directory: &Path, how: &str) -> (Child, BufReader<std::process::Child
 #[test]
 fn e3_another_terminal_approves_with_a_modification() {
     let directory = tempfile::tempdir().expect("a directory");
-    let (mut child, _lines) = waiting(directory.path(), "wait");
-    let changed = Command::new(QUORATE)
+    let (mut child, _lines) = wait_for_approval(directory.path(), "wait");
+    let modified = Command::new(QUORATE)
         .args([
             "approval",
             "modify",
@@ -111,7 +111,7 @@ fn e3_another_terminal_approves_with_a_modification() {
         .current_dir(directory.path())
         .output()
         .expect("it runs");
-    assert!(changed.status.success(), "{}", words(&changed));
+    assert!(modified.status.success(), "{}", output_text(&modified));
     assert!(child.wait().expect("it ends").success());
     let letter = fs::read_to_string(directory.path().join("quorate-demo").join(LETTER)).expect("it was sent");
     assert_eq!(letter, "No.");
@@ -121,15 +121,15 @@ fn e3_another_terminal_approves_with_a_modification() {
 #[test]
 fn e3_a_rejection_at_the_prompt_needs_a_reason() {
     let directory = tempfile::tempdir().expect("a directory");
-    let (mut child, lines) = waiting(directory.path(), "ask");
+    let (mut child, lines) = wait_for_approval(directory.path(), "ask");
     child.stdin.take().expect("a pipe").write_all(b"r\nr too harsh\n").expect("it reads");
-    let story: String = lines.lines().map_while(Result::ok).collect::<Vec<_>>().join("\n");
-    assert!(child.wait().expect("it ends").success(), "{story}");
+    let transcript: String = lines.lines().map_while(Result::ok).collect::<Vec<_>>().join("\n");
+    assert!(child.wait().expect("it ends").success(), "{transcript}");
     assert!(
-        story.contains("a reason is required")
-            && story.contains("rejected by")
-            && story.contains("too harsh"),
-        "{story}"
+        transcript.contains("a reason is required")
+            && transcript.contains("rejected by")
+            && transcript.contains("too harsh"),
+        "{transcript}"
     );
     assert!(!directory.path().join("quorate-demo").join(LETTER).exists());
 }
@@ -138,18 +138,18 @@ fn e3_a_rejection_at_the_prompt_needs_a_reason() {
 #[test]
 fn a6_accuracy_is_measured_on_seen_and_unseen_phrasings() {
     let directory = tempfile::tempdir().expect("a directory");
-    let measured = || {
+    let measure = || {
         let output = demo(directory.path(), &["--seeds", "1..3", "--json"]);
-        assert!(output.status.success(), "{}", words(&output));
+        assert!(output.status.success(), "{}", output_text(&output));
         report(&output)
     };
-    let report = measured();
-    assert_eq!(report, measured());
+    let report = measure();
+    assert_eq!(report, measure());
     for half in ["seen", "unseen"] {
         let half = &report[half];
         assert_eq!(half["contracts"], 3);
-        for who in ["majority", "weighted", "reliability", "discussed"] {
-            assert!(half[who]["accuracy"].is_f64() && half[who]["contracts"] == 3, "{who}: {half}");
+        for method in ["majority", "weighted", "reliability", "discussed"] {
+            assert!(half[method]["accuracy"].is_f64() && half[method]["contracts"] == 3, "{method}: {half}");
         }
         assert!(half["alone"]["risk_assessor"]["accuracy"].is_f64(), "{half}");
     }
@@ -166,8 +166,8 @@ fn the_demo_deletes_only_its_own_directory() {
     for arguments in [&["--headless"][..], &["--resume"], &["--data", "quorate-demo", "--headless"]] {
         let output = demo(directory.path(), arguments);
         let code = if arguments == ["--resume"] { 3 } else { 5 };
-        assert_eq!(output.status.code(), Some(code), "{}", words(&output));
-        assert!(words(&output).contains("help:"), "{}", words(&output));
+        assert_eq!(output.status.code(), Some(code), "{}", output_text(&output));
+        assert!(output_text(&output).contains("help:"), "{}", output_text(&output));
     }
     assert!(precious.exists());
 }

@@ -20,18 +20,18 @@ fn check_error(line: &str, output: &CommandOutput, exit: i32, code: &str) {
 // Fails under: a failed write to stdout that is ignored, by `print`, by a streaming command, or by a buffered writer.
 #[test]
 fn a_failed_write_to_stdout_is_an_error() {
-    let mut place = Fixture::with_hub();
-    let full = |place: &Fixture, line: &str| {
-        let output = place.shell(&format!("{line} > /dev/full"));
+    let mut fixture = Fixture::with_hub();
+    let fail_to_write = |fixture: &Fixture, line: &str| {
+        let output = fixture.shell(&format!("{line} > /dev/full"));
         check_error(line, &output, 1, "STORAGE_FULL");
         assert!(output.err.contains("failed to write to stdout: No space left"), "{line}: {}", output.err);
         output.err
     };
-    let lost = full(&place, "quorate agent add bob");
-    assert!(lost.contains("quorate token create --role agent --agent bob"), "{lost}");
-    assert!(!lost.contains("is on stdout"), "{lost}");
-    let lost = full(&place, "quorate token create --role viewer --name wall");
-    assert!(lost.contains("quorate token revoke tok_"), "{lost}");
+    let err = fail_to_write(&fixture, "quorate agent add bob");
+    assert!(err.contains("quorate token create --role agent --agent bob"), "{err}");
+    assert!(!err.contains("is on stdout"), "{err}");
+    let err = fail_to_write(&fixture, "quorate token create --role viewer --name wall");
+    assert!(err.contains("quorate token revoke tok_"), "{err}");
     for line in [
         "quorate agent list",
         "quorate memory set k 1 --json",
@@ -40,50 +40,54 @@ fn a_failed_write_to_stdout_is_an_error() {
         "quorate tail --from 1 --limit 1",
         "quorate --help",
     ] {
-        full(&place, line);
+        fail_to_write(&fixture, line);
     }
-    let piped = place.shell("set -o pipefail; quorate audit export | head -n 1");
+    let piped = fixture.shell("set -o pipefail; quorate audit export | head -n 1");
     assert!(piped.code == Some(0) && piped.err.is_empty(), "a closed pipe is not an error: {}", piped.err);
-    place.kill();
-    full(&place, "quorate audit export --data quorate-data");
-    full(&place, "quorate audit log --data quorate-data --limit 1");
+    fixture.kill();
+    fail_to_write(&fixture, "quorate audit export --data quorate-data");
+    fail_to_write(&fixture, "quorate audit log --data quorate-data --limit 1");
 }
 
 // Fails under: an error about tokens although no hub is listening, or exit code 1 for a missing directory.
 #[test]
 fn without_a_hub_the_hint_is_to_start_one() {
-    let place = Fixture::empty();
+    let fixture = Fixture::empty();
     // A port that was free a moment ago, so nothing is listening there.
-    let free =
+    let address =
         std::net::TcpListener::bind("127.0.0.1:0").and_then(|socket| socket.local_addr()).expect("a port");
-    let line = format!("quorate status --url http://{free}");
-    let away = place.shell(&line);
-    check_error(&line, &away, 1, "UNAVAILABLE");
-    assert!(away.err.contains("no hub is listening") && away.err.contains("quorate serve"), "{}", away.err);
-    let doctor = place.shell(&format!("quorate doctor --url http://{free}"));
+    let line = format!("quorate status --url http://{address}");
+    let unavailable = fixture.shell(&line);
+    check_error(&line, &unavailable, 1, "UNAVAILABLE");
+    assert!(
+        unavailable.err.contains("no hub is listening") && unavailable.err.contains("quorate serve"),
+        "{}",
+        unavailable.err
+    );
+    let doctor = fixture.shell(&format!("quorate doctor --url http://{address}"));
     assert!(doctor.out.contains("no hub is listening"), "{}", doctor.out);
-    check_error("nodir", &place.shell("quorate status --data nodir"), 3, "NOT_FOUND");
-    fs::create_dir(place.work().join("closed")).expect("made");
-    let at_rest = place.shell("quorate status --data closed");
-    check_error("at rest", &at_rest, 1, "UNAVAILABLE");
-    let by_variable = place.shell("QUORATE_DATA=closed quorate status");
-    assert_eq!(by_variable.err, at_rest.err, "the same for a flag and a variable");
+    check_error("nodir", &fixture.shell("quorate status --data nodir"), 3, "NOT_FOUND");
+    fs::create_dir(fixture.work().join("closed")).expect("made");
+    let stopped = fixture.shell("quorate status --data closed");
+    check_error("at rest", &stopped, 1, "UNAVAILABLE");
+    let by_variable = fixture.shell("QUORATE_DATA=closed quorate status");
+    assert_eq!(by_variable.err, stopped.err, "the same for a flag and a variable");
     let socket = std::net::TcpListener::bind("127.0.0.1:0").expect("a port");
     let line = format!("quorate status --url http://{}", socket.local_addr().expect("an address"));
-    check_error("listening", &place.shell(&line), 4, "UNAUTHENTICATED");
+    check_error("listening", &fixture.shell(&line), 4, "UNAUTHENTICATED");
 }
 
 // Fails under: an unreadable directory that is reported as one without a hub.
 #[test]
 fn a_directory_of_another_user_is_reported_as_forbidden() {
-    let place = Fixture::empty();
-    let closed = place.work().join("closed");
+    let fixture = Fixture::empty();
+    let closed = fixture.work().join("closed");
     fs::create_dir(&closed).expect("made");
-    let mut command = place.command("quorate");
+    let mut command = fixture.command("quorate");
     command.args(["status", "--data", "closed"]);
     let mode = if rustix::process::geteuid().is_root() {
         // Root may read everything, so the command runs as another user.
-        for directory in [place.work().parent().expect("one"), &place.work(), &place.home()] {
+        for directory in [fixture.work().parent().expect("one"), &fixture.work(), &fixture.home()] {
             fs::set_permissions(directory, fs::Permissions::from_mode(0o755)).expect("changed");
         }
         command.uid(65_534).gid(65_534);
@@ -101,31 +105,31 @@ fn a_directory_of_another_user_is_reported_as_forbidden() {
 // Fails under: a second `agent add` that begins a new epoch or changes the agent.
 #[test]
 fn an_existing_agent_is_not_added_again() {
-    let place = Fixture::with_hub();
-    assert_eq!(place.shell("quorate agent add bob --role specialist --name Bob > bob.token").code, Some(0));
+    let fixture = Fixture::with_hub();
+    assert_eq!(fixture.shell("quorate agent add bob --role specialist --name Bob > bob.token").code, Some(0));
     // Without the time of the last activity, which is computed from now.
     let shown = || {
-        let shown = place.shell("quorate agent show bob --json").out;
+        let shown = fixture.shell("quorate agent show bob --json").out;
         shown.split("\"heardAt\"").next().unwrap_or_default().to_owned()
     };
     let before = shown();
-    let again = place.shell("quorate agent add bob");
-    check_error("again", &again, 5, "CONFLICT");
-    assert!(again.out.is_empty() && again.err.contains("quorate agent set bob"), "{}", again.err);
+    let second = fixture.shell("quorate agent add bob");
+    check_error("again", &second, 5, "CONFLICT");
+    assert!(second.out.is_empty() && second.err.contains("quorate agent set bob"), "{}", second.err);
     assert!(before.contains("specialist"), "{before}");
     assert_eq!(shown(), before);
-    let token = place.shell("quorate token create --role agent --agent bob --name bob");
+    let token = fixture.shell("quorate token create --role agent --agent bob --name bob");
     assert_eq!(token.code, Some(0), "the hinted command works: {}", token.err);
 }
 
 // Fails under: `audit --data` that opens the directory of a running hub.
 #[test]
 fn the_log_of_a_running_hub_is_read_through_the_hub() {
-    let place = Fixture::with_hub();
+    let fixture = Fixture::with_hub();
     for verb in ["verify", "log", "export", "checkpoint", "proof 1"] {
-        let with_flag = place.shell(&format!("quorate audit {verb} --data quorate-data"));
+        let with_flag = fixture.shell(&format!("quorate audit {verb} --data quorate-data"));
         assert_eq!(with_flag.code, Some(0), "{verb}: {}", with_flag.err);
-        assert_eq!(with_flag.out, place.shell(&format!("quorate audit {verb}")).out, "{verb}");
+        assert_eq!(with_flag.out, fixture.shell(&format!("quorate audit {verb}")).out, "{verb}");
     }
 }
 
@@ -133,8 +137,8 @@ fn the_log_of_a_running_hub_is_read_through_the_hub() {
 // than 2.
 #[test]
 fn every_error_has_a_code_and_a_next_command() {
-    let place = Fixture::with_hub();
-    assert_eq!(place.shell("quorate memory set k 1").code, Some(0));
+    let fixture = Fixture::with_hub();
+    assert_eq!(fixture.shell("quorate memory set k 1").code, Some(0));
     for (line, exit, code, next) in [
         ("quorate status --profile nope", 2, "INVALID", "profiles"),
         ("quorate task show @last", 3, "NOT_FOUND", "quorate task"),
@@ -154,7 +158,7 @@ fn every_error_has_a_code_and_a_next_command() {
         ("quorate tail --where kind=nope", 2, "INVALID", ""),
         ("quorate verify --data quorate-data", 64, "CONFLICT", ""),
     ] {
-        let output = place.shell(line);
+        let output = fixture.shell(line);
         check_error(line, &output, exit, code);
         let help = output.err.split("help: ").nth(1).expect("looked at");
         assert!(help.contains(next) && !help.contains("did you mean"), "{line}: {}", output.err);
@@ -165,12 +169,16 @@ fn every_error_has_a_code_and_a_next_command() {
         "quorate agent add bob --role king",
         "quorate token create --role king --name x",
     ] {
-        assert_eq!(place.shell(line).code, Some(2), "{line}");
+        assert_eq!(fixture.shell(line).code, Some(2), "{line}");
     }
-    let admin = fs::read_to_string(place.data().join("admin-token")).expect("a token");
-    assert_eq!(place.shell("quorate token create --role viewer --name v > v.token").code, Some(0));
-    assert_eq!(place.shell("quorate token revoke @last").code, Some(0));
-    let gone = place.shell("quorate status --token-file v.token");
-    check_error("a revoked token", &gone, 4, "UNAUTHENTICATED");
-    assert!(gone.err.contains("read from v.token") && !gone.err.contains(admin.trim()), "{}", gone.err);
+    let admin = fs::read_to_string(fixture.data().join("admin-token")).expect("a token");
+    assert_eq!(fixture.shell("quorate token create --role viewer --name v > v.token").code, Some(0));
+    assert_eq!(fixture.shell("quorate token revoke @last").code, Some(0));
+    let revoked = fixture.shell("quorate status --token-file v.token");
+    check_error("a revoked token", &revoked, 4, "UNAUTHENTICATED");
+    assert!(
+        revoked.err.contains("read from v.token") && !revoked.err.contains(admin.trim()),
+        "{}",
+        revoked.err
+    );
 }

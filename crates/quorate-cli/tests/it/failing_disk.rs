@@ -60,12 +60,12 @@ SYNCS(fdatasync)
 "#;
 
 /// A hub whose disk failures are controlled by files in `switches`.
-struct Failing {
+struct FailingHub {
     hub: Hub,
     root: tempfile::TempDir,
 }
 
-impl Failing {
+impl FailingHub {
     fn start() -> Self {
         let root = tempfile::tempdir().unwrap();
         let path = |name: &str| root.path().join(name);
@@ -85,12 +85,12 @@ impl Failing {
         self.root.path().join("data")
     }
 
-    fn fail(&self, how: &str) {
-        fs::write(self.root.path().join("switches").join(how), "").unwrap();
+    fn fail(&self, failure: &str) {
+        fs::write(self.root.path().join("switches").join(failure), "").unwrap();
     }
 
-    fn heal(&self, how: &str) {
-        fs::remove_file(self.root.path().join("switches").join(how)).unwrap();
+    fn heal(&self, failure: &str) {
+        fs::remove_file(self.root.path().join("switches").join(failure)).unwrap();
     }
 }
 
@@ -106,9 +106,9 @@ struct Outcomes {
 fn register(hub: &Hub) -> Vec<String> {
     let names = (0..SENDERS).map(|n| format!("a{n}")).chain(["bob".to_owned()]);
     let token = |name: String| {
-        let (status, made) = hub.call(&hub.admin, "PUT", &format!("/v1/agents/{name}"), &json!({}));
-        assert_eq!(status, 201, "{made}");
-        made["token"].as_str().unwrap().to_owned()
+        let (status, registered) = hub.call(&hub.admin, "PUT", &format!("/v1/agents/{name}"), &json!({}));
+        assert_eq!(status, 201, "{registered}");
+        registered["token"].as_str().unwrap().to_owned()
     };
     names.map(token).collect()
 }
@@ -119,22 +119,22 @@ fn message(call: &str, bytes: usize) -> Value {
 
 /// Sends until the disk fails. The failure must not be reported as "not applied".
 async fn send_until_it_fails(address: String, token: String, name: String) -> Outcomes {
-    let mut known = Outcomes::default();
+    let mut outcomes = Outcomes::default();
     let mut http = Http::connect(&address, &token).await.expect("a connection");
     for n in 0..SENDS_MAX {
         let call = format!("{name}-{n}");
         match http.call("POST", "/v1/messages", None, &message(&call, 30_000)).await {
-            Some((200, _)) => drop(known.acknowledged.insert(call)),
+            Some((200, _)) => drop(outcomes.acknowledged.insert(call)),
             Some((status, problem)) => {
                 assert_eq!((status, &problem["code"]), (500, &json!("STORAGE_FAILED")), "{problem}");
                 assert_eq!(problem["applied"], "unknown", "{problem}");
-                known.unknown.insert(call);
-                return known;
+                outcomes.unknown.insert(call);
+                return outcomes;
             }
             // The hub exited without an answer.
             None => {
-                known.unknown.insert(call);
-                return known;
+                outcomes.unknown.insert(call);
+                return outcomes;
             }
         }
     }
@@ -150,15 +150,15 @@ fn send_all_until_it_fails(hub: &Hub, tokens: &[String]) -> Outcomes {
         .map(|(n, token)| send_until_it_fails(hub.address.clone(), token.clone(), format!("a{n}")));
     let sending = async { tokio::time::timeout(TIMEOUT, futures_util::future::join_all(senders)).await };
     let mut all = Outcomes::default();
-    for known in runtime.block_on(sending).expect("a hub with a failed disk answers or exits") {
-        all.acknowledged.extend(known.acknowledged);
-        all.unknown.extend(known.unknown);
+    for outcomes in runtime.block_on(sending).expect("a hub with a failed disk answers or exits") {
+        all.acknowledged.extend(outcomes.acknowledged);
+        all.unknown.extend(outcomes.unknown);
     }
     all
 }
 
 /// Waits for the hub to exit; returns its exit code and stderr.
-fn ended(hub: &mut Hub) -> (Option<i32>, String) {
+fn wait_for_exit(hub: &mut Hub) -> (Option<i32>, String) {
     let mut stderr = hub.child.stderr.take().expect("a pipe");
     let (sender, receiver) = mpsc::channel();
     std::thread::spawn(move || {
@@ -172,36 +172,36 @@ fn ended(hub: &mut Hub) -> (Option<i32>, String) {
 }
 
 /// After a restart on a working disk: every acknowledged message is delivered exactly once, and nothing that was not sent.
-fn check_restart(data: &Path, bob: &str, known: &Outcomes) {
+fn check_restart(data: &Path, bob: &str, outcomes: &Outcomes) {
     let hub = Hub::start(data);
-    let mut came = BTreeSet::new();
+    let mut received = BTreeSet::new();
     loop {
         let (status, claimed) = hub.call(bob, "POST", "/v1/agents/bob/inbox/claim", &json!({"max": 64}));
         assert_eq!(status, 200, "{claimed}");
         let deliveries = claimed["deliveries"].as_array().unwrap();
         for delivery in deliveries {
             let call = delivery["message"]["payload"]["call"].as_str().unwrap().to_owned();
-            assert!(came.insert(call.clone()), "{call} was delivered twice");
+            assert!(received.insert(call.clone()), "{call} was delivered twice");
         }
         if deliveries.is_empty() {
             break;
         }
     }
-    let lost: Vec<_> = known.acknowledged.difference(&came).collect();
+    let lost: Vec<_> = outcomes.acknowledged.difference(&received).collect();
     assert!(lost.is_empty(), "acknowledged but lost: {lost:?}");
-    let sent: BTreeSet<_> = known.acknowledged.union(&known.unknown).cloned().collect();
-    assert!(came.is_subset(&sent), "never sent: {:?}", came.difference(&sent));
+    let sent: BTreeSet<_> = outcomes.acknowledged.union(&outcomes.unknown).cloned().collect();
+    assert!(received.is_subset(&sent), "never sent: {:?}", received.difference(&sent));
     hub.stop();
     let verified = Command::new(QUORATE).args(["verify", "--data"]).arg(data).output().unwrap();
     assert!(verified.status.success(), "{verified:?}");
 }
 
-fn check_failed_hub(hub: &mut Hub, tokens: &[String], data: &Path, known: &Outcomes) {
-    let (code, err) = ended(hub);
+fn check_failed_hub(hub: &mut Hub, tokens: &[String], data: &Path, outcomes: &Outcomes) {
+    let (code, err) = wait_for_exit(hub);
     assert_eq!(code, Some(74), "{err}");
     assert!(err.contains("error[STORAGE_FAILED]: storage failed") && err.contains("help:"), "{err}");
-    assert!(!known.unknown.is_empty());
-    check_restart(data, &tokens[SENDERS as usize], known);
+    assert!(!outcomes.unknown.is_empty());
+    check_restart(data, &tokens[SENDERS as usize], outcomes);
 }
 
 // Fails under: a hub that continues after EFBIG or exits with another code; `applied: no` for commits in progress.
@@ -215,36 +215,36 @@ fn i22_a_hub_that_cannot_write_exits_with_74() {
     command.args(["serve", "--listen", "127.0.0.1:0", "--data"]).arg(&data).stderr(Stdio::piped());
     let mut hub = Hub::spawn(command);
     let tokens = register(&hub);
-    let known = send_all_until_it_fails(&hub, &tokens);
-    assert!(known.acknowledged.len() >= 20, "too little happened to prove anything");
-    check_failed_hub(&mut hub, &tokens, &data, &known);
+    let outcomes = send_all_until_it_fails(&hub, &tokens);
+    assert!(outcomes.acknowledged.len() >= 20, "too little happened to prove anything");
+    check_failed_hub(&mut hub, &tokens, &data, &outcomes);
 }
 
 // Fails under: an acknowledgement after an error of write or fsync, or a hub that continues.
 #[test]
 fn i22_an_error_of_write_or_fsync_ends_the_hub_with_74() {
-    for how in ["write", "sync"] {
-        let mut failing = Failing::start();
+    for failure in ["write", "sync"] {
+        let mut failing = FailingHub::start();
         let tokens = register(&failing.hub);
         let (status, sent) = failing.hub.call(&tokens[0], "POST", "/v1/messages", &message("before", 10));
         assert_eq!(status, 200, "{sent}");
-        failing.fail(how);
-        let mut known = send_all_until_it_fails(&failing.hub, &tokens);
+        failing.fail(failure);
+        let mut outcomes = send_all_until_it_fails(&failing.hub, &tokens);
         assert!(
-            known.acknowledged.is_empty(),
-            "{how}: acknowledged on a broken disk: {:?}",
-            known.acknowledged
+            outcomes.acknowledged.is_empty(),
+            "{failure}: acknowledged on a broken disk: {:?}",
+            outcomes.acknowledged
         );
-        known.acknowledged.insert("before".to_owned());
+        outcomes.acknowledged.insert("before".to_owned());
         let data = failing.data();
-        check_failed_hub(&mut failing.hub, &tokens, &data, &known);
+        check_failed_hub(&mut failing.hub, &tokens, &data, &outcomes);
     }
 }
 
 // Fails under: a full disk that ends the hub, is reported as unknown, applies a part, or persists when there is space.
 #[test]
 fn i22_a_full_disk_is_reported_as_not_applied_and_recovers() {
-    let failing = Failing::start();
+    let failing = FailingHub::start();
     let tokens = register(&failing.hub);
     let (alice, bob) = (&tokens[0], &tokens[SENDERS as usize]);
     let send = |call: &str| failing.hub.call(alice, "POST", "/v1/messages", &message(call, 1_000));
@@ -261,10 +261,10 @@ fn i22_a_full_disk_is_reported_as_not_applied_and_recovers() {
     }
     failing.heal("full");
     assert_eq!(send("after").0, 200);
-    let known =
+    let outcomes =
         Outcomes { acknowledged: ["before", "after"].map(str::to_owned).into(), unknown: BTreeSet::new() };
     let (data, bob) = (failing.data(), bob.clone());
     failing.hub.signal("-KILL");
     drop(failing.hub);
-    check_restart(&data, &bob, &known);
+    check_restart(&data, &bob, &outcomes);
 }

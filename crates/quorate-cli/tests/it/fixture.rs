@@ -35,9 +35,9 @@ impl Fixture {
 
     /// Creates a fixture with a hub on `quorate-data`.
     pub(crate) fn with_hub() -> Self {
-        let mut place = Self::empty();
-        place.start("127.0.0.1:0");
-        place
+        let mut fixture = Self::empty();
+        fixture.start("127.0.0.1:0");
+        fixture
     }
 
     pub(crate) fn start(&mut self, listen: &str) {
@@ -59,7 +59,7 @@ impl Fixture {
     }
 
     /// Stops the hub with SIGTERM and waits for it.
-    pub(crate) fn end(&mut self) {
+    pub(crate) fn stop(&mut self) {
         self.hub.take().expect("a hub runs").stop();
     }
 
@@ -78,10 +78,10 @@ impl Fixture {
 
     /// Returns a command with a minimal environment.
     pub(crate) fn command(&self, program: &str) -> Command {
-        let own = Path::new(env!("CARGO_BIN_EXE_quorate"));
+        let binary = Path::new(env!("CARGO_BIN_EXE_quorate"));
         let path = std::env::var("PATH").unwrap_or_default();
-        let path = format!("{}:{path}", own.parent().expect("a directory").display());
-        let mut command = if program == "quorate" { Command::new(own) } else { Command::new(program) };
+        let path = format!("{}:{path}", binary.parent().expect("a directory").display());
+        let mut command = if program == "quorate" { Command::new(binary) } else { Command::new(program) };
         command.env_clear().env("PATH", path).env("HOME", self.home()).current_dir(self.work());
         command
     }
@@ -108,19 +108,19 @@ impl Fixture {
 
     /// Runs lines in the shell and returns a transcript, with values that differ between runs masked.
     pub(crate) fn transcript(&self, lines: &[&str]) -> String {
-        let mut story = String::new();
+        let mut transcript = String::new();
         for line in lines {
             let CommandOutput { code, out, err } = self.shell(line);
-            story.push_str(&format!("$ {line}\n{out}"));
+            transcript.push_str(&format!("$ {line}\n{out}"));
             if !out.is_empty() && !out.ends_with('\n') {
-                story.push_str(" (no end of line)\n");
+                transcript.push_str(" (no end of line)\n");
             }
-            err.lines().for_each(|line| story.push_str(&format!("2> {line}\n")));
+            err.lines().for_each(|line| transcript.push_str(&format!("2> {line}\n")));
             if code != Some(0) {
-                story.push_str(&format!("[{}]\n", code.unwrap_or(-1)));
+                transcript.push_str(&format!("[{}]\n", code.unwrap_or(-1)));
             }
         }
-        self.masked(&story)
+        self.masked(&transcript)
     }
 
     /// Masks values that differ between runs, keeping their width.
@@ -136,7 +136,7 @@ impl Fixture {
         let mut parts = text.split("verified up to record ");
         let first = parts.next().unwrap_or_default().to_owned();
         let text = parts.fold(first, |text, part| {
-            let rest = part.trim_start_matches(|letter: char| letter.is_ascii_digit());
+            let rest = part.trim_start_matches(|ch: char| ch.is_ascii_digit());
             format!("{text}verified up to record N{rest}")
         });
         let text = mask(&text, &format!("qrt_{}", "a".repeat(49)), "qrt_SECRET");
@@ -149,9 +149,9 @@ impl Fixture {
     /// Calls the hub directly over HTTP.
     pub(crate) fn call(&self, method: &str, path: &str, body: &str) -> Value {
         let hub = self.hub.as_ref().expect("a hub runs");
-        let (status, answer) = hub.text(&hub.admin, method, path, body);
-        assert!((200..300).contains(&status), "{method} {path}: {status} {answer}");
-        serde_json::from_str(&answer).unwrap_or(Value::Null)
+        let (status, response) = hub.text(&hub.admin, method, path, body);
+        assert!((200..300).contains(&status), "{method} {path}: {status} {response}");
+        serde_json::from_str(&response).unwrap_or(Value::Null)
     }
 }
 
@@ -161,8 +161,8 @@ pub(crate) fn command_output(output: &Output) -> CommandOutput {
 }
 
 /// Replaces matches of a pattern: `d` is a digit, `a` a letter or digit, `x` a hexadecimal digit.
-fn mask(text: &str, pattern: &str, instead: &str) -> String {
-    let fits = |found: char, wanted: char| match wanted {
+fn mask(text: &str, pattern: &str, replacement: &str) -> String {
+    let matches = |found: char, wanted: char| match wanted {
         'd' => found.is_ascii_digit(),
         'a' => found.is_ascii_alphanumeric(),
         'x' => found.is_ascii_digit() || ('a'..='f').contains(&found),
@@ -172,11 +172,12 @@ fn mask(text: &str, pattern: &str, instead: &str) -> String {
     let mut rest = text;
     while let Some(first) = rest.chars().next() {
         let length = pattern.len();
-        let here =
-            rest.get(..length).filter(|here| here.chars().zip(pattern.chars()).all(|(f, w)| fits(f, w)));
-        let step = if here.is_some() { length } else { first.len_utf8() };
-        if here.is_some() {
-            masked.push_str(instead)
+        let candidate = rest
+            .get(..length)
+            .filter(|candidate| candidate.chars().zip(pattern.chars()).all(|(f, w)| matches(f, w)));
+        let step = if candidate.is_some() { length } else { first.len_utf8() };
+        if candidate.is_some() {
+            masked.push_str(replacement)
         } else {
             masked.push(first)
         }

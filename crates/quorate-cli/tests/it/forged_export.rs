@@ -12,34 +12,38 @@ type Forge = fn(&mut Value);
 
 /// Starts a hub with records of many kinds.
 fn busy_hub() -> Fixture {
-    let place = Fixture::with_hub();
+    let fixture = Fixture::with_hub();
     for agent in ["alice", "bob"] {
-        let about = json!({"name": agent, "capabilities": ["review"], "supportedActions": ["greet"]});
-        place.call("PUT", &format!("/v1/agents/{agent}"), &about.to_string());
+        let registration = json!({"name": agent, "capabilities": ["review"], "supportedActions": ["greet"]});
+        fixture.call("PUT", &format!("/v1/agents/{agent}"), &registration.to_string());
     }
     let message = json!({
         "from": "alice", "to": "bob", "type": "command", "action": "greet", "payload": 1, "confidence": 0.7,
         "rationale": "it is due", "correlationId": "c1", "metadata": {"a": 1}, "priority": "high",
     });
     for _ in 0..2 {
-        place.call("POST", "/v1/messages", &message.to_string());
+        fixture.call("POST", "/v1/messages", &message.to_string());
     }
-    let taken = place.call("POST", "/v1/agents/bob/inbox/claim", r#"{"max":2}"#);
-    let held = |n: usize| {
-        let one = &taken["deliveries"][n];
-        json!({"deliveryId": one["deliveryId"], "leaseToken": one["leaseToken"]})
+    let claimed = fixture.call("POST", "/v1/agents/bob/inbox/claim", r#"{"max":2}"#);
+    let lease = |n: usize| {
+        let delivery = &claimed["deliveries"][n];
+        json!({"deliveryId": delivery["deliveryId"], "leaseToken": delivery["leaseToken"]})
     };
-    place.call("POST", "/v1/agents/bob/inbox/ack", &json!({"deliveries": [held(0)]}).to_string());
-    let mut nack = held(1);
+    fixture.call("POST", "/v1/agents/bob/inbox/ack", &json!({"deliveries": [lease(0)]}).to_string());
+    let mut nack = lease(1);
     nack["reason"] = "not now".into();
-    place.call("POST", "/v1/agents/bob/inbox/nack", &json!({"deliveries": [nack]}).to_string());
-    place.call("PUT", "/v1/context/plan", r#"{"content":"x","type":"note"}"#);
-    place.call("PUT", "/v1/context/later", r#"{"content":"x","dependsOn":["plan"]}"#);
-    place.call("POST", "/v1/sessions", r#"{"coordinator":"alice","participants":["bob"],"title":"Review"}"#);
-    place.call("POST", "/v1/tasks", r#"{"tasks":[{"type":"review","agent":"bob","input":1}]}"#);
-    place.call("POST", "/v1/tokens", r#"{"role":"viewer","name":"reader"}"#);
-    place.call("POST", "/v1/locks/deploy/acquire", r#"{"agent":"alice","ttlMs":60000}"#);
-    place
+    fixture.call("POST", "/v1/agents/bob/inbox/nack", &json!({"deliveries": [nack]}).to_string());
+    fixture.call("PUT", "/v1/context/plan", r#"{"content":"x","type":"note"}"#);
+    fixture.call("PUT", "/v1/context/later", r#"{"content":"x","dependsOn":["plan"]}"#);
+    fixture.call(
+        "POST",
+        "/v1/sessions",
+        r#"{"coordinator":"alice","participants":["bob"],"title":"Review"}"#,
+    );
+    fixture.call("POST", "/v1/tasks", r#"{"tasks":[{"type":"review","agent":"bob","input":1}]}"#);
+    fixture.call("POST", "/v1/tokens", r#"{"role":"viewer","name":"reader"}"#);
+    fixture.call("POST", "/v1/locks/deploy/acquire", r#"{"agent":"alice","ttlMs":60000}"#);
+    fixture
 }
 
 /// Collects the JSON pointer of every value, and its name without list indexes.
@@ -51,9 +55,9 @@ fn leaves(value: &Value, pointer: &str, name: &str, out: &mut Vec<(String, Strin
             }
         }
         Value::Array(list) => {
-            for (at, value) in list.iter().enumerate() {
+            for (index, value) in list.iter().enumerate() {
                 let effect = value["effect"].as_str().unwrap_or_default();
-                leaves(value, &format!("{pointer}/{at}"), &format!("{name}[{effect}]"), out);
+                leaves(value, &format!("{pointer}/{index}"), &format!("{name}[{effect}]"), out);
             }
         }
         _ => out.push((pointer.to_owned(), name.to_owned())),
@@ -70,14 +74,14 @@ fn change(value: &mut Value) {
 }
 
 /// Writes the lines and verifies them as a proof.
-fn verified(place: &Fixture, lines: &[Value]) -> CommandOutput {
+fn verify(fixture: &Fixture, lines: &[Value]) -> CommandOutput {
     let text: Vec<String> = lines.iter().map(ToString::to_string).collect();
-    fs::write(place.work().join("forged.jsonl"), text.join("\n")).expect("written");
-    place.shell("quorate audit verify --proof forged.jsonl")
+    fs::write(fixture.work().join("forged.jsonl"), text.join("\n")).expect("written");
+    fixture.shell("quorate audit verify --proof forged.jsonl")
 }
 
-fn exported(place: &Fixture, command: &str) -> Vec<Value> {
-    let output = place.shell(command);
+fn export(fixture: &Fixture, command: &str) -> Vec<Value> {
+    let output = fixture.shell(command);
     assert_eq!(output.code, Some(0), "{command}: {}", output.err);
     output.out.lines().map(|line| serde_json::from_str(line).expect("JSON")).collect()
 }
@@ -85,23 +89,23 @@ fn exported(place: &Fixture, command: &str) -> Vec<Value> {
 // Fails under: a readable field that is not compared.
 #[test]
 fn i17_each_readable_field_of_an_export_is_compared_with_the_hashed_bytes() {
-    let place = busy_hub();
-    let lines = exported(&place, "quorate audit export");
-    let output = verified(&place, &lines);
+    let fixture = busy_hub();
+    let lines = export(&fixture, "quorate audit export");
+    let output = verify(&fixture, &lines);
     assert_eq!(output.code, Some(0), "{}", output.err);
     assert!(!output.err.contains("not proven"), "all agents register in it: {}", output.err);
     let mut seen = BTreeSet::new();
-    for (at, line) in lines.iter().enumerate() {
-        let mut all = Vec::new();
-        leaves(line, "", "", &mut all);
-        for (pointer, name) in all {
+    for (index, line) in lines.iter().enumerate() {
+        let mut fields = Vec::new();
+        leaves(line, "", "", &mut fields);
+        for (pointer, name) in fields {
             if !seen.insert(name.clone()) {
                 continue;
             }
             let mut forged = lines.clone();
-            change(forged[at].pointer_mut(&pointer).expect("it exists"));
-            let output = verified(&place, &forged);
-            let (seq, field) = (at + 1, name.rsplit('.').next().expect("a name"));
+            change(forged[index].pointer_mut(&pointer).expect("it exists"));
+            let output = verify(&fixture, &forged);
+            let (seq, field) = (index + 1, name.rsplit('.').next().expect("a name"));
             assert!(matches!(output.code, Some(2 | 7)), "{name} of record {seq} was changed: {}", output.out);
             if name.starts_with(".effects") || [".at", ".kind"].contains(&name.as_str()) {
                 assert_eq!(output.code, Some(7), "{name}: {}", output.err);
@@ -121,9 +125,10 @@ fn i17_each_readable_field_of_an_export_is_compared_with_the_hashed_bytes() {
 
 #[test]
 fn i17_added_and_missing_fields_of_an_export_are_detected() {
-    let place = busy_hub();
-    let lines = exported(&place, "quorate audit export");
-    let sent = lines.iter().position(|line| line["effects"][0]["effect"] == "message.sent").expect("one");
+    let fixture = busy_hub();
+    let lines = export(&fixture, "quorate audit export");
+    let sent_index =
+        lines.iter().position(|line| line["effects"][0]["effect"] == "message.sent").expect("one");
     let changes: [(&str, Forge); 6] = [
         ("action is \"pay\", but the hashed bytes have \"greet\"", |line| {
             line["effects"][0]["message"]["action"] = "pay".into();
@@ -140,8 +145,8 @@ fn i17_added_and_missing_fields_of_an_export_are_detected() {
     ];
     for (expected, change) in changes {
         let mut forged = lines.clone();
-        change(&mut forged[sent]);
-        let output = verified(&place, &forged);
+        change(&mut forged[sent_index]);
+        let output = verify(&fixture, &forged);
         assert!(
             output.code == Some(7) && output.err.replace('\n', " ").contains(expected),
             "{expected}: {}",
@@ -152,47 +157,48 @@ fn i17_added_and_missing_fields_of_an_export_are_detected() {
 
 #[test]
 fn i17_a_proof_lists_the_names_that_it_does_not_prove() {
-    let mut place = busy_hub();
-    let lines = exported(&place, "quorate audit export");
-    let sent = lines.iter().position(|line| line["effects"][0]["effect"] == "message.sent").expect("one");
-    let proof = exported(&place, &format!("quorate audit proof {}", sent + 1));
-    let output = verified(&place, &proof);
+    let mut fixture = busy_hub();
+    let lines = export(&fixture, "quorate audit export");
+    let sent_index =
+        lines.iter().position(|line| line["effects"][0]["effect"] == "message.sent").expect("one");
+    let proof = export(&fixture, &format!("quorate audit proof {}", sent_index + 1));
+    let output = verify(&fixture, &proof);
     assert!(output.code == Some(0) && output.err.contains("bob (agent number 2)"), "{}", output.err);
-    let output = place.shell("quorate audit verify --proof forged.jsonl --json");
-    let found: Value = serde_json::from_str(&output.out).expect("JSON");
-    let names = found["unprovenAgents"].as_array().expect("a list");
-    assert!(names.contains(&json!({"number": 2, "shownAs": "bob"})), "{found}");
+    let output = fixture.shell("quorate audit verify --proof forged.jsonl --json");
+    let report: Value = serde_json::from_str(&output.out).expect("JSON");
+    let names = report["unprovenAgents"].as_array().expect("a list");
+    assert!(names.contains(&json!({"number": 2, "shownAs": "bob"})), "{report}");
     // A name that is not consistent throughout is forged.
     let mut forged = proof.clone();
     change(forged[0].pointer_mut("/effects/0/deliveries/0/agent").expect("a delivery"));
-    let output = verified(&place, &forged);
+    let output = verify(&fixture, &forged);
     assert!(output.code == Some(7) && output.err.contains("agent"), "{}", output.err);
     // The name in a later registration must match the earlier lines.
-    let about = json!({"name": "Bob"});
-    place.call("PUT", "/v1/agents/bob", &about.to_string());
-    let proof = exported(&place, &format!("quorate audit proof {}", sent + 1));
-    assert!(!verified(&place, &proof).err.contains("bob"));
+    let registration = json!({"name": "Bob"});
+    fixture.call("PUT", "/v1/agents/bob", &registration.to_string());
+    let proof = export(&fixture, &format!("quorate audit proof {}", sent_index + 1));
+    assert!(!verify(&fixture, &proof).err.contains("bob"));
     let text: Vec<String> =
         proof.iter().map(|line| line.to_string().replace(r#""agent":"bob""#, r#""agent":"eve""#)).collect();
     let forged: Vec<Value> = text.iter().map(|line| serde_json::from_str(line).expect("JSON")).collect();
-    assert_eq!(verified(&place, &forged).code, Some(7));
+    assert_eq!(verify(&fixture, &forged).code, Some(7));
     // After a restore, ids have another generation.
-    place.kill();
+    fixture.kill();
     for command in [
         "quorate backup create --data quorate-data --out copy",
         "quorate backup restore --from copy --data back",
     ] {
-        let output = place.shell(command);
+        let output = fixture.shell(command);
         assert_eq!(output.code, Some(0), "{}", output.err);
     }
-    let lines = exported(&place, "quorate audit export --data back");
+    let lines = export(&fixture, "quorate audit export --data back");
     let restored = lines.iter().position(|line| line["kind"] == "restore").expect("a restore");
-    for from in [0, sent, restored] {
+    for from in [0, sent_index, restored] {
         let mut proof = lines[from..].to_vec();
         if from > 0 {
             proof[0]["previous"] = lines[from - 1]["hash"].clone();
         }
-        let output = verified(&place, &proof);
+        let output = verify(&fixture, &proof);
         assert_eq!(output.code, Some(0), "from {from}: {}", output.err);
     }
 }

@@ -25,16 +25,16 @@ fn script(directory: &Path, name: &str, lines: &str) -> String {
 }
 
 /// Declares misbehaving agents; returns each with a part of the expected reason.
-fn bad(directory: &Path) -> (String, Vec<(&'static str, &'static str)>) {
-    let known = [
+fn misbehaving_agents(directory: &Path) -> (String, Vec<(&'static str, &'static str)>) {
+    let agents_and_reasons = [
         ("endless", "echo waiting >&2; sleep 600", "did not answer in time"),
         ("exits", "echo 'no such clause' >&2; exit 1", "no such clause"),
         ("nonsense", r#"echo '{"verdict": 42}'"#, "summary"),
         ("sure", &format!("echo '{}'", GOOD.replace("0.6", "7")), "7 is greater than the maximum of 1"),
         ("verbose", "yes spam | head -c 1000000000", "1048576 bytes"),
     ];
-    let agents = known.iter().map(|(name, lines, _)| script(directory, name, lines)).collect();
-    (agents, known.iter().map(|(name, _, why)| (*name, *why)).collect())
+    let agents = agents_and_reasons.iter().map(|(name, lines, _)| script(directory, name, lines)).collect();
+    (agents, agents_and_reasons.iter().map(|(name, _, reason)| (*name, *reason)).collect())
 }
 
 fn playbook(directory: &Path, agents: &str, limits: &str) {
@@ -45,9 +45,9 @@ fn playbook(directory: &Path, agents: &str, limits: &str) {
 
 fn check_missing(missing: &Value, expected: &[(&str, &str)]) {
     assert_eq!(missing.as_array().map(Vec::len), Some(expected.len()), "{missing}");
-    for ((agent, why), reported) in expected.iter().zip(missing.as_array().expect("a list")) {
+    for ((agent, reason), reported) in expected.iter().zip(missing.as_array().expect("a list")) {
         assert_eq!(reported["agent"], *agent);
-        assert!(reported["why"].to_string().contains(why), "{reported}");
+        assert!(reported["why"].to_string().contains(reason), "{reported}");
         assert_eq!(reported["why"].as_array().map(Vec::len), Some(2), "{agent} was retried once");
         assert!(!reported["why"].to_string().contains("msg_"), "the same in every run: {reported}");
         assert!(reported["why"].to_string().len() < 4_000, "the reason for {agent} is bounded");
@@ -59,13 +59,13 @@ fn check_missing(missing: &Value, expected: &[(&str, &str)]) {
 fn a8_misbehaving_agents_are_excluded_and_reported() {
     let directory = tempfile::tempdir().expect("a directory");
     let path = directory.path();
-    let (agents, expected) = bad(path);
+    let (agents, expected) = misbehaving_agents(path);
     let agents = script(path, "ada", &format!("echo '{GOOD}'")) + &agents;
     playbook(path, &agents, "analysis_ms: 4000, quorum: 1");
-    let began = Instant::now();
+    let start = Instant::now();
     let (code, out, err) = quorate(path, &["run", "playbook.yaml", "--json"]);
     assert_eq!(code, Some(0), "{err}");
-    assert!(began.elapsed() < Duration::from_secs(60), "{:?}", began.elapsed());
+    assert!(start.elapsed() < Duration::from_secs(60), "{:?}", start.elapsed());
     let report: Value = serde_json::from_str(&out).expect("one document");
     assert_eq!(report["synthesis"]["recommendation"], "yes");
     check_missing(&report["missing"], &expected);
@@ -76,7 +76,7 @@ fn a8_misbehaving_agents_are_excluded_and_reported() {
 async fn a8_findings_are_stored_if_the_quorum_is_not_met() {
     let directory = tempfile::tempdir().expect("a directory");
     let path = directory.path();
-    let (agents, expected) = bad(path);
+    let (agents, expected) = misbehaving_agents(path);
     let agents = script(path, "ada", &format!("echo '{GOOD}'")) + &agents;
     playbook(path, &agents, "analysis_ms: 4000, quorum: 2");
     let (code, out, err) = quorate(path, &["run", "playbook.yaml", "--json"]);
@@ -125,14 +125,14 @@ fn unusable_input_is_rejected_immediately() {
         (&["run", "bomb.yaml"], "bomb.yaml:"),
         (&["run", "bomb-2.yaml"], "bomb-2.yaml:"),
     ] {
-        let began = Instant::now();
+        let start = Instant::now();
         let (code, out, err) = quorate(path, arguments);
         assert!(
             matches!(code, Some(1..=3)) && out.is_empty() && err.contains(expected),
             "{code:?} {out} {err}"
         );
         assert!(err.len() < 4_000 && !err.contains("panicked"), "{err}");
-        assert!(began.elapsed() < Duration::from_secs(10), "{arguments:?}: {:?}", began.elapsed());
+        assert!(start.elapsed() < Duration::from_secs(10), "{arguments:?}: {:?}", start.elapsed());
     }
     assert!(!path.join("quorate-data").exists(), "nothing was started");
 }
@@ -149,7 +149,7 @@ fn a1_a_heuristic_takes_part_only_if_the_contract_concerns_it() {
     let agents = "  risk: { use: 'heuristic:risk' }\n  law: { use: 'heuristic:compliance' }\n";
     fs::write(path.join("plain.txt"), PLAIN.repeat(3)).expect("written");
     fs::write(path.join("personal.txt"), PLAIN.to_owned() + PERSONAL).expect("written");
-    let asked = |agents: &str, input: &str| {
+    let run_with = |agents: &str, input: &str| {
         playbook(path, agents, "quorum: 2");
         let (code, out, err) = quorate(path, &["run", "playbook.yaml", "--json", "--input", input]);
         assert_eq!(code, Some(0), "{err}");
@@ -161,14 +161,14 @@ fn a1_a_heuristic_takes_part_only_if_the_contract_concerns_it() {
             err,
         )
     };
-    let (count, needed, not, err) = asked(agents, "plain.txt");
+    let (count, needed, not_asked, err) = run_with(agents, "plain.txt");
     assert_eq!((count, needed), (1.into(), 1.into()));
-    assert_eq!(not, serde_json::json!([{ "agent": "law", "why": "nothing in the text concerns it" }]));
+    assert_eq!(not_asked, serde_json::json!([{ "agent": "law", "why": "nothing in the text concerns it" }]));
     assert!(err.contains("law not asked: nothing in the text concerns it"), "{err}");
-    let (count, needed, not, _) = asked(agents, "personal.txt");
-    assert_eq!((count, needed, not), (2.into(), 2.into(), Value::Null));
+    let (count, needed, not_asked, _) = run_with(agents, "personal.txt");
+    assert_eq!((count, needed, not_asked), (2.into(), 2.into(), Value::Null));
     let always = agents.replace("compliance'", "compliance', when: always");
-    assert_eq!(asked(&always, "plain.txt").0, 2);
+    assert_eq!(run_with(&always, "plain.txt").0, 2);
     // No agent is concerned, and an agent that is not a heuristic.
     playbook(path, "  law: { use: 'heuristic:compliance' }\n", "rounds: 1");
     let (code, _, err) = quorate(path, &["run", "playbook.yaml", "--input", "plain.txt"]);

@@ -44,36 +44,33 @@ fn corpus() -> Vec<String> {
 /// Checks that the output has only visible characters and newlines.
 fn check(line: &str, output: &CommandOutput) {
     for (stream, text) in [("stdout", &output.out), ("stderr", &output.err)] {
-        let bad = text.chars().find(|letter| {
+        let hostile = text.chars().find(|ch| {
             // `compact` separates fields with tabs.
-            let is_control = letter.is_control() && !matches!(letter, '\n' | '\t');
+            let is_control = ch.is_control() && !matches!(ch, '\n' | '\t');
             let hidden = [
                 '\u{202a}'..='\u{202e}',
                 '\u{2066}'..='\u{2069}',
                 '\u{200b}'..='\u{200f}',
                 '\u{2028}'..='\u{2029}',
             ];
-            let hidden = hidden.iter().any(|range| range.contains(letter));
+            let hidden = hidden.iter().any(|range| range.contains(ch));
             is_control
                 || hidden
-                || matches!(
-                    letter,
-                    '\u{feff}' | '\u{ad}' | '\u{61c}' | '\u{2060}' | '\u{e0000}'..='\u{e007f}'
-                )
+                || matches!(ch, '\u{feff}' | '\u{ad}' | '\u{61c}' | '\u{2060}' | '\u{e0000}'..='\u{e007f}')
         });
-        assert_eq!(bad, None, "{line}: {bad:?} on {stream}");
+        assert_eq!(hostile, None, "{line}: {hostile:?} on {stream}");
     }
 }
 
 /// Starts a hub with hostile texts in every field that agents can set.
-fn filled() -> Fixture {
-    let place = Fixture::with_hub();
+fn hub_with_hostile_texts() -> Fixture {
+    let fixture = Fixture::with_hub();
     let corpus = corpus();
     assert_eq!(corpus.len(), 200);
     let all = corpus.join(" ");
     // The hub rejects control characters in names and reasons, but not these.
     let name = "\u{202e}gnp.exe \u{200b}\u{feff}\u{2066}x\u{2069}";
-    let call = |method: &str, path: &str, body: Value| place.call(method, path, &body.to_string());
+    let call = |method: &str, path: &str, body: Value| fixture.call(method, path, &body.to_string());
     call("PUT", "/v1/agents/bob", json!({"name": name, "capabilities": ["sum"]}));
     call("POST", "/v1/agents/bob/heartbeat", json!({"health": "degraded", "note": name}));
     let messages: Vec<Value> = corpus
@@ -81,8 +78,8 @@ fn filled() -> Fixture {
         .map(|text| json!({"to": "bob", "from": "bob", "payload": text, "rationale": text, "metadata": {"m": text}}))
         .collect();
     call("POST", "/v1/messages", Value::Array(messages));
-    let whole = json!({"to": "bob", "from": "bob", "id": "whole", "payload": {"all": all, "list": corpus}, "rationale": corpus[0]});
-    call("POST", "/v1/messages", whole);
+    let message = json!({"to": "bob", "from": "bob", "id": "whole", "payload": {"all": all, "list": corpus}, "rationale": corpus[0]});
+    call("POST", "/v1/messages", message);
     let puts: Vec<Value> = corpus
         .iter()
         .enumerate()
@@ -97,19 +94,19 @@ fn filled() -> Fixture {
     }
     call("POST", "/v1/sessions/s/pause", json!({"reason": name}));
     call("POST", "/v1/tasks", json!({"id": "t", "type": "sum", "agent": "bob", "input": all}));
-    let taken = call("POST", "/v1/tasks/claim", json!({"agent": "bob", "types": ["sum"]}));
-    let token = &taken["tasks"][0]["leaseToken"];
+    let claimed = call("POST", "/v1/tasks/claim", json!({"agent": "bob", "types": ["sum"]}));
+    let token = &claimed["tasks"][0]["leaseToken"];
     call("POST", "/v1/tasks/t/complete", json!({"leaseToken": token, "result": all, "rationale": corpus[8]}));
     call("POST", "/v1/tasks", json!({"id": "u", "type": "sum"}));
     call("POST", "/v1/tasks/u/cancel", json!({"reason": name}));
-    let taken = call("POST", "/v1/agents/bob/inbox/claim", json!({"max": 25}));
-    let nacks: Vec<Value> = taken["deliveries"]
+    let claimed = call("POST", "/v1/agents/bob/inbox/claim", json!({"max": 25}));
+    let nacks: Vec<Value> = claimed["deliveries"]
         .as_array()
         .expect("deliveries")
         .iter()
         .zip(corpus.iter().step_by(8))
-        .map(|(one, text)| {
-            json!({"deliveryId": one["deliveryId"], "leaseToken": one["leaseToken"], "hopeless": true, "reason": text})
+        .map(|(delivery, text)| {
+            json!({"deliveryId": delivery["deliveryId"], "leaseToken": delivery["leaseToken"], "hopeless": true, "reason": text})
         })
         .collect();
     call("POST", "/v1/agents/bob/inbox/nack", json!({"deliveries": nacks}));
@@ -117,13 +114,13 @@ fn filled() -> Fixture {
     call("POST", "/v1/flags", json!({"list": corpus}));
     let moderator = call("POST", "/v1/tokens", json!({"role": "moderator", "name": "mo"}));
     let secret = moderator["token"].as_str().expect("a token");
-    std::fs::write(place.work().join("mo.token"), secret).expect("written");
-    place
+    std::fs::write(fixture.work().join("mo.token"), secret).expect("written");
+    fixture
 }
 
 #[test]
 fn c9_two_hundred_hostile_texts_are_sanitized() {
-    let place = filled();
+    let fixture = hub_with_hostile_texts();
     let lines = [
         "status",
         "agent list",
@@ -160,7 +157,7 @@ fn c9_two_hundred_hostile_texts_are_sanitized() {
                 continue;
             }
             let line = format!("quorate {line} --format {format}");
-            let output = place.shell(&line);
+            let output = fixture.shell(&line);
             assert_eq!(output.code, Some(0), "{line}: {}", output.err);
             assert!(!output.out.is_empty(), "{line} prints something");
             check(&line, &output);
@@ -176,21 +173,21 @@ fn c9_two_hundred_hostile_texts_are_sanitized() {
         "audit log --format messages",
         "metrics",
     ] {
-        check(line, &place.shell(&format!("quorate {line}")));
+        check(line, &fixture.shell(&format!("quorate {line}")));
     }
 }
 
 #[test]
 fn c9_hostile_texts_are_unchanged_in_json() {
-    let place = filled();
+    let fixture = hub_with_hostile_texts();
     let found: Value =
-        serde_json::from_str(&place.shell("quorate memory get plan --json").out).expect("JSON");
+        serde_json::from_str(&fixture.shell("quorate memory get plan --json").out).expect("JSON");
     assert_eq!(found["content"], json!(corpus()));
 }
 
 #[test]
 fn c9_hostile_arguments_are_sanitized_in_errors() {
-    let place = Fixture::with_hub();
+    let fixture = Fixture::with_hub();
     for text in corpus().iter().step_by(7).filter(|text| !text.contains('\0')) {
         for line in [
             "agent show",
@@ -202,8 +199,13 @@ fn c9_hostile_arguments_are_sanitized_in_errors() {
             "memory delete",
             "flag show",
         ] {
-            let output =
-                place.command("quorate").args(line.split(' ')).arg("--").arg(text).output().expect("it runs");
+            let output = fixture
+                .command("quorate")
+                .args(line.split(' '))
+                .arg("--")
+                .arg(text)
+                .output()
+                .expect("it runs");
             assert!(!output.status.success(), "{line} {text:?}");
             check(line, &command_output(&output));
         }

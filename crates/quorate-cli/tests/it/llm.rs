@@ -7,7 +7,7 @@ use std::process::Command;
 
 use serde_json::{Value, json};
 
-use crate::scripted::{Act, KEY, KEY_ENV, Seen, Server, Speaks};
+use crate::scripted::{KEY, KEY_ENV, ProviderApi, ReceivedRequest, ScriptedReply, Server};
 use crate::support::{QUORATE, run_guide_with};
 
 /// Runs the program while the servers are running.
@@ -32,7 +32,7 @@ fn finding(score: u32, recommendation: &str, confidence: f64) -> String {
 }
 
 /// Answers as a model that keeps its position.
-fn keeps(seen: &Seen, score: u32, recommendation: &str) -> String {
+fn keep_position(seen: &ReceivedRequest, score: u32, recommendation: &str) -> String {
     let (task, input) = seen.question();
     if task == "analyse" {
         return finding(score, recommendation, 0.8);
@@ -42,28 +42,28 @@ fn keeps(seen: &Seen, score: u32, recommendation: &str) -> String {
         .to_string()
 }
 
-fn wary(seen: &Seen) -> String {
-    keeps(seen, 85, "do not sign")
+fn wary(seen: &ReceivedRequest) -> String {
+    keep_position(seen, 85, "do not sign")
 }
 
-fn calm(seen: &Seen) -> String {
-    keeps(seen, 35, "negotiate key terms")
+fn calm(seen: &ReceivedRequest) -> String {
+    keep_position(seen, 35, "negotiate key terms")
 }
 
 /// Writes the review playbook of the repository with its models at these addresses.
 fn review(directory: &Path, addresses: &[(&str, String)]) {
-    let home = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../playbooks/contract-review");
+    let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../playbooks/contract-review");
     fs::create_dir(directory.join("prompts")).expect("made");
-    for prompt in fs::read_dir(home.join("prompts")).expect("prompts") {
+    for prompt in fs::read_dir(source.join("prompts")).expect("prompts") {
         let prompt = prompt.expect("a file").path();
         let name = prompt.file_name().expect("a name");
         fs::copy(&prompt, directory.join("prompts").join(name)).expect("copied");
     }
-    fs::copy(home.join("agreement.txt"), directory.join("agreement.txt")).expect("copied");
-    let mut playbook = fs::read_to_string(home.join("llm.yaml")).expect("the playbook");
+    fs::copy(source.join("agreement.txt"), directory.join("agreement.txt")).expect("copied");
+    let mut playbook = fs::read_to_string(source.join("llm.yaml")).expect("the playbook");
     for (provider, url) in addresses {
-        let at = playbook.find(&format!("llm:{provider}/")).expect("an agent of each");
-        let end = at + playbook[at..].find('"').expect("the end of the line");
+        let start = playbook.find(&format!("llm:{provider}/")).expect("an agent of each");
+        let end = start + playbook[start..].find('"').expect("the end of the line");
         playbook.replace_range(end..=end, &format!("@{url}\", key_env: {KEY_ENV}"));
     }
     fs::write(directory.join("llm.yaml"), playbook).expect("written");
@@ -71,7 +71,7 @@ fn review(directory: &Path, addresses: &[(&str, String)]) {
 
 /// Returns the number of calls for a task. Each successful call uses 11 tokens in and 7 out.
 fn calls(server: &Server, task: &str) -> u64 {
-    server.seen().iter().filter(|seen| seen.question().0 == task).count() as u64
+    server.requests().iter().filter(|seen| seen.question().0 == task).count() as u64
 }
 
 // Fails under: missing usage in answers, prices that only the estimate uses, a repair or retry that is not counted, a failing
@@ -79,15 +79,21 @@ fn calls(server: &Server, task: &str) -> u64 {
 #[tokio::test(flavor = "multi_thread")]
 async fn a7_a8_the_review_by_models_reports_usage_and_missing_agents() {
     let slow_down = json!({ "error": { "message": "slow down" } }).to_string();
-    let busy = Act::Status(429, vec![("retry-after", "1".into())], slow_down);
-    let groq = Server::start(Speaks::Chat, vec![busy, Act::Answer(calm)]).await;
-    let wrong = finding(80, "do not sign", 7.0);
-    let anthropic = Server::start(Speaks::Anthropic, vec![Act::Say(wrong), Act::Answer(wary)]).await;
-    let gemini = Server::start(Speaks::Gemini, vec![Act::Answer(calm)]).await;
-    let no = json!({ "error": { "message": "You exceeded your current quota" } }).to_string();
-    let openai = Server::start(Speaks::Chat, vec![Act::Status(403, vec![], no)]).await;
-    let ollama =
-        Server::start(Speaks::Ollama, vec![Act::Say("It looks fine.".into()), Act::Answer(wary)]).await;
+    let busy = ScriptedReply::Status(429, vec![("retry-after", "1".into())], slow_down);
+    let groq = Server::start(ProviderApi::Chat, vec![busy, ScriptedReply::Answer(calm)]).await;
+    let invalid = finding(80, "do not sign", 7.0);
+    let anthropic =
+        Server::start(ProviderApi::Anthropic, vec![ScriptedReply::Say(invalid), ScriptedReply::Answer(wary)])
+            .await;
+    let gemini = Server::start(ProviderApi::Gemini, vec![ScriptedReply::Answer(calm)]).await;
+    let quota_error = json!({ "error": { "message": "You exceeded your current quota" } }).to_string();
+    let openai =
+        Server::start(ProviderApi::Chat, vec![ScriptedReply::Status(403, vec![], quota_error)]).await;
+    let ollama = Server::start(
+        ProviderApi::Ollama,
+        vec![ScriptedReply::Say("It looks fine.".into()), ScriptedReply::Answer(wary)],
+    )
+    .await;
     let servers = [
         ("groq", &groq),
         ("anthropic", &anthropic),
@@ -126,16 +132,16 @@ fn check_usage(actual: &Value, servers: &[(&str, &Server)]) {
         [("groq", 0.59, 0.79), ("anthropic", 3.0, 15.0), ("gemini", 0.30, 2.50), ("ollama", 0.0, 0.0)];
     for (phase, task) in [("analysis", "analyse"), ("discussion", "discuss")] {
         for (name, price_in, price_out) in prices {
-            let server = servers.iter().find(|(known, _)| *known == name).expect("a server").1;
-            let made = calls(server, task);
-            assert!(made > 0, "{name} takes part in the {phase}");
+            let server = servers.iter().find(|(server_name, _)| *server_name == name).expect("a server").1;
+            let call_count = calls(server, task);
+            assert!(call_count > 0, "{name} takes part in the {phase}");
             // One call was rejected with 429, without usage.
-            let answered = if (name, task) == ("groq", "analyse") { made - 1 } else { made };
+            let answered = if (name, task) == ("groq", "analyse") { call_count - 1 } else { call_count };
             let used = &actual[phase]["providers"][name];
             let usage = (&used["calls"], &used["tokens_in"], &used["tokens_out"]);
             assert_eq!(
                 usage,
-                (&json!(made), &json!(11 * answered), &json!(7 * answered)),
+                (&json!(call_count), &json!(11 * answered), &json!(7 * answered)),
                 "{name} in the {phase}: {used}"
             );
             let cost = answered as f64 * (11.0 * price_in + 7.0 * price_out) / 1e6;
@@ -151,11 +157,11 @@ fn check_usage(actual: &Value, servers: &[(&str, &Server)]) {
 
 /// Checks that a model gets the agreement, its role prompt, and the schema once.
 fn check_asked(name: &str, server: &Server) {
-    let (_, question) = server.seen()[0].question();
+    let (_, question) = server.requests()[0].question();
     assert!(question["input"]["text"].as_str().is_some_and(|text| text.len() > 10_000), "the agreement");
-    let asked = &server.seen()[0].body.to_string();
+    let request = &server.requests()[0].body.to_string();
     let keys = [r#""relies_on":"#, r#"\"relies_on\":"#];
-    assert_eq!(keys.iter().map(|key| asked.matches(key).count()).sum::<usize>(), 1, "{name}: {asked}");
+    assert_eq!(keys.iter().map(|key| request.matches(key).count()).sum::<usize>(), 1, "{name}: {request}");
     let role = match name {
         "groq" => "You extract clauses from contracts.",
         "anthropic" => "You assess the legal risk of a contract",
@@ -163,17 +169,17 @@ fn check_asked(name: &str, server: &Server) {
         "openai" => "You look at who owns what",
         _ => "You check whether a contract keeps to the laws",
     };
-    assert!(asked.contains(role), "{name} has its prompt");
+    assert!(request.contains(role), "{name} has its prompt");
 }
 
 // Fails under: a command of the guide that does not work as documented.
 #[tokio::test(flavor = "multi_thread")]
 async fn the_commands_of_the_llm_guide_work() {
-    let server = Server::start(Speaks::Keyless, vec![Act::Answer(wary)]).await;
+    let server = Server::start(ProviderApi::Keyless, vec![ScriptedReply::Answer(wary)]).await;
     let url = server.url();
-    let works = move || run_guide_with("llm-agents.md", &[("http://127.0.0.1:8080/v1", &url)]);
-    tokio::task::spawn_blocking(works).await.expect("it works");
-    assert!(server.seen().len() >= 3, "tested, run and recorded; replayed without a call");
+    let run_guide_commands = move || run_guide_with("llm-agents.md", &[("http://127.0.0.1:8080/v1", &url)]);
+    tokio::task::spawn_blocking(run_guide_commands).await.expect("it works");
+    assert!(server.requests().len() >= 3, "tested, run and recorded; replayed without a call");
 }
 
 // Fails under: a price that the estimate ignores, or that is accepted for one direction only.

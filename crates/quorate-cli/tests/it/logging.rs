@@ -23,15 +23,15 @@ fn i18_the_log_contains_no_token_and_no_payload() {
     let (data, log) = (directory.path().join("data"), directory.path().join("stderr"));
     let hub = start(&data, &log, &["--log", "debug"]);
     let admin = hub.admin.clone();
-    let (status, made) = hub.text(&admin, "PUT", "/v1/agents/alice", "{}");
-    assert_eq!(status, 201, "{made}");
-    let made: Value = serde_json::from_str(&made).expect("JSON");
-    let alice = made["token"].as_str().expect("a token").to_owned();
+    let (status, created) = hub.text(&admin, "PUT", "/v1/agents/alice", "{}");
+    assert_eq!(status, 201, "{created}");
+    let created: Value = serde_json::from_str(&created).expect("JSON");
+    let alice = created["token"].as_str().expect("a token").to_owned();
     let message = r#"{"to":"alice","payload":"the payload is nobody's business"}"#;
     assert_eq!(hub.text(&alice, "POST", "/v1/messages", message).0, 200);
     let (rest, last) = alice.split_at(alice.len() - 1);
-    let wrong = format!("{rest}{}", if last == "x" { "y" } else { "x" });
-    assert_eq!(hub.text(&wrong, "GET", "/v1/info", "").0, 401);
+    let invalid = format!("{rest}{}", if last == "x" { "y" } else { "x" });
+    assert_eq!(hub.text(&invalid, "GET", "/v1/info", "").0, 401);
     assert_eq!(hub.text(&alice, "GET", &format!("/v1/agents/{alice}"), "").0, 404);
     assert_eq!(hub.text(&alice, "GET", &format!("/v1/{alice}?token={alice}"), "").0, 404);
     assert_eq!(hub.text(&alice, "GET", &format!("/v1/events?from={alice}"), "").0, 400);
@@ -47,8 +47,8 @@ fn i18_the_log_contains_no_token_and_no_payload() {
     let events: Vec<_> = lines.iter().filter_map(|line| line["event"].as_str()).collect();
     assert_eq!(events[..4], ["starting", "recovered", "created the admin token", "ready"]);
     assert_eq!(events[events.len() - 2..], ["stopping", "stopped"]);
-    let is = |line: &&Value| line["code"] == "UNAUTHENTICATED" && line["level"] == "warn";
-    assert!(lines.iter().any(|line| is(&line)), "{log}");
+    let is_rejected = |line: &&Value| line["code"] == "UNAUTHENTICATED" && line["level"] == "warn";
+    assert!(lines.iter().any(|line| is_rejected(&line)), "{log}");
     let put = lines.iter().find(|line| line["method"] == "PUT").expect("a request");
     assert_eq!((put["route"].as_str(), put["level"].as_str()), (Some("/v1/agents/{id}"), Some("debug")));
     assert_eq!(put["principal"], "admin:bootstrap");
@@ -66,8 +66,8 @@ fn i17_the_audit_over_http_is_the_export_byte_for_byte() {
     let message = r#"{"from":"alice","to":["alice","bob"],"action":"greet","payload":1}"#;
     assert_eq!(hub.text(&hub.admin, "POST", "/v1/messages", message).0, 200);
     assert_eq!(hub.text(&hub.admin, "DELETE", "/v1/agents/carol", "").0, 200);
-    let (status, served) = hub.text(&hub.admin, "GET", "/v1/audit", "");
-    assert_eq!(status, 200, "{served}");
+    let (status, audit) = hub.text(&hub.admin, "GET", "/v1/audit", "");
+    assert_eq!(status, 200, "{audit}");
     let (_, later) = hub.text(&hub.admin, "GET", "/v1/audit?from=3", "");
     hub.stop();
     let export = |from: &str| {
@@ -78,8 +78,8 @@ fn i17_the_audit_over_http_is_the_export_byte_for_byte() {
             .expect("it runs");
         String::from_utf8(output.stdout).expect("text")
     };
-    assert!(served.lines().count() >= 5, "{served}");
-    assert_eq!(served, export("1"));
+    assert!(audit.lines().count() >= 5, "{audit}");
+    assert_eq!(audit, export("1"));
     assert_eq!(later, export("3"));
     assert_eq!(fs::read_to_string(log).expect("a log"), "", "there are no warnings");
 }

@@ -34,8 +34,8 @@ fn demo() -> (TempDir, PathBuf, Value) {
         &data.to_string_lossy(),
     ]);
     assert!(output.status.success(), "{}", text(&output.stderr));
-    let found = json(&output);
-    (directory, data, found)
+    let report = json(&output);
+    (directory, data, report)
 }
 
 fn repository() -> PathBuf {
@@ -44,19 +44,19 @@ fn repository() -> PathBuf {
 
 #[test]
 fn the_demo_loses_nothing_and_does_nothing_twice() {
-    let (_directory, _data, found) = demo();
-    assert_eq!(found["ok"], true);
-    assert_eq!((&found["results"], &found["doneTwice"]), (&Value::from(60), &Value::from(0)));
-    assert_eq!(found["words"], found["expectedWords"]);
-    assert!(found["openAfterKill"].as_u64() > Some(0), "the hub was killed in the middle: {found}");
+    let (_directory, _data, report) = demo();
+    assert_eq!(report["ok"], true);
+    assert_eq!((&report["results"], &report["doneTwice"]), (&Value::from(60), &Value::from(0)));
+    assert_eq!(report["words"], report["expectedWords"]);
+    assert!(report["openAfterKill"].as_u64() > Some(0), "the hub was killed in the middle: {report}");
 }
 
 #[test]
 fn the_demo_prints_progress_to_stderr_only() {
     let output = quorate(&["demo", "crash-recovery", "--documents", "40"]);
-    let story = text(&output.stderr);
-    assert!(output.status.success(), "{story}");
-    for word in [
+    let progress = text(&output.stderr);
+    assert!(output.status.success(), "{progress}");
+    for expected in [
         "no LLM",
         "crash",
         "kill -9",
@@ -65,7 +65,7 @@ fn the_demo_prints_progress_to_stderr_only() {
         "40 of 40 results, 0 done twice",
         "verify    ✓",
     ] {
-        assert!(story.contains(word), "{word} is missing in:\n{story}");
+        assert!(progress.contains(expected), "{expected} is missing in:\n{progress}");
     }
     assert!(output.stdout.is_empty());
 }
@@ -83,12 +83,12 @@ fn the_demo_does_not_overwrite_a_directory() {
 fn verify_prints_the_head_of_each_space() {
     let (_directory, data, _) = demo();
     let output = quorate(&["verify", "--json", "--data", &data.to_string_lossy()]);
-    let found = json(&output);
+    let report = json(&output);
     assert_eq!(output.status.code(), Some(0));
-    assert_eq!((&found["ok"], &found["firstBad"]), (&Value::Bool(true), &Value::Null));
-    assert_eq!(found["spaces"][0]["records"], found["spaces"][0]["seq"]);
-    let words = text(&quorate(&["verify", "--data", &data.to_string_lossy()]).stdout);
-    assert!(words.starts_with("✓ default: "), "{words}");
+    assert_eq!((&report["ok"], &report["firstBad"]), (&Value::Bool(true), &Value::Null));
+    assert_eq!(report["spaces"][0]["records"], report["spaces"][0]["seq"]);
+    let output_text = text(&quorate(&["verify", "--data", &data.to_string_lossy()]).stdout);
+    assert!(output_text.starts_with("✓ default: "), "{output_text}");
 }
 
 #[test]
@@ -105,10 +105,10 @@ fn verify_names_the_first_bad_record_and_exits_with_65() {
         .expect("edited");
     drop(connection);
     let output = quorate(&["verify", "--json", "--data", &data.to_string_lossy()]);
-    let found = json(&output);
+    let report = json(&output);
     assert_eq!(output.status.code(), Some(65));
-    assert_eq!(found["firstBad"]["damage"], "edited");
-    assert_eq!(found["firstBad"]["seq"], id - (1 << 47));
+    assert_eq!(report["firstBad"]["damage"], "edited");
+    assert_eq!(report["firstBad"]["seq"], id - (1 << 47));
     assert!(text(&output.stderr).contains("nothing was changed"));
 }
 
@@ -118,13 +118,13 @@ fn a_checkpoint_detects_a_truncated_log() {
     let checkpoint = quorate(&["audit", "checkpoint", "--data", &data.to_string_lossy()]);
     let file = data.with_extension("jsonl");
     fs::write(&file, &checkpoint.stdout).expect("written");
-    let good =
+    let valid =
         quorate(&["verify", "--data", &data.to_string_lossy(), "--checkpoint", &file.to_string_lossy()]);
-    assert_eq!(good.status.code(), Some(0), "{}", text(&good.stderr));
+    assert_eq!(valid.status.code(), Some(0), "{}", text(&valid.stderr));
     let mut later: Value = serde_json::from_slice(&checkpoint.stdout).expect("one line");
     later["seq"] = Value::from(later["seq"].as_u64().expect("a number") + 1);
     fs::write(&file, later.to_string()).expect("written");
-    let bad = quorate(&[
+    let truncated = quorate(&[
         "verify",
         "--json",
         "--data",
@@ -132,12 +132,15 @@ fn a_checkpoint_detects_a_truncated_log() {
         "--checkpoint",
         &file.to_string_lossy(),
     ]);
-    assert_eq!((bad.status.code(), &json(&bad)["firstBad"]["damage"]), (Some(65), &Value::from("truncated")));
+    assert_eq!(
+        (truncated.status.code(), &json(&truncated)["firstBad"]["damage"]),
+        (Some(65), &Value::from("truncated"))
+    );
     fs::write(&file, "no JSON").expect("written");
-    let wrong =
+    let invalid =
         quorate(&["verify", "--data", &data.to_string_lossy(), "--checkpoint", &file.to_string_lossy()]);
-    assert_eq!(wrong.status.code(), Some(64));
-    assert!(text(&wrong.stderr).contains("quorate audit checkpoint"), "{}", text(&wrong.stderr));
+    assert_eq!(invalid.status.code(), Some(64));
+    assert!(text(&invalid.stderr).contains("quorate audit checkpoint"), "{}", text(&invalid.stderr));
 }
 
 #[test]
@@ -162,20 +165,20 @@ fn wrong_directories_are_reported_and_not_changed() {
 fn i24_a_backup_has_a_dry_run_and_overwrites_nothing() {
     let (directory, data, _) = demo();
     let (data, copy) = (data.to_string_lossy().into_owned(), directory.path().join("copy"));
-    let (to, back) = (copy.to_string_lossy().into_owned(), directory.path().join("back"));
-    let create = ["backup", "create", "--data", &data, "--out", &to, "--json"];
-    let dry = quorate(&[&create[..], &["--dry-run"]].concat());
-    assert_eq!(dry.status.code(), Some(0), "{}", text(&dry.stderr));
+    let (copy_path, back) = (copy.to_string_lossy().into_owned(), directory.path().join("back"));
+    let create = ["backup", "create", "--data", &data, "--out", &copy_path, "--json"];
+    let dry_run = quorate(&[&create[..], &["--dry-run"]].concat());
+    assert_eq!(dry_run.status.code(), Some(0), "{}", text(&dry_run.stderr));
     assert!(!copy.exists());
-    let made = quorate(&create);
-    assert_eq!((made.status.code(), json(&made)), (Some(0), json(&dry)));
-    let again = quorate(&create);
-    assert_eq!(again.status.code(), Some(5), "{}", text(&again.stderr));
+    let created = quorate(&create);
+    assert_eq!((created.status.code(), json(&created)), (Some(0), json(&dry_run)));
+    let second = quorate(&create);
+    assert_eq!(second.status.code(), Some(5), "{}", text(&second.stderr));
     let back_text = back.to_string_lossy().into_owned();
-    let restore = ["backup", "restore", "--from", &to, "--data", &back_text];
-    let dry = quorate(&[&restore[..], &["--dry-run"]].concat());
-    assert_eq!(dry.status.code(), Some(0), "{}", text(&dry.stderr));
-    assert!(!back.exists() && text(&dry.stdout).contains("up to record"), "{}", text(&dry.stdout));
+    let restore = ["backup", "restore", "--from", &copy_path, "--data", &back_text];
+    let dry_run = quorate(&[&restore[..], &["--dry-run"]].concat());
+    assert_eq!(dry_run.status.code(), Some(0), "{}", text(&dry_run.stderr));
+    assert!(!back.exists() && text(&dry_run.stdout).contains("up to record"), "{}", text(&dry_run.stdout));
     assert_eq!(quorate(&restore).status.code(), Some(0));
     for rest in [&[][..], &["--dry-run"]] {
         assert_eq!(quorate(&[&restore[..], rest].concat()).status.code(), Some(5));
@@ -194,7 +197,7 @@ fn wrong_usage_has_its_own_exit_code() {
 fn a_backup_is_a_directory_that_verifies_and_restores() {
     let (directory, data, _) = demo();
     let (copy, back) = (directory.path().join("copy"), directory.path().join("back"));
-    let made = quorate(&[
+    let created = quorate(&[
         "backup",
         "create",
         "--json",
@@ -203,12 +206,12 @@ fn a_backup_is_a_directory_that_verifies_and_restores() {
         "--out",
         &copy.to_string_lossy(),
     ]);
-    assert_eq!(made.status.code(), Some(0), "{}", text(&made.stderr));
-    let position = json(&made)["spaces"][0]["seq"].clone();
+    assert_eq!(created.status.code(), Some(0), "{}", text(&created.stderr));
+    let position = json(&created)["spaces"][0]["seq"].clone();
     assert!(quorate(&["verify", "--data", &copy.to_string_lossy()]).status.success());
-    let again =
+    let second =
         quorate(&["backup", "create", "--data", &data.to_string_lossy(), "--out", &copy.to_string_lossy()]);
-    assert!(!again.status.success(), "a backup overwrites nothing");
+    assert!(!second.status.success(), "a backup overwrites nothing");
     let restored = quorate(&[
         "backup",
         "restore",
@@ -276,8 +279,8 @@ fn an_export_contains_everything_except_payloads() {
     assert_eq!(lines[0]["effects"][0]["effect"], "space.created");
     assert!(lines[0]["previous"].is_string() && lines[1]["previous"].is_null());
     assert!(!text(&export.stdout).contains("agreement"), "the text of a document is a payload");
-    let none = quorate(&["audit", "export", "--data", &data.to_string_lossy(), "--space", "other"]);
-    assert!(!none.status.success());
+    let missing = quorate(&["audit", "export", "--data", &data.to_string_lossy(), "--space", "other"]);
+    assert!(!missing.status.success());
 }
 
 #[test]
@@ -294,13 +297,14 @@ fn an_erased_payload_is_gone_and_the_log_still_verifies() {
     let sent = |line: &&Value| line["effects"].to_string().contains("\"message.sent\"");
     let before = lines();
     let seq = before.iter().find(sent).expect("a message")["seq"].to_string();
-    let erase =
-        |more: &[&str]| quorate(&[&["audit", "erase", "--json", "--data", &directory], more].concat());
+    let erase = |arguments: &[&str]| {
+        quorate(&[&["audit", "erase", "--json", "--data", &directory], arguments].concat())
+    };
     let planned = erase(&[&seq, "0", "--dry-run"]);
     assert_eq!((planned.status.code(), &json(&planned)["erasedBy"]), (Some(0), &Value::Null));
     assert_eq!(lines().len(), before.len(), "a dry run writes nothing");
-    let done = erase(&[&seq, "0"]);
-    assert_eq!(json(&done)["erasedBy"].as_u64(), Some(before.len() as u64 + 1), "{}", text(&done.stderr));
+    let erased = erase(&[&seq, "0"]);
+    assert_eq!(json(&erased)["erasedBy"].as_u64(), Some(before.len() as u64 + 1), "{}", text(&erased.stderr));
     assert_eq!(lines().last().expect("a line")["effects"][0]["effect"], "payload.erased");
     assert!(quorate(&["verify", "--data", &directory]).status.success());
     let connection = rusqlite::Connection::open(data.join("quorate.db")).expect("it opens");
@@ -308,13 +312,13 @@ fn an_erased_payload_is_gone_and_the_log_still_verifies() {
     let bytes: Vec<u8> = connection
         .query_row("SELECT payload FROM log WHERE id = ?1", [row], |row| row.get(0))
         .expect("a row");
-    let length = json(&done)["bytes"].as_u64().expect("a length") as usize;
+    let length = json(&erased)["bytes"].as_u64().expect("a length") as usize;
     assert!(length > 0 && bytes[..length].iter().all(|byte| *byte == 0), "{length} bytes are blank");
     drop(connection);
     assert_eq!(json(&erase(&[&seq, "0"]))["erasedBy"], Value::Null, "once is enough");
-    for wrong in [&[&*seq, "99"][..], &["99999999", "0"], &[&seq, "0", "--space", "other"]] {
-        let refused = erase(wrong);
-        assert_eq!(refused.status.code(), Some(3), "{wrong:?}: {}", text(&refused.stderr));
+    for invalid in [&[&*seq, "99"][..], &["99999999", "0"], &[&seq, "0", "--space", "other"]] {
+        let refused = erase(invalid);
+        assert_eq!(refused.status.code(), Some(3), "{invalid:?}: {}", text(&refused.stderr));
         assert!(text(&refused.stderr).contains("NOT_FOUND"));
     }
     assert_eq!(lines().len(), before.len() + 1, "a refusal makes no space and no record");
@@ -322,13 +326,13 @@ fn an_erased_payload_is_gone_and_the_log_still_verifies() {
 
 #[test]
 fn bench_measures_and_prints_one_object_a_line() {
-    let wanted = "W0 W1 W2 W3 W4 W5 W6 W7 W9 BEATS WAITS HOLD HTTP LOAD NEIGHBOUR --quick --json --tiny";
-    let arguments: Vec<&str> = std::iter::once("bench").chain(wanted.split(' ')).collect();
+    let workloads = "W0 W1 W2 W3 W4 W5 W6 W7 W9 BEATS WAITS HOLD HTTP LOAD NEIGHBOUR --quick --json --tiny";
+    let arguments: Vec<&str> = std::iter::once("bench").chain(workloads.split(' ')).collect();
     let output = quorate(&arguments);
     assert!(output.status.success(), "{}", text(&output.stderr));
     let mut seen = Vec::new();
     for line in text(&output.stdout).lines() {
-        let found: Value = serde_json::from_str(line).expect("JSON");
+        let measurement: Value = serde_json::from_str(line).expect("JSON");
         for field in [
             "perSecond",
             "p99Us",
@@ -340,11 +344,14 @@ fn bench_measures_and_prints_one_object_a_line() {
             "cpuSeconds",
             "settings",
         ] {
-            assert!(!found[field].is_null(), "{field} in {line}");
+            assert!(!measurement[field].is_null(), "{field} in {line}");
         }
-        assert!(found["fsyncs"].as_u64() >= found["commits"].as_u64(), "every commit was synced: {line}");
-        assert!(found["perSecond"].as_f64() > Some(0.0), "{line}");
-        seen.push(found["workload"].as_str().unwrap_or_default().to_owned());
+        assert!(
+            measurement["fsyncs"].as_u64() >= measurement["commits"].as_u64(),
+            "every commit was synced: {line}"
+        );
+        assert!(measurement["perSecond"].as_f64() > Some(0.0), "{line}");
+        seen.push(measurement["workload"].as_str().unwrap_or_default().to_owned());
     }
     let expected = "W0 W1 W1 W2 W2 W3 W3 W3 W3 W4 W4 W5 W5 W6 W6 W7 W9 BEATS WAITS HOLD HOLD HOLD HOLD HOLD HOLD HTTP HTTP LOAD LOAD";
     // Without readers, and with four kinds of readers in another space and in the same one.

@@ -17,28 +17,28 @@ const TEXT: &str = "👩\u{200d}👧 می\u{200c}خواهم \x1b[31mred\x1b[0m\n
 // Fails under: text that is sanitized on its way to a file; an added newline.
 #[test]
 fn c9_output_to_a_file_is_byte_for_byte() {
-    let place = Fixture::with_hub();
-    place.call("PUT", "/v1/agents/bob", "{}");
+    let fixture = Fixture::with_hub();
+    fixture.call("PUT", "/v1/agents/bob", "{}");
     for (key, content) in
         [("text", json!(TEXT).to_string()), ("data", r#"{"b": 1.0,  "a":"\u00e9"}"#.to_owned())]
     {
-        place.call("PUT", &format!("/v1/context/{key}"), &format!(r#"{{"content":{content}}}"#));
-        place.call(
+        fixture.call("PUT", &format!("/v1/context/{key}"), &format!(r#"{{"content":{content}}}"#));
+        fixture.call(
             "POST",
             "/v1/messages",
             &format!(r#"{{"id":"{key}","to":"bob","from":"bob","payload":{content}}}"#),
         );
         let stored = if key == "text" { TEXT } else { &content };
         for line in [format!("quorate memory get {key}"), format!("quorate msg show {key} --payload")] {
-            let output = place.shell(&format!("{line} > out; cat out"));
+            let output = fixture.shell(&format!("{line} > out; cat out"));
             assert_eq!((output.code, output.out.as_str()), (Some(0), stored), "{line}: {}", output.err);
-            let shown = place.terminal(&line).out;
+            let shown = fixture.terminal(&line).out;
             assert!(!shown.contains(['\x1b', '\u{200d}', '\u{200c}']), "{line}: {shown:?}");
             assert!(key == "data" || shown.contains("\\u{1b}[31mred"), "{line}: {shown:?}");
         }
     }
-    place.call("DELETE", "/v1/context/text", "");
-    let output = place.shell("quorate memory get text --version 2");
+    fixture.call("DELETE", "/v1/context/text", "");
+    let output = fixture.shell("quorate memory get text --version 2");
     assert_eq!((output.code, output.out.as_str()), (Some(0), ""), "{}", output.err);
     assert!(output.err.contains("deleted"), "{}", output.err);
 }
@@ -46,14 +46,14 @@ fn c9_output_to_a_file_is_byte_for_byte() {
 // Fails under: mailboxes that list only ids in JSON, while the text output has the messages.
 #[test]
 fn json_of_a_mailbox_has_the_messages() {
-    let place = Fixture::with_hub();
+    let fixture = Fixture::with_hub();
     for agent in ["alice", "bob"] {
-        place.call("PUT", &format!("/v1/agents/{agent}"), "{}");
+        fixture.call("PUT", &format!("/v1/agents/{agent}"), "{}");
     }
     let body = r#"{"to":"bob","from":"alice","action":"sum","payload":{"n": 1.0}}"#;
-    place.call("POST", "/v1/messages", &format!("[{body},{body}]"));
+    fixture.call("POST", "/v1/messages", &format!("[{body},{body}]"));
     for (line, name) in [("--from alice", "messages"), ("--to bob", "deliveries")] {
-        let output = place.shell(&format!("quorate msg list {line} --json"));
+        let output = fixture.shell(&format!("quorate msg list {line} --json"));
         assert!(output.out.contains(r#"{"n": 1.0}"#), "byte for byte: {}", output.out);
         let found = document(&output.out);
         let items = found[name].as_array().expect("a list");
@@ -63,7 +63,7 @@ fn json_of_a_mailbox_has_the_messages() {
             assert_eq!((&item["messageId"], &message["action"]), (&message["id"], &json!("sum")), "{item}");
             assert!(message["timestamp"].is_string() && !message["to"].is_null(), "{item}");
         }
-        let lines = place.shell(&format!("quorate msg list {line} --jsonl")).out;
+        let lines = fixture.shell(&format!("quorate msg list {line} --jsonl")).out;
         assert_eq!(
             lines.lines().filter(|line| document(line)["message"]["action"] == "sum").count(),
             2,
@@ -75,8 +75,8 @@ fn json_of_a_mailbox_has_the_messages() {
 // Fails under: a dry run that prints a line that is not JSON.
 #[test]
 fn a_dry_run_in_json_is_one_document() {
-    let place = Fixture::with_hub();
-    place.call("PUT", "/v1/agents/bob", "{}");
+    let fixture = Fixture::with_hub();
+    fixture.call("PUT", "/v1/agents/bob", "{}");
     let lines = [
         ("memory set d 'x y' --expect 1", "PUT", "/v1/context/d", json!({"content": "x y", "expect": 1})),
         ("memory delete d", "DELETE", "/v1/context/d", Value::Null),
@@ -86,26 +86,30 @@ fn a_dry_run_in_json_is_one_document() {
         ("msg send --to bob hi", "POST", "/v1/messages", json!({"to": "bob", "action": "", "payload": "hi"})),
     ];
     for (line, method, path, body) in lines {
-        let output = place.shell(&format!("quorate {line} --dry-run --json"));
+        let output = fixture.shell(&format!("quorate {line} --dry-run --json"));
         let expected = json!({"dryRun": true, "method": method, "path": path, "body": body});
         assert_eq!((output.code, document(&output.out)), (Some(0), expected), "{line}: {}", output.err);
     }
-    assert_eq!(place.shell("quorate agent list --jsonl").out.lines().count(), 1, "nothing was done");
+    assert_eq!(fixture.shell("quorate agent list --jsonl").out.lines().count(), 1, "nothing was done");
 }
 
 // Fails under: one value that cannot be represented and makes `memory list` fail.
 #[test]
 fn c9_json_that_cannot_be_represented_is_printed_as_stored() {
-    let place = Fixture::with_hub();
-    place.call("PUT", "/v1/agents/bob", "{}");
-    let far = r#"{"f": 1e400, "g": [-2e999]}"#;
-    place.call("PUT", "/v1/context/far", &format!(r#"{{"content":{far}}}"#));
-    place.call("PUT", "/v1/context/good", r#"{"content":"well"}"#);
-    place.call("PUT", "/v1/context/far", &format!(r#"{{"content":{far}}}"#));
-    place.call("POST", "/v1/messages", &format!(r#"{{"id":"m","to":"bob","from":"bob","payload":{far}}}"#));
-    place.call("POST", "/v1/tasks", &format!(r#"{{"id":"t","type":"sum","input":{far}}}"#));
-    place.call("POST", "/v1/sessions", r#"{"id":"s","title":"S"}"#);
-    place.call("POST", "/v1/sessions/s/add", &format!(r#"{{"kind":"note","body":{far}}}"#));
+    let fixture = Fixture::with_hub();
+    fixture.call("PUT", "/v1/agents/bob", "{}");
+    let content = r#"{"f": 1e400, "g": [-2e999]}"#;
+    fixture.call("PUT", "/v1/context/far", &format!(r#"{{"content":{content}}}"#));
+    fixture.call("PUT", "/v1/context/good", r#"{"content":"well"}"#);
+    fixture.call("PUT", "/v1/context/far", &format!(r#"{{"content":{content}}}"#));
+    fixture.call(
+        "POST",
+        "/v1/messages",
+        &format!(r#"{{"id":"m","to":"bob","from":"bob","payload":{content}}}"#),
+    );
+    fixture.call("POST", "/v1/tasks", &format!(r#"{{"id":"t","type":"sum","input":{content}}}"#));
+    fixture.call("POST", "/v1/sessions", r#"{"id":"s","title":"S"}"#);
+    fixture.call("POST", "/v1/sessions/s/add", &format!(r#"{{"kind":"note","body":{content}}}"#));
     let lines = [
         "memory list",
         "memory list --json",
@@ -124,13 +128,13 @@ fn c9_json_that_cannot_be_represented_is_printed_as_stored() {
         "session export s",
     ];
     for line in lines {
-        let output = place.shell(&format!("quorate {line}"));
+        let output = fixture.shell(&format!("quorate {line}"));
         assert_eq!(output.code, Some(0), "{line}: {}", output.err);
         assert!(output.out.contains("1e400"), "{line}: {}", output.out);
         assert!(line != "memory list" || output.out.contains("well"), "the rest is listed: {}", output.out);
     }
     for line in ["status", "task list", "session show s", "msg why m", "memory get good"] {
-        let output = place.shell(&format!("quorate {line}"));
+        let output = fixture.shell(&format!("quorate {line}"));
         assert_eq!(output.code, Some(0), "{line}: {}", output.err);
     }
 }
@@ -138,22 +142,22 @@ fn c9_json_that_cannot_be_represented_is_printed_as_stored() {
 // Fails under: "there is no entry" for an existing one; a hint that names an unknown command.
 #[test]
 fn missing_versions_and_entries_are_reported() {
-    let place = Fixture::with_hub();
-    place.call("PUT", "/v1/context/plan", r#"{"content":1}"#);
+    let fixture = Fixture::with_hub();
+    fixture.call("PUT", "/v1/context/plan", r#"{"content":1}"#);
     for line in ["quorate memory get plan --version 9", "quorate memory diff plan 1 9"] {
-        let output = place.shell(line);
+        let output = fixture.shell(line);
         assert_eq!(output.code, Some(3), "{line}: {}", output.err);
         assert!(output.err.contains("plan has no version 9; the newest is 1"), "{line}: {}", output.err);
     }
-    let output = place.shell("quorate memory get plan --at 1");
+    let output = fixture.shell("quorate memory get plan --at 1");
     assert!(output.err.contains("entry plan did not exist at that time"), "{}", output.err);
-    assert!(place.shell("quorate memory get other --version 9").err.contains("there is no entry other"));
-    place.call("PUT", "/v1/agents/bob", "{}");
-    place.call("POST", "/v1/messages", r#"{"to":"bob","from":"bob","payload":1}"#);
-    let output = place.shell("quorate agent remove bob");
+    assert!(fixture.shell("quorate memory get other --version 9").err.contains("there is no entry other"));
+    fixture.call("PUT", "/v1/agents/bob", "{}");
+    fixture.call("POST", "/v1/messages", r#"{"to":"bob","from":"bob","payload":1}"#);
+    let output = fixture.shell("quorate agent remove bob");
     assert_eq!(output.code, Some(5), "{}", output.err);
     assert!(output.err.contains("quorate agent purge bob"), "{}", output.err);
-    let output = place.shell("quorate agent purge bob && quorate agent remove bob");
+    let output = fixture.shell("quorate agent purge bob && quorate agent remove bob");
     assert_eq!(output.code, Some(0), "{}", output.err);
     assert!(output.err.contains("purged 1 delivery of bob"), "{}", output.err);
 }
@@ -161,9 +165,9 @@ fn missing_versions_and_entries_are_reported() {
 // Fails under: an agent that counts as online because it was registered once.
 #[test]
 fn d6_an_agent_that_never_connected_is_not_online() {
-    let place = Fixture::with_hub();
-    place.call("PUT", "/v1/agents/risk", r#"{"supportedActions":["analyse"]}"#);
-    let output = place.shell("quorate agent test risk");
+    let fixture = Fixture::with_hub();
+    fixture.call("PUT", "/v1/agents/risk", r#"{"supportedActions":["analyse"]}"#);
+    let output = fixture.shell("quorate agent test risk");
     assert_eq!(output.code, Some(1), "{}{}", output.out, output.err);
     assert!(
         output.out.contains("✗ reachable") && output.out.contains("no consumer is connected to its mailbox"),
@@ -171,72 +175,72 @@ fn d6_an_agent_that_never_connected_is_not_online() {
         output.out
     );
     assert!(!output.err.contains("no problems"), "{}", output.err);
-    let output = place.shell("quorate status");
+    let output = fixture.shell("quorate status");
     assert!(output.out.contains("AGENTS     1   0 online, 0 offline, 1 not connected"), "{}", output.out);
-    let found = document(&place.shell("quorate status --json").out);
+    let found = document(&fixture.shell("quorate status --json").out);
     assert_eq!(found["agents"], json!({"known": 1, "up": 0, "down": 0, "notConnected": 1}));
     // A waiting claim is a connected consumer.
-    let token = fs::read_to_string(place.data().join("admin-token")).expect("a token");
-    let mut waits = place.command("curl");
-    let url = format!("http://{}/v1/agents/risk/inbox/claim", place.address);
+    let token = fs::read_to_string(fixture.data().join("admin-token")).expect("a token");
+    let mut claim = fixture.command("curl");
+    let url = format!("http://{}/v1/agents/risk/inbox/claim", fixture.address);
     let header = format!("Authorization: Bearer {}", token.trim());
-    waits.args(["-s", "--noproxy", "*", "-H", &header, "-d", r#"{"waitMs":20000}"#, &url]);
-    let mut waits = waits.spawn().expect("curl runs");
-    let up = || place.shell("quorate status").out.contains("1 online, 0 offline\n");
-    let seen = (0..200).any(|_| up());
-    let _ = (waits.kill(), waits.wait());
+    claim.args(["-s", "--noproxy", "*", "-H", &header, "-d", r#"{"waitMs":20000}"#, &url]);
+    let mut claim = claim.spawn().expect("curl runs");
+    let is_online = || fixture.shell("quorate status").out.contains("1 online, 0 offline\n");
+    let seen = (0..200).any(|_| is_online());
+    let _ = (claim.kill(), claim.wait());
     assert!(seen, "a waiting claim counts as connected");
 }
 
 #[test]
 fn one_attempt_is_singular() {
-    let place = Fixture::with_hub();
-    place.call("PUT", "/v1/agents/bob", "{}");
-    place.call("POST", "/v1/messages", r#"{"to":"bob","from":"bob","payload":1}"#);
-    let taken = place.call("POST", "/v1/agents/bob/inbox/claim", r#"{"max":1}"#);
-    let one = &taken["deliveries"][0];
-    let nack = json!({"deliveries": [{"deliveryId": one["deliveryId"], "leaseToken": one["leaseToken"], "hopeless": true, "reason": "no"}]});
-    place.call("POST", "/v1/agents/bob/inbox/nack", &nack.to_string());
-    let output = place.shell("quorate status");
+    let fixture = Fixture::with_hub();
+    fixture.call("PUT", "/v1/agents/bob", "{}");
+    fixture.call("POST", "/v1/messages", r#"{"to":"bob","from":"bob","payload":1}"#);
+    let claimed = fixture.call("POST", "/v1/agents/bob/inbox/claim", r#"{"max":1}"#);
+    let delivery = &claimed["deliveries"][0];
+    let nack = json!({"deliveries": [{"deliveryId": delivery["deliveryId"], "leaseToken": delivery["leaseToken"], "hopeless": true, "reason": "no"}]});
+    fixture.call("POST", "/v1/agents/bob/inbox/nack", &nack.to_string());
+    let output = fixture.shell("quorate status");
     assert!(output.out.contains("for bob is dead after 1 attempt"), "{}", output.out);
 }
 
 // Fails under: `--json` that prints lines or plain text.
 #[test]
 fn json_of_the_log_is_one_document() {
-    let mut place = Fixture::with_hub();
-    let whole = |place: &Fixture, line: &str| document(&place.shell(&format!("quorate {line}")).out);
-    let log = |place: &Fixture, line: &str| {
-        let found = whole(place, line);
+    let mut fixture = Fixture::with_hub();
+    let run_json = |fixture: &Fixture, line: &str| document(&fixture.shell(&format!("quorate {line}")).out);
+    let check_log = |fixture: &Fixture, line: &str| {
+        let found = run_json(fixture, line);
         assert_eq!(found["records"][0]["seq"], 1, "{line}: {found}");
         assert!(found["records"].as_array().is_some_and(|records| records.len() > 1), "{line}: {found}");
-        assert_eq!(whole(place, &format!("{line} --from 99")), json!({"records": []}));
+        assert_eq!(run_json(fixture, &format!("{line} --from 99")), json!({"records": []}));
     };
-    log(&place, "audit log --json");
-    place.call("PUT", "/v1/agents/bob", "{}");
-    place.call("POST", "/v1/messages", r#"{"to":"bob","from":"bob","action":"sum","payload":1}"#);
-    assert!(whole(&place, "audit log --format text --json")["records"].to_string().contains("sum"));
-    assert_eq!(place.shell("quorate audit log --jsonl --limit 2").out.lines().count(), 2);
-    assert_eq!(whole(&place, "explain --json")["codes"][0]["code"], "INVALID");
-    let page = whole(&place, "explain STALE_LEASE --json")["page"].clone();
+    check_log(&fixture, "audit log --json");
+    fixture.call("PUT", "/v1/agents/bob", "{}");
+    fixture.call("POST", "/v1/messages", r#"{"to":"bob","from":"bob","action":"sum","payload":1}"#);
+    assert!(run_json(&fixture, "audit log --format text --json")["records"].to_string().contains("sum"));
+    assert_eq!(fixture.shell("quorate audit log --jsonl --limit 2").out.lines().count(), 2);
+    assert_eq!(run_json(&fixture, "explain --json")["codes"][0]["code"], "INVALID");
+    let page = run_json(&fixture, "explain STALE_LEASE --json")["page"].clone();
     assert!(page.as_str().is_some_and(|page| page.starts_with("# STALE_LEASE")), "{page}");
-    let found = whole(&place, "audit erase 4 0 --dry-run --json");
+    let found = run_json(&fixture, "audit erase 4 0 --dry-run --json");
     assert_eq!((&found["dryRun"], &found["path"]), (&json!(true), &json!("/v1/commit")));
-    place.kill();
-    log(&place, "audit log --json --data quorate-data");
+    fixture.kill();
+    check_log(&fixture, "audit log --json --data quorate-data");
 }
 
 // Fails under: lists that print complete payloads.
 #[test]
 fn lists_truncate_large_values() {
-    let place = Fixture::with_hub();
+    let fixture = Fixture::with_hub();
     let large = "x".repeat(300_000);
-    place.call("PUT", "/v1/context/large", &format!(r#"{{"content":"{large}"}}"#));
+    fixture.call("PUT", "/v1/context/large", &format!(r#"{{"content":"{large}"}}"#));
     for format in ["table", "md", "compact"] {
-        let out = place.shell(&format!("quorate memory list --format {format}")).out;
+        let out = fixture.shell(&format!("quorate memory list --format {format}")).out;
         assert!(out.len() < 2_000 && out.contains("xxx…"), "{format}: {}", out.len());
     }
-    assert_eq!(place.shell("quorate memory get large").out, large);
-    assert!(place.shell("quorate memory list --json").out.contains(&large));
-    assert!(place.shell("quorate man msg send").out.contains(".SH EXAMPLES"));
+    assert_eq!(fixture.shell("quorate memory get large").out, large);
+    assert!(fixture.shell("quorate memory list --json").out.contains(&large));
+    assert!(fixture.shell("quorate man msg send").out.contains(".SH EXAMPLES"));
 }

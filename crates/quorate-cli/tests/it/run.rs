@@ -85,43 +85,49 @@ fn text_from_agents_is_escaped_in_reports() {
 fn invalid_playbooks_and_inputs_are_reported() {
     let directory = tempfile::tempdir().expect("a directory");
     let path = directory.path();
-    let wrong = |text: &str, expected: &[&str]| {
+    let check_invalid = |text: &str, expected: &[&str]| {
         fs::write(path.join("wrong.yaml"), text).expect("written");
         let (code, out, err) = run(path, &["wrong.yaml"]);
         assert_eq!((code, out.as_str()), (Some(2), ""), "{text}\n{err}");
-        for word in expected.iter().chain(&["wrong.yaml", "help:"]) {
-            assert!(err.contains(word), "{word} in\n{err}");
+        for expected_text in expected.iter().chain(&["wrong.yaml", "help:"]) {
+            assert!(err.contains(expected_text), "{expected_text} in\n{err}");
         }
     };
     let agent = "agents:\n  ada: { use: 'cmd:true' }\n";
-    wrong(&format!("procedure: debate\nsubject: x\n{agent}"), &[":1", "debate", "deliberation"]);
-    wrong(&format!("procedure: deliberation\nsubjct: x\n{agent}"), &[":2:", "subjct", "subject"]);
-    wrong(
+    check_invalid(&format!("procedure: debate\nsubject: x\n{agent}"), &[":1", "debate", "deliberation"]);
+    check_invalid(&format!("procedure: deliberation\nsubjct: x\n{agent}"), &[":2:", "subjct", "subject"]);
+    check_invalid(
         "procedure: deliberation\nsubject: x\nagents:\n  ada: { use: 'cmnd:true' }\n",
         &[":4", "cmnd", "cmd"],
     );
-    wrong("procedure: deliberation\nsubject: x\nagents: {}\n", &["agents"]);
-    wrong(&format!("procedure: deliberation\nsubject: x\nlimits: {{ rounds: many }}\n{agent}"), &[":3"]);
-    wrong("a: &a [x,x,x,x,x,x,x,x,x]\nb: &b [*a,*a,*a,*a,*a,*a,*a,*a]\nc: [*b,*b,*b,*b,*b,*b]\n", &[]);
+    check_invalid("procedure: deliberation\nsubject: x\nagents: {}\n", &["agents"]);
+    check_invalid(
+        &format!("procedure: deliberation\nsubject: x\nlimits: {{ rounds: many }}\n{agent}"),
+        &[":3"],
+    );
+    check_invalid(
+        "a: &a [x,x,x,x,x,x,x,x,x]\nb: &b [*a,*a,*a,*a,*a,*a,*a,*a]\nc: [*b,*b,*b,*b,*b,*b]\n",
+        &[],
+    );
     // Invalid inputs.
-    let good = format!("procedure: deliberation\nsubject: x\ninput: text.txt\n{agent}");
-    fs::write(path.join("good.yaml"), good).expect("written");
-    let refused = |arguments: &[&str], expected: &str| {
+    let valid = format!("procedure: deliberation\nsubject: x\ninput: text.txt\n{agent}");
+    fs::write(path.join("good.yaml"), valid).expect("written");
+    let check_rejected = |arguments: &[&str], expected: &str| {
         let (code, _, err) = run(path, arguments);
         assert!(
             matches!(code, Some(1..=3)) && err.contains(expected) && !path.join("quorate-data").exists(),
             "{code:?} {err}"
         );
     };
-    refused(&["missing.yaml"], "missing.yaml");
-    refused(&["good.yaml"], "text.txt");
+    check_rejected(&["missing.yaml"], "missing.yaml");
+    check_rejected(&["good.yaml"], "text.txt");
     for (name, bytes, expected) in [
         ("empty.txt", &b" \n"[..], "empty"),
         ("binary.bin", &[0x7f, b'E', b'L', b'F', 0xff, 0xfe][..], "UTF-8"),
         ("long.txt", &vec![b'a'; 300 * 1024][..], "262144"),
     ] {
         fs::write(path.join(name), bytes).expect("written");
-        refused(&["good.yaml", "--input", name], expected);
+        check_rejected(&["good.yaml", "--input", name], expected);
     }
 }
 
@@ -174,14 +180,14 @@ fn a1_a_playbook_runs_in_the_running_hub() {
     assert_eq!(code, Some(8), "one against one: {err}");
     let report: Value = serde_json::from_str(&out).expect("one document");
     let id = report["id"].as_str().expect("an id");
-    let (status, there) = hub.call(&hub.admin, "GET", &format!("/v1/procedures/{id}"), &Value::Null);
-    assert_eq!((status, &there["status"]), (200, &Value::from("done")), "{there}");
+    let (status, stored) = hub.call(&hub.admin, "GET", &format!("/v1/procedures/{id}"), &Value::Null);
+    assert_eq!((status, &stored["status"]), (200, &Value::from("done")), "{stored}");
     hub.stop();
     // Without a running hub, it uses an embedded hub.
     let (code, out, err) = run(path, &["playbook.yaml", "--data", "team", "--json"]);
     assert_eq!(code, Some(8), "one against one: {err}");
-    let again: Value = serde_json::from_str(&out).expect("one document");
-    assert_eq!((&again["digest"], again["id"] != report["id"]), (&report["digest"], true));
+    let second: Value = serde_json::from_str(&out).expect("one document");
+    assert_eq!((&second["digest"], second["id"] != report["id"]), (&report["digest"], true));
 }
 
 const LETTER: &str = "approval:\n  action: send the letter\n  when: ['yes']\n  write: letter.txt\n  letter: |\n    Because of {recommendation}.\n";

@@ -13,9 +13,9 @@ use serde_json::{Value, json};
 use crate::support::{Hub, QUORATE, run_guide, run_script};
 
 fn register(hub: &Hub, id: &str) -> String {
-    let (status, made) = hub.call(&hub.admin, "PUT", &format!("/v1/agents/{id}"), &json!({}));
-    assert_eq!(status, 201, "{made}");
-    made["token"].as_str().expect("a token").to_owned()
+    let (status, registered) = hub.call(&hub.admin, "PUT", &format!("/v1/agents/{id}"), &json!({}));
+    assert_eq!(status, 201, "{registered}");
+    registered["token"].as_str().expect("a token").to_owned()
 }
 
 #[test]
@@ -25,21 +25,22 @@ fn acknowledged_messages_survive_kill_9() {
     let hub = Hub::start(&data);
     let (alice, bob) = (register(&hub, "alice"), register(&hub, "bob"));
     for n in 0..50 {
-        let (status, answer) = hub.call(&alice, "POST", "/v1/messages", &json!({"to": "bob", "payload": n}));
-        assert_eq!(status, 200, "{answer}");
+        let (status, response) =
+            hub.call(&alice, "POST", "/v1/messages", &json!({"to": "bob", "payload": n}));
+        assert_eq!(status, 200, "{response}");
     }
     hub.signal("-KILL");
     drop(hub);
     let hub = Hub::start(&data);
     let (status, claimed) = hub.call(&bob, "POST", "/v1/agents/bob/inbox/claim", &json!({"max": 100}));
     assert_eq!(status, 200, "{claimed}");
-    let came: Vec<_> = claimed["deliveries"]
+    let received: Vec<_> = claimed["deliveries"]
         .as_array()
         .expect("deliveries")
         .iter()
         .map(|delivery| delivery["message"]["payload"].as_u64().expect("a number"))
         .collect();
-    assert_eq!(came, (0..50).collect::<Vec<_>>());
+    assert_eq!(received, (0..50).collect::<Vec<_>>());
 }
 
 // Fails under: an inconsistent copy, a copy with less than the printed position; a generation that does not increase.
@@ -50,14 +51,14 @@ fn i24_an_online_backup_has_everything_acknowledged_before_its_position() {
     let hub = Hub::start(&path("data"));
     let alice = register(&hub, "alice");
     let send = |n: u64| hub.call(&alice, "POST", "/v1/messages", &json!({"to": "alice", "payload": n})).1;
-    let seq_of = |answer: &Value| answer["receipts"][0]["seq"].as_u64().expect("a record");
-    let (made, sent) = (AtomicBool::new(false), Mutex::new(Vec::new()));
+    let seq_of = |response: &Value| response["receipts"][0]["seq"].as_u64().expect("a record");
+    let (is_backup_done, sent) = (AtomicBool::new(false), Mutex::new(Vec::new()));
     let position = std::thread::scope(|scope| {
         scope.spawn(|| {
             for n in 0.. {
                 let seq = seq_of(&send(n));
                 sent.lock().expect("not poisoned").push((seq, n));
-                if made.load(Ordering::Acquire) {
+                if is_backup_done.load(Ordering::Acquire) {
                     break;
                 }
             }
@@ -72,7 +73,7 @@ fn i24_an_online_backup_has_everything_acknowledged_before_its_position() {
             .arg(path("copy"))
             .output()
             .expect("it runs");
-        made.store(true, Ordering::Release);
+        is_backup_done.store(true, Ordering::Release);
         assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
         let printed: Value = serde_json::from_slice(&output.stdout).expect("JSON");
         printed["spaces"][0]["seq"].as_u64().expect("a position")
@@ -95,13 +96,13 @@ fn i24_an_online_backup_has_everything_acknowledged_before_its_position() {
     let hub = Hub::start(&path("new"));
     let (status, claimed) = hub.call(&alice, "POST", "/v1/agents/alice/inbox/claim", &json!({"max": 256}));
     assert_eq!(status, 200, "{claimed}");
-    let came: Vec<u64> = claimed["deliveries"]
+    let received: Vec<u64> = claimed["deliveries"]
         .as_array()
         .expect("deliveries")
         .iter()
         .map(|delivery| delivery["message"]["payload"].as_u64().expect("a number"))
         .collect();
-    assert_eq!(came, expected[..expected.len().min(256)]);
+    assert_eq!(received, expected[..expected.len().min(256)]);
     let token = claimed["deliveries"][0]["leaseToken"].as_u64().expect("a token");
     assert!(token >= 1 << 24, "lease tokens increase: {token}");
 }
@@ -155,8 +156,8 @@ fn a_failed_start_has_its_exit_code() {
     assert_eq!(code, Some(64), "{err}");
     assert!(err.contains("help:") && err.contains("--insecure-listen"), "{err}");
     assert_eq!(run(&["--listen", "nowhere"]).0, Some(64));
-    let taken = TcpListener::bind("127.0.0.1:0").expect("a port");
-    let address = taken.local_addr().expect("an address").to_string();
+    let occupied = TcpListener::bind("127.0.0.1:0").expect("a port");
+    let address = occupied.local_addr().expect("an address").to_string();
     let (code, err) = run(&["--listen", &address]);
     assert_eq!(code, Some(64), "{err}");
     assert!(err.contains("another port"), "{err}");

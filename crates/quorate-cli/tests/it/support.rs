@@ -66,8 +66,8 @@ impl Hub {
 
     /// Sends a request on a new connection.
     pub(crate) fn call(&self, token: &str, method: &str, path: &str, body: &Value) -> (u16, Value) {
-        let (status, answer) = self.text(token, method, path, &body.to_string());
-        (status, serde_json::from_str(&answer).unwrap_or(Value::Null))
+        let (status, response) = self.text(token, method, path, &body.to_string());
+        (status, serde_json::from_str(&response).unwrap_or(Value::Null))
     }
 
     /// Same as `call`, with raw bodies.
@@ -81,12 +81,12 @@ impl Hub {
             body.len()
         )
         .expect("it is sent");
-        let mut answer = String::new();
-        stream.read_to_string(&mut answer).expect("an answer");
-        let status = answer.split(' ').nth(1).and_then(|status| status.parse().ok()).expect("a status");
-        let (head, body) = answer.split_once("\r\n\r\n").expect("a body");
+        let mut response = String::new();
+        stream.read_to_string(&mut response).expect("an answer");
+        let status = response.split(' ').nth(1).and_then(|status| status.parse().ok()).expect("a status");
+        let (head, body) = response.split_once("\r\n\r\n").expect("a body");
         let is_chunked = head.to_lowercase().contains("transfer-encoding: chunked");
-        (status, if is_chunked { joined(body) } else { body.to_owned() })
+        (status, if is_chunked { join_chunks(body) } else { body.to_owned() })
     }
 }
 
@@ -98,17 +98,17 @@ impl Drop for Hub {
 }
 
 /// Joins the chunks of a body.
-fn joined(mut rest: &str) -> String {
-    let mut whole = String::new();
-    while let Some((length, more)) = rest.split_once("\r\n") {
+fn join_chunks(mut rest: &str) -> String {
+    let mut body = String::new();
+    while let Some((length, after)) = rest.split_once("\r\n") {
         let length = usize::from_str_radix(length, 16).expect("a length");
         if length == 0 {
             break;
         }
-        whole.push_str(&more[..length]);
-        rest = &more[length + 2..];
+        body.push_str(&after[..length]);
+        rest = &after[length + 2..];
     }
-    whole
+    body
 }
 
 /// A persistent connection. Calls return `None` if the hub was killed.
@@ -137,25 +137,25 @@ impl Http {
         let length = body.len();
         let request = format!("{method} {path} HTTP/1.1\r\n{head}Content-Length: {length}\r\n\r\n{body}");
         self.stream.write_all(request.as_bytes()).await.ok()?;
-        let mut read = Vec::new();
+        let mut buffer = Vec::new();
         let end = loop {
-            if let Some(end) = read.windows(4).position(|four| four == b"\r\n\r\n") {
+            if let Some(end) = buffer.windows(4).position(|window| window == b"\r\n\r\n") {
                 break end + 4;
             }
-            self.more(&mut read).await?;
+            self.read_more(&mut buffer).await?;
         };
-        let head = String::from_utf8_lossy(&read[..end]).to_ascii_lowercase();
+        let head = String::from_utf8_lossy(&buffer[..end]).to_ascii_lowercase();
         let status = head.split(' ').nth(1)?.parse().ok()?;
         let length: usize =
             head.lines().find_map(|line| line.strip_prefix("content-length: "))?.trim().parse().ok()?;
-        while read.len() < end + length {
-            self.more(&mut read).await?;
+        while buffer.len() < end + length {
+            self.read_more(&mut buffer).await?;
         }
-        Some((status, serde_json::from_slice(&read[end..]).unwrap_or(Value::Null)))
+        Some((status, serde_json::from_slice(&buffer[end..]).unwrap_or(Value::Null)))
     }
 
-    async fn more(&mut self, read: &mut Vec<u8>) -> Option<()> {
-        let count = self.stream.read_buf(read).await.ok()?;
+    async fn read_more(&mut self, buffer: &mut Vec<u8>) -> Option<()> {
+        let count = self.stream.read_buf(buffer).await.ok()?;
         (count > 0).then_some(())
     }
 }
@@ -166,22 +166,23 @@ pub(crate) fn run_guide(guide: &str) {
     run_guide_with(guide, &[]);
 }
 
-/// Same as `works_as_it_is_written`, with replacements for what this machine does not have.
+/// Same as [`run_guide`], with replacements for addresses and programs that this machine does not have.
 #[track_caller]
-pub(crate) fn run_guide_with(guide: &str, instead: &[(&str, &str)]) {
+pub(crate) fn run_guide_with(guide: &str, replacements: &[(&str, &str)]) {
     let guide = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/guides").join(guide);
     let guide = fs::read_to_string(guide).expect("the guide");
     let blocks = guide.split("```sh\n").skip(1).filter_map(|rest| rest.split("```").next());
     let commands: String = blocks.collect();
     // A free port, since tests run in parallel.
-    let free = std::net::TcpListener::bind("127.0.0.1:0").expect("a port").local_addr().expect("an address");
-    let mut commands = commands.replace("127.0.0.1:7867", &free.to_string());
-    for (written, used) in instead {
-        assert!(commands.contains(written), "{written} is in the guide");
-        commands = commands.replace(written, used);
+    let address =
+        std::net::TcpListener::bind("127.0.0.1:0").expect("a port").local_addr().expect("an address");
+    let mut commands = commands.replace("127.0.0.1:7867", &address.to_string());
+    for (documented, replacement) in replacements {
+        assert!(commands.contains(documented), "{documented} is in the guide");
+        commands = commands.replace(documented, replacement);
     }
-    let end = if commands.contains("quorate serve") { "kill %1\nwait %1" } else { "" };
-    let script = format!("set -euo pipefail\n{commands}\n{end}\necho all went well\n");
+    let cleanup = if commands.contains("quorate serve") { "kill %1\nwait %1" } else { "" };
+    let script = format!("set -euo pipefail\n{commands}\n{cleanup}\necho all went well\n");
     let directory = tempfile::tempdir().expect("a directory");
     let binary = Path::new(QUORATE).parent().expect("a directory");
     let path = format!("{}:{}", binary.display(), std::env::var("PATH").unwrap_or_default());
@@ -205,12 +206,12 @@ pub(crate) fn run_script(script: &mut Command) -> (Option<i32>, String) {
     // Only the script holds the pipe now, so that reading ends with the last writer.
     script.stdout(Stdio::null()).stderr(Stdio::null());
     let group = child.id();
-    let end = move || drop(Command::new("kill").args(["-KILL", "--", &format!("-{group}")]).output());
-    let (done, receiver) = channel::<()>();
-    let watch = std::thread::spawn(move || {
+    let kill_group = move || drop(Command::new("kill").args(["-KILL", "--", &format!("-{group}")]).output());
+    let (done_sender, receiver) = channel::<()>();
+    let watchdog = std::thread::spawn(move || {
         let is_late = receiver.recv_timeout(SCRIPT_MAX) == Err(RecvTimeoutError::Timeout);
         if is_late {
-            end();
+            kill_group();
         }
         is_late
     });
@@ -219,9 +220,9 @@ pub(crate) fn run_script(script: &mut Command) -> (Option<i32>, String) {
         read.read_to_end(&mut bytes).map(|_| String::from_utf8_lossy(&bytes).into_owned())
     });
     let status = child.wait().expect("it ends");
-    drop(done);
-    let is_late = watch.join().expect("it watches");
-    end();
+    drop(done_sender);
+    let is_late = watchdog.join().expect("it watches");
+    kill_group();
     let mut output = reader.join().expect("it reads").expect("the output");
     if is_late {
         output.push_str(&format!("\nnot done within {SCRIPT_MAX:?}: the step after the last line hangs"));

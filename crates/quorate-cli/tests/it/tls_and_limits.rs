@@ -63,8 +63,8 @@ fn run(arguments: &[&str]) -> Output {
 }
 
 fn curl(arguments: &[&str]) -> Output {
-    let always = ["-sS", "--noproxy", "*", "--max-time", "30", "-w", "\n%{http_code}"];
-    Command::new("curl").args(always).args(arguments).output().expect("curl runs")
+    let base = ["-sS", "--noproxy", "*", "--max-time", "30", "-w", "\n%{http_code}"];
+    Command::new("curl").args(base).args(arguments).output().expect("curl runs")
 }
 
 /// Parses the status and the body of a response.
@@ -86,11 +86,11 @@ fn mode(path: &Path) -> u32 {
 fn certificate() -> (TempDir, PathBuf, PathBuf) {
     let directory = tempfile::tempdir().expect("a directory");
     let out = directory.path().join("tls");
-    let made = run(&["cert", "dev", "--out", &out.to_string_lossy(), "--json"]);
-    assert!(made.status.success(), "{}", text(&made.stderr));
-    let made: Value = serde_json::from_slice(&made.stdout).expect("JSON");
-    assert_eq!(made["hosts"], json!(["localhost", "127.0.0.1", "::1"]));
-    let path = |name: &str| PathBuf::from(made[name].as_str().expect("a path"));
+    let created = run(&["cert", "dev", "--out", &out.to_string_lossy(), "--json"]);
+    assert!(created.status.success(), "{}", text(&created.stderr));
+    let created: Value = serde_json::from_slice(&created.stdout).expect("JSON");
+    assert_eq!(created["hosts"], json!(["localhost", "127.0.0.1", "::1"]));
+    let path = |name: &str| PathBuf::from(created[name].as_str().expect("a path"));
     (directory, path("certificate"), path("key"))
 }
 
@@ -102,18 +102,18 @@ fn d13_cert_dev_prints_its_files_and_overwrites_nothing() {
     let dry = run(&["cert", "dev", "--out", &out, "--host", "hub.test", "--dry-run"]);
     assert!(dry.status.success() && text(&dry.stdout).contains("hub.test"), "{dry:?}");
     assert!(!directory.path().join("tls").exists());
-    let made = run(&["cert", "dev", "--out", &out, "--host", "hub.test"]);
-    assert!(made.status.success(), "{}", text(&made.stderr));
-    let (shown, advice) = (text(&made.stdout), text(&made.stderr));
+    let created = run(&["cert", "dev", "--out", &out, "--host", "hub.test"]);
+    assert!(created.status.success(), "{}", text(&created.stderr));
+    let (shown, advice) = (text(&created.stdout), text(&created.stderr));
     assert!(shown.contains("cert.pem") && shown.contains("key.pem") && shown.contains("hub.test"), "{shown}");
     assert!(advice.contains("quorate serve --tls-cert") && advice.contains("--host hub.test"), "{advice}");
     assert!(advice.contains("curl --cacert"), "{advice}");
     let key = directory.path().join("tls/key.pem");
     assert_eq!(mode(&key), 0o600);
     let before = fs::read(&key).expect("a key");
-    let again = run(&["cert", "dev", "--out", &out]);
-    assert_eq!(again.status.code(), Some(5));
-    assert!(text(&again.stderr).contains("--force"), "{}", text(&again.stderr));
+    let second = run(&["cert", "dev", "--out", &out]);
+    assert_eq!(second.status.code(), Some(5));
+    assert!(text(&second.stderr).contains("--force"), "{}", text(&second.stderr));
     assert_eq!(fs::read(&key).expect("a key"), before);
     assert!(run(&["cert", "dev", "--out", &out, "--force"]).status.success());
     assert_ne!(fs::read(&key).expect("a key"), before);
@@ -158,7 +158,7 @@ fn d13_commands_connect_to_a_hub_with_tls() {
     let hub = LoggedHub::start(&data.path().join("team"), &["--tls-cert", &shown, "--tls-key", &key]);
     let url = hub.url("");
     assert!(url.starts_with("https://localhost:"), "{url}");
-    let ask = |rest: &[&str], environment: &[(&str, &str)]| {
+    let list_agents = |rest: &[&str], environment: &[(&str, &str)]| {
         let mut command = Command::new(QUORATE);
         command.args(["agent", "list", "--json", "--url", &url]).args(rest);
         command.env("QUORATE_TOKEN", &hub.hub.admin).envs(environment.iter().copied());
@@ -166,12 +166,12 @@ fn d13_commands_connect_to_a_hub_with_tls() {
         let err = String::from_utf8_lossy(&output.stderr).into_owned();
         (output.status.code(), String::from_utf8_lossy(&output.stdout).into_owned(), err)
     };
-    let (code, out, err) = ask(&["--ca-file", &shown], &[]);
+    let (code, out, err) = list_agents(&["--ca-file", &shown], &[]);
     assert_eq!((code, out.contains("\"agents\"")), (Some(0), true), "{out}{err}");
-    let (code, _, err) = ask(&[], &[("QUORATE_CA_FILE", &*shown)]);
+    let (code, _, err) = list_agents(&[], &[("QUORATE_CA_FILE", &*shown)]);
     assert_eq!(code, Some(0), "{err}");
     // The certificate is not signed by a CA of this machine.
-    let (code, _, err) = ask(&[], &[]);
+    let (code, _, err) = list_agents(&[], &[]);
     assert_ne!(code, Some(0));
     assert!(err.contains("certificate is not accepted") && err.contains("--ca-file"), "{err}");
     assert!(err.contains("quorate cert dev"), "{err}");
@@ -179,9 +179,9 @@ fn d13_commands_connect_to_a_hub_with_tls() {
     let other = tls.path().join("other");
     assert!(run(&["cert", "dev", "--out", &other.to_string_lossy()]).status.success());
     let other = other.join("cert.pem");
-    let (code, _, err) = ask(&["--ca-file", &other.to_string_lossy()], &[]);
+    let (code, _, err) = list_agents(&["--ca-file", &other.to_string_lossy()], &[]);
     assert!(code != Some(0) && err.contains("certificate is not accepted"), "{err}");
-    let (code, _, err) = ask(&["--ca-file", "nowhere.pem"], &[]);
+    let (code, _, err) = list_agents(&["--ca-file", "nowhere.pem"], &[]);
     assert!(code != Some(0) && err.contains("nowhere.pem"), "{err}");
 }
 
@@ -197,21 +197,21 @@ fn d11_spans_are_exported_over_tls() {
     let rejected = |name: &str, authority: &Path| {
         let flags = ["--otlp", &collector.url("")];
         let mut exporter = LoggedHub::start_trusting(&data.path().join(name), &flags, Some(authority));
-        let made = exporter.call("PUT", "/v1/agents/alice", &json!({})).1;
-        let alice = made["token"].as_str().expect("a token");
+        let registered = exporter.call("PUT", "/v1/agents/alice", &json!({})).1;
+        let alice = registered["token"].as_str().expect("a token");
         let hub = &exporter.hub;
         assert_eq!(hub.call(alice, "POST", "/v1/messages", &json!({"to": "alice", "payload": 1})).0, 200);
         let claimed = hub.call(alice, "POST", "/v1/agents/alice/inbox/claim", &json!({})).1;
-        let taken = &claimed["deliveries"][0];
-        let (delivery, lease) = (&taken["deliveryId"], &taken["leaseToken"]);
-        let ack = json!({"ops": [{"op": "ack", "deliveryId": delivery, "leaseToken": lease}]});
+        let delivery = &claimed["deliveries"][0];
+        let (delivery_id, lease) = (&delivery["deliveryId"], &delivery["leaseToken"]);
+        let ack = json!({"ops": [{"op": "ack", "deliveryId": delivery_id, "leaseToken": lease}]});
         assert_eq!(hub.call(alice, "POST", "/v1/commit", &ack).0, 200);
         exporter.log_line("failed to export spans")
     };
-    let answered = rejected("trusts", &certificate);
-    assert!(answered.contains("answered 4") && answered.contains("\"givenUp\":true"), "{answered}");
-    let refused = rejected("does-not", &other.join("cert.pem"));
-    assert!(refused.contains("certificate is not accepted"), "{refused}");
+    let trusted = rejected("trusts", &certificate);
+    assert!(trusted.contains("answered 4") && trusted.contains("\"givenUp\":true"), "{trusted}");
+    let untrusted = rejected("does-not", &other.join("cert.pem"));
+    assert!(untrusted.contains("certificate is not accepted"), "{untrusted}");
 }
 
 #[test]
@@ -219,10 +219,10 @@ fn d13_other_interfaces_require_tls() {
     let (_tls, certificate, key) = certificate();
     let directory = tempfile::tempdir().expect("a directory");
     let data = directory.path().join("data");
-    let serve = |more: &[&str]| {
+    let serve = |flags: &[&str]| {
         // A documentation address, which no machine has, so listening fails.
-        let always = ["serve", "--listen", "192.0.2.1:0", "--data", &data.to_string_lossy()];
-        let output = run(&[&always, more].concat());
+        let base = ["serve", "--listen", "192.0.2.1:0", "--data", &data.to_string_lossy()];
+        let output = run(&[&base, flags].concat());
         (output.status.code(), text(&output.stderr))
     };
     let (code, err) = serve(&[]);
@@ -249,7 +249,8 @@ fn i18_files_of_the_hub_are_private_regardless_of_the_umask() {
     let hub = LoggedHub::start(&data, &[]);
     assert_eq!(hub.call("PUT", "/v1/agents/bob", &json!({})).0, 201);
     assert_eq!(mode(&data), 0o700);
-    let files: Vec<_> = fs::read_dir(&data).expect("a list").map(|one| one.expect("a file").path()).collect();
+    let files: Vec<_> =
+        fs::read_dir(&data).expect("a list").map(|entry| entry.expect("a file").path()).collect();
     assert!(files.len() >= 3, "{files:?}");
     for file in files {
         assert_eq!(mode(&file) & 0o077, 0, "{} is open to others", file.display());
@@ -284,8 +285,8 @@ fn timeouts_of_serve_can_be_set() {
     let claim = |wait_ms: u64| hub.call("POST", "/v1/agents/bob/inbox/claim", &json!({"waitMs": wait_ms}));
     assert_eq!(claim(0).1["deliveries"][0]["attempt"], 1);
     // The lease of a second expires, or bob goes offline before that.
-    let again = claim(20_000).1;
-    assert_eq!(again["deliveries"][0]["message"]["payload"], 1, "{again}");
+    let redelivered = claim(20_000).1;
+    assert_eq!(redelivered["deliveries"][0]["message"]["payload"], 1, "{redelivered}");
     assert_eq!(claim(20_001), (429, claim(20_001).1));
     // Three heartbeats of 100 ms are missed.
     while hub.call("GET", "/v1/agents/alice", &json!({})).1["status"] != "offline" {
@@ -299,31 +300,31 @@ fn sigterm_answers_waiting_claims_and_exits_with_0() {
     let mut hub = LoggedHub::start(&directory.path().join("data"), &["--drain-ms", "1000"]);
     assert_eq!(hub.call("PUT", "/v1/agents/bob", &json!({})).0, 201);
     let token = format!("Authorization: Bearer {}", hub.hub.admin);
-    let follows = Command::new("curl")
+    let curl = Command::new("curl")
         .args(["-sSN", "--noproxy", "*", "-H", &token, &hub.url("/v1/events?from=1")])
         .stdout(Stdio::piped())
         .spawn();
-    let mut follows = follows.expect("curl runs");
-    let mut events = BufReader::new(follows.stdout.take().expect("a pipe"));
+    let mut curl = curl.expect("curl runs");
+    let mut events = BufReader::new(curl.stdout.take().expect("a pipe"));
     let mut line = String::new();
     events.read_line(&mut line).expect("a line");
     assert!(line.starts_with(": from 1"), "{line}");
-    let (status, waited) = std::thread::scope(|scope| {
-        let waits =
+    let (status, response) = std::thread::scope(|scope| {
+        let claim =
             scope.spawn(|| hub.call("POST", "/v1/agents/bob/inbox/claim", &json!({"waitMs": 60_000})));
         while hub.call("GET", "/v1/agents/bob", &json!({})).1["load"]["listening"] != 1 {
             std::thread::yield_now();
         }
         hub.hub.signal("-TERM");
-        waits.join().expect("an answer")
+        claim.join().expect("an answer")
     });
     assert_eq!(
-        (status, &waited["code"], &waited["applied"]),
+        (status, &response["code"], &response["applied"]),
         (503, &json!("UNAVAILABLE"), &json!("no")),
-        "{waited}"
+        "{response}"
     );
     assert!(hub.hub.child.wait().expect("it ends").success());
     let mut rest = String::new();
     events.read_to_string(&mut rest).expect("the rest");
-    assert!(follows.wait().expect("curl ends").success(), "the event stream ended cleanly");
+    assert!(curl.wait().expect("curl ends").success(), "the event stream ended cleanly");
 }

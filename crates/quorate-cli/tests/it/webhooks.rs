@@ -9,13 +9,13 @@ const SECRET: &str = "0123456789abcdef0123456789abcdef";
 // Fails under: a webhook that is validated after the directory was created; a secret, or a line of its file, in an error.
 #[test]
 fn e1_an_invalid_webhook_is_reported_before_anything_is_created() {
-    let place = Fixture::empty();
-    let file = |name: &str, content: &str| fs::write(place.work().join(name), content).expect("written");
+    let fixture = Fixture::empty();
+    let file = |name: &str, content: &str| fs::write(fixture.work().join(name), content).expect("written");
     file("good", SECRET);
     file("short", "tooshort\n");
     file("empty", "\n");
     file("large", &"x".repeat(10_000));
-    let twice = "gh=good:bob --webhook gh=good:ann";
+    let duplicate = "gh=good:bob --webhook gh=good:ann";
     let cases = [
         ("gh", "--webhook gh: invalid format"),
         ("gh=good", "NAME=SECRET_FILE:DESTINATION"),
@@ -28,16 +28,17 @@ fn e1_an_invalid_webhook_is_reported_before_anything_is_created() {
         ("g/h=good:bob", "invalid webhook name"),
         ("gh=good:role:boss", "--webhook gh:"),
         ("gh@=good:bob", "--webhook gh:"),
-        (twice, "duplicate webhook name gh"),
+        (duplicate, "duplicate webhook name gh"),
     ];
-    for (flag, words) in cases {
-        let output = place.shell(&format!("quorate serve --listen 127.0.0.1:0 --data data --webhook {flag}"));
+    for (flag, expected) in cases {
+        let output =
+            fixture.shell(&format!("quorate serve --listen 127.0.0.1:0 --data data --webhook {flag}"));
         assert_eq!(output.code, Some(64), "{flag}: {}", output.err);
-        assert!(output.err.contains(words) && output.err.contains("help:"), "{flag}: {}", output.err);
+        assert!(output.err.contains(expected) && output.err.contains("help:"), "{flag}: {}", output.err);
         assert!(!output.err.contains("tooshort") && !output.err.contains(SECRET), "{}", output.err);
     }
-    assert!(!place.work().join("data").exists(), "nothing was created");
-    let output = place.shell("quorate serve --listen 127.0.0.1:0 --data data --webhook gh@team=good:bob");
+    assert!(!fixture.work().join("data").exists(), "nothing was created");
+    let output = fixture.shell("quorate serve --listen 127.0.0.1:0 --data data --webhook gh@team=good:bob");
     assert_eq!(output.code, Some(64), "{}", output.err);
     assert!(output.err.contains("refers to unknown space \"team\""), "{}", output.err);
 }
@@ -45,32 +46,33 @@ fn e1_an_invalid_webhook_is_reported_before_anything_is_created() {
 // Fails under: a name, a header or a body in a log line; no warning about a readable secret file.
 #[test]
 fn i18_the_log_contains_nothing_of_a_webhook_request() {
-    let mut place = Fixture::empty();
-    let secret = place.work().join("hook.secret");
+    let mut fixture = Fixture::empty();
+    let secret = fixture.work().join("hook.secret");
     fs::write(&secret, format!("{SECRET}\n")).expect("written");
-    place.shell("chmod 644 hook.secret");
-    let log = File::create(place.work().join("journal")).expect("a file");
-    let hook = "forge=hook.secret:topic:forge";
-    place.start_with(&["--listen", "127.0.0.1:0", "--log", "debug", "--webhook", hook], log);
-    let signed = format!(
+    fixture.shell("chmod 644 hook.secret");
+    let log = File::create(fixture.work().join("journal")).expect("a file");
+    let flag = "forge=hook.secret:topic:forge";
+    fixture.start_with(&["--listen", "127.0.0.1:0", "--log", "debug", "--webhook", flag], log);
+    let command = format!(
         "code=$(printf %s \"$body\" | openssl dgst -sha256 -hmac {SECRET} | sed 's/.*= *//')
          curl -s -o /dev/null -w '%{{http_code}} ' http://{}/v1/webhooks/$name --data-binary \"$body\" \
            -H \"X-Hub-Signature-256: sha256=$code\" -H 'X-GitHub-Event: confidential' -H 'X-GitHub-Delivery: delivered'",
-        place.address
+        fixture.address
     );
-    let send = |name: &str, body: &str| place.shell(&format!("name={name}; body='{body}'; {signed}")).out;
+    let send = |name: &str, body: &str| fixture.shell(&format!("name={name}; body='{body}'; {command}")).out;
     assert_eq!(send("forge", r#"{"what":"nobodys business"}"#), "202 ");
     assert_eq!(send("forge", r#"{"what":"other business"}"#), "409 ");
     assert_eq!(send("elsewhere", "{}"), "401 ");
     let code = "openssl dgst -sha256 -hmac 0123456789abcdef0123456789abcdef";
-    let code =
-        place.shell(&format!("printf %s '{{\"what\":\"nobodys business\"}}' | {code} | sed 's/.*= *//'")).out;
-    place.end();
-    let log = fs::read_to_string(place.work().join("journal")).expect("a log");
-    for hidden in
+    let code = fixture
+        .shell(&format!("printf %s '{{\"what\":\"nobodys business\"}}' | {code} | sed 's/.*= *//'"))
+        .out;
+    fixture.stop();
+    let log = fs::read_to_string(fixture.work().join("journal")).expect("a log");
+    for secret_text in
         [SECRET, code.trim(), "business", "confidential", "delivered", "elsewhere", "webhooks/forge"]
     {
-        assert!(!log.contains(hidden), "{hidden} in\n{log}");
+        assert!(!log.contains(secret_text), "{secret_text} in\n{log}");
     }
     assert_eq!(log.matches("/v1/webhooks/{name}").count(), 3, "{log}");
     assert!(

@@ -29,7 +29,7 @@ use super::{PrincipalClient, RemoteHub};
 use crate::http::percent_encode;
 use crate::socket::{Hello, Socket, SocketInbox, unsupported_remotely};
 use crate::wire;
-use crate::wire::message::sent_ref;
+use crate::wire::message::message_ref_of;
 use crate::wire::task::task_graph;
 
 /// Maximum duration of one call that waits for a lock. Longer waits are split into several calls.
@@ -62,9 +62,9 @@ impl Backend for RemoteHub {
                 .ok_or_else(|| wire::unexpected_response(&"a registration without an epoch"))?;
             let token = self.token_for(&agent.id, registered.token).await?;
             let http = self.caller.http.with_token(&token)?;
-            let seat = Arc::new(PrincipalClient { http, token, socket: std::sync::Mutex::default() });
-            let previous = self.lock_agents().insert(agent.id, seat);
-            // Ends an earlier registration agent_path the same agent over this connection.
+            let client = Arc::new(PrincipalClient { http, token, socket: std::sync::Mutex::default() });
+            let previous = self.lock_agents().insert(agent.id, client);
+            // Ends an earlier registration of the same agent over this connection.
             drop(previous);
             Ok(epoch)
         })
@@ -77,10 +77,10 @@ impl Backend for RemoteHub {
     fn submit(&self, commits: Vec<Commit>) {
         for commit in commits {
             // Best effort: one call for each commit, not retried.
-            let (seat, key) = (self.client_for(&commit.principal), self.new_key());
+            let (client, key) = (self.client_for(&commit.principal), self.new_key());
             if let Ok(body) = wire::op::commit_json(&commit.ops, &key, commit.epoch) {
                 tokio::spawn(async move {
-                    if let Err(error) = seat.http.post("/v1/commit").json(body).send().await {
+                    if let Err(error) = client.http.post("/v1/commit").json(body).send().await {
                         tracing::warn!(code = error.code().as_str(), "submitted commit failed");
                     }
                 });
@@ -90,86 +90,99 @@ impl Backend for RemoteHub {
 
     fn claim(
         &self,
-        who: AgentIdentity,
+        identity: AgentIdentity,
         max: u32,
         lease_ms: u64,
         wait: Duration,
     ) -> BackendFuture<'_, Vec<ReceivedDelivery>> {
-        Box::pin(self.claim_deliveries(who, max, lease_ms, wait))
+        Box::pin(self.claim_deliveries(identity, max, lease_ms, wait))
     }
 
     fn consume(
         &self,
-        who: AgentIdentity,
+        identity: AgentIdentity,
         credit: u32,
         lease_ms: u64,
     ) -> BackendFuture<'_, Box<dyn DeliveryStream>> {
         Box::pin(async move {
-            let seat = self.client_of(&who.agent);
+            let client = self.client_of(&identity.agent);
             let hello = Hello {
-                token: seat.token.clone(),
-                agent: who.agent.to_string(),
-                epoch: who.epoch.0,
+                token: client.token.clone(),
+                agent: identity.agent.to_string(),
+                epoch: identity.epoch.0,
                 lease_ms,
                 space: self.space.clone(),
             };
-            let socket = Socket::open(seat.http.connector(), hello, self.retrier.clone(), credit).await?;
-            *seat.socket_slot() = Some(socket.clone());
+            let socket = Socket::open(client.http.connector(), hello, self.retrier.clone(), credit).await?;
+            *client.socket_slot() = Some(socket.clone());
             Ok(Box::new(SocketInbox::new(socket)) as Box<dyn DeliveryStream>)
         })
     }
 
-    fn send_ephemeral(&self, who: AgentIdentity, message: Message) -> BackendFuture<'_, MessageRef> {
+    fn send_ephemeral(&self, identity: AgentIdentity, message: Message) -> BackendFuture<'_, MessageRef> {
         Box::pin(async move {
-            let seat = self.client_of(&who.agent);
+            let client = self.client_of(&identity.agent);
             let body = wire::to_json(&NewMessage::new(&message)?)?;
-            if let Some(socket) = seat.socket() {
+            if let Some(socket) = client.socket() {
                 let response = socket.call("send", &body, false).await?;
-                return sent_ref(&wire::parse_json(&response)?);
+                return message_ref_of(&wire::parse_json(&response)?);
             }
-            let response = with_epoch(seat.http.post("/v1/messages"), who.epoch).json(body).send().await?;
+            let response =
+                with_epoch(client.http.post("/v1/messages"), identity.epoch).json(body).send().await?;
             let sent: SendReceipts = response.json()?;
             let first = sent
                 .receipts
                 .first()
                 .ok_or_else(|| wire::unexpected_response(&"a sent message without a receipt"))?;
-            sent_ref(first)
+            message_ref_of(first)
         })
     }
 
-    fn request(&self, who: AgentIdentity, ask: SendRequest) -> BackendFuture<'_, Box<dyn ReplyStream>> {
-        Box::pin(async move { Ok(Box::new(self.send_request(who, &ask).await?) as Box<dyn ReplyStream>) })
+    fn request(
+        &self,
+        identity: AgentIdentity,
+        request: SendRequest,
+    ) -> BackendFuture<'_, Box<dyn ReplyStream>> {
+        Box::pin(
+            async move { Ok(Box::new(self.send_request(identity, &request).await?) as Box<dyn ReplyStream>) },
+        )
     }
 
-    fn ask(&self, who: AgentIdentity, ask: SendRequest) -> BackendFuture<'_, Answer> {
-        Box::pin(async move { self.ask_one(who, &ask).await })
+    fn ask(&self, identity: AgentIdentity, request: SendRequest) -> BackendFuture<'_, Answer> {
+        Box::pin(async move { self.ask_one(identity, &request).await })
     }
 
     fn await_request(
         &self,
-        who: AgentIdentity,
-        question: MessageId,
+        identity: AgentIdentity,
+        id: MessageId,
     ) -> BackendFuture<'_, Box<dyn ReplyStream>> {
         Box::pin(
-            async move { Ok(Box::new(self.resume_request(who, question).await?) as Box<dyn ReplyStream>) },
+            async move { Ok(Box::new(self.resume_request(identity, id).await?) as Box<dyn ReplyStream>) },
         )
     }
 
     fn request_ephemeral(
         &self,
-        who: AgentIdentity,
+        identity: AgentIdentity,
         message: Message,
-        within: Option<Duration>,
+        timeout: Option<Duration>,
     ) -> BackendFuture<'_, Answer> {
-        Box::pin(async move { self.ask_ephemeral(who, &message, within).await })
+        Box::pin(async move { self.ask_ephemeral(identity, &message, timeout).await })
     }
 
-    fn heartbeat(&self, who: AgentIdentity, status: AgentStatus, health: Health) -> BackendFuture<'_, ()> {
+    fn heartbeat(
+        &self,
+        identity: AgentIdentity,
+        status: AgentStatus,
+        health: Health,
+    ) -> BackendFuture<'_, ()> {
         Box::pin(async move {
-            let seat = self.client_of(&who.agent);
-            let heartbeat = Heartbeat { agent: who.agent.clone(), status, health };
+            let client = self.client_of(&identity.agent);
+            let heartbeat = Heartbeat { agent: identity.agent.clone(), status, health };
             let body = wire::to_json(&HeartbeatJson::from(&heartbeat))?;
-            let call = with_epoch(seat.http.post(&Self::agent_path(&who, "/heartbeat")), who.epoch);
+            let call =
+                with_epoch(client.http.post(&Self::agent_path(&identity, "/heartbeat")), identity.epoch);
             call.json(body).send().await.map(drop)
         })
     }
@@ -181,10 +194,10 @@ impl Backend for RemoteHub {
                     "creating tasks together with other operations in this call",
                 ));
             };
-            let (seat, key) = (self.client_for(&commit.principal), self.new_key());
+            let (client, key) = (self.client_for(&commit.principal), self.new_key());
             let body = wire::to_json(&task_graph(create, &key)?)?;
             let call = || {
-                let call = seat.http.post("/v1/tasks").idempotency_key(&key).json(body.clone());
+                let call = client.http.post("/v1/tasks").idempotency_key(&key).json(body.clone());
                 with_epoch(call, commit.epoch).send()
             };
             let created: CreatedTasks = self.retrier.retry(call).await?.json()?;
@@ -202,20 +215,20 @@ impl Backend for RemoteHub {
     }
 
     fn consume_tasks(&self, claim: TaskClaimQuery, credit: u32) -> BackendFuture<'_, Box<dyn TaskStream>> {
-        let seat = self.client_of(&claim.agent);
-        let poll = TaskPoll::start(seat, self.retrier.clone(), claim, credit);
+        let client = self.client_of(&claim.agent);
+        let poll = TaskPoll::start(client, self.retrier.clone(), claim, credit);
         Box::pin(std::future::ready(Ok(Box::new(poll) as Box<dyn TaskStream>)))
     }
 
     fn await_task(
         &self,
-        who: AgentIdentity,
+        identity: AgentIdentity,
         task: TaskId,
         wait: Duration,
     ) -> BackendFuture<'_, TaskWithPayloads> {
         Box::pin(async move {
-            let seat = self.client_of(&who.agent);
-            let view = self.task_until(&seat.http, Some(who.epoch), &task, wait).await?;
+            let client = self.client_of(&identity.agent);
+            let view = self.task_until(&client.http, Some(identity.epoch), &task, wait).await?;
             if view.task.status.has_ended() {
                 return Ok(view);
             }
@@ -232,10 +245,10 @@ impl Backend for RemoteHub {
         rollback: Rollback,
     ) -> BackendFuture<'_, RollbackResult> {
         Box::pin(async move {
-            let (seat, key) = (self.client_for(&principal), self.new_key());
+            let (client, key) = (self.client_for(&principal), self.new_key());
             let body = wire::to_json(&RollbackJson::from(&rollback))?;
             let call = || {
-                let call = seat.http.post("/v1/context:rollback").idempotency_key(&key).json(body.clone());
+                let call = client.http.post("/v1/context:rollback").idempotency_key(&key).json(body.clone());
                 with_epoch(call, epoch).send()
             };
             self.retrier.retry(call).await?.json()
@@ -246,78 +259,90 @@ impl Backend for RemoteHub {
         Box::new(EntryWatch::new(self.caller.http.clone(), self.retrier.clone(), prefix, from))
     }
 
-    fn lock(&self, who: AgentIdentity, ask: AcquireLocks, wait: Duration) -> BackendFuture<'_, GrantedLocks> {
+    fn lock(
+        &self,
+        identity: AgentIdentity,
+        acquire: AcquireLocks,
+        wait: Duration,
+    ) -> BackendFuture<'_, GrantedLocks> {
         Box::pin(async move {
-            let Some(first) = ask.names.first() else {
+            let Some(first) = acquire.names.first() else {
                 return Err(unsupported_remotely("acquiring an empty list of locks"));
             };
-            let (seat, until) = (self.client_of(&who.agent), self.clock().now().plus(wait).mono);
+            let (client, until) = (self.client_of(&identity.agent), self.clock().now().plus(wait).mono);
             let path = format!("/v1/locks/{}/acquire", percent_encode(first.as_str()));
-            let held: AcquiredLocks = loop {
+            let acquired: AcquiredLocks = loop {
                 let wait = self.time_left(until).min(LOCK_WAIT_MAX);
-                let mut request = LockRequest::from(&ask);
+                let mut request = LockRequest::from(&acquire);
                 // The first name is part of the path.
                 request.names.remove(0);
-                request.agent = Some(who.agent.clone());
+                request.agent = Some(identity.agent.clone());
                 request.wait_ms = Some(to_millis(wait));
                 // Retried with the same key, the call keeps its position in the queue and returns the same locks.
                 let (body, key) = (wire::to_json(&request)?, self.new_key());
                 let call = || {
-                    let call = seat
+                    let call = client
                         .http
                         .post(&path)
                         .idempotency_key(&key)
                         .json(body.clone())
                         .timeout(wait + RESPONSE_GRACE);
-                    with_epoch(call, who.epoch).send()
+                    with_epoch(call, identity.epoch).send()
                 };
                 match self.retrier.retry(call).await {
                     Err(error) if error.code() == Code::Timeout && !self.time_left(until).is_zero() => {}
                     response => break response?.json()?,
                 }
             };
-            Ok(GrantedLocks { locks: held.locks.into_iter().map(Into::into).collect(), ttl_ms: ask.ttl_ms })
+            Ok(GrantedLocks {
+                locks: acquired.locks.into_iter().map(Into::into).collect(),
+                ttl_ms: acquire.ttl_ms,
+            })
         })
     }
 
     fn subscribe(
         &self,
-        who: AgentIdentity,
+        identity: AgentIdentity,
         pattern: Pattern,
         history: Option<History>,
     ) -> BackendFuture<'_, Seq> {
         Box::pin(async move {
-            let seat = self.client_of(&who.agent);
-            let path =
-                Self::agent_path(&who, &format!("/subscriptions/{}", percent_encode(&pattern.to_string())));
+            let client = self.client_of(&identity.agent);
+            let path = Self::agent_path(
+                &identity,
+                &format!("/subscriptions/{}", percent_encode(&pattern.to_string())),
+            );
             let body = wire::to_json(&SubscriptionHistory::from(history.as_ref()))?;
-            let call = || with_epoch(seat.http.put(&path), who.epoch).json(body.clone()).send();
+            let call = || with_epoch(client.http.put(&path), identity.epoch).json(body.clone()).send();
             let subscribed: AgentSubscription = self.retrier.retry(call).await?.json()?;
             Ok(subscribed.since)
         })
     }
 
-    fn unsubscribe(&self, who: AgentIdentity, pattern: Pattern) -> BackendFuture<'_, ()> {
+    fn unsubscribe(&self, identity: AgentIdentity, pattern: Pattern) -> BackendFuture<'_, ()> {
         Box::pin(async move {
-            let seat = self.client_of(&who.agent);
-            let path =
-                Self::agent_path(&who, &format!("/subscriptions/{}", percent_encode(&pattern.to_string())));
-            with_epoch(seat.http.delete(&path), who.epoch).send().await.map(drop)
+            let client = self.client_of(&identity.agent);
+            let path = Self::agent_path(
+                &identity,
+                &format!("/subscriptions/{}", percent_encode(&pattern.to_string())),
+            );
+            with_epoch(client.http.delete(&path), identity.epoch).send().await.map(drop)
         })
     }
 
     fn close(&self) -> Pin<Box<dyn Future<Output = ()> + Send + '_>> {
         Box::pin(async move {
-            let seats: Vec<_> = self.lock_agents().drain().map(|(_, seat)| seat).collect();
-            for seat in seats {
-                let socket = seat.socket_slot().take();
+            let clients: Vec<_> = self.lock_agents().drain().map(|(_, client)| client).collect();
+            for client in clients {
+                let socket = client.socket_slot().take();
                 if let Some(socket) = socket {
                     socket.close().await;
                 }
             }
-            let minted =
+            let tokens =
                 std::mem::take(&mut *self.created_tokens.lock().unwrap_or_else(PoisonError::into_inner));
-            for id in minted {
+            for id in tokens {
                 if let Err(error) = self.caller.http.delete(&format!("/v1/tokens/{id}")).send().await {
                     // An admin can find the token by its name, `connection`, and revoke it.
                     tracing::warn!(token = %id, code = error.code().as_str(), "revoking a token failed");

@@ -42,11 +42,11 @@ impl RemoteHub {
     /// Commits with an idempotency key, and retries until the outcome is known or the retry timeout has elapsed.
     pub(super) async fn commit_with_retry(&self, commit: Commit) -> Result<Receipt, Error> {
         let key = commit.key.as_ref().map_or_else(|| self.new_key(), |(key, _)| key.to_string());
-        let seat = self.client_for(&commit.principal);
+        let client = self.client_for(&commit.principal);
         let body = op::commit_json(&commit.ops, &key, commit.epoch)?;
-        let response = match seat.socket() {
+        let response = match client.socket() {
             Some(socket) => socket.call("commit", &body, true).await?,
-            None => self.commit_by_http(&seat.http, body).await?,
+            None => self.commit_by_http(&client.http, body).await?,
         };
         let receipt: CommitReceipt<RawJson> = wire::parse_json(&response)?;
         let results = op::parse_results(&receipt, &commit.ops)?;
@@ -60,39 +60,39 @@ impl RemoteHub {
 
     pub(super) async fn claim_deliveries(
         &self,
-        who: AgentIdentity,
+        identity: AgentIdentity,
         max: u32,
         lease_ms: u64,
         wait: Duration,
     ) -> Result<Vec<ReceivedDelivery>, Error> {
-        let (seat, path) = (self.client_of(&who.agent), Self::agent_path(&who, "/inbox/claim"));
+        let (client, path) = (self.client_of(&identity.agent), Self::agent_path(&identity, "/inbox/claim"));
         let until = self.clock().now().plus(wait).mono;
         loop {
-            let rest = self.time_left(until);
-            let wait = rest.min(LONG_POLL_WAIT);
+            let wait = self.time_left(until).min(LONG_POLL_WAIT);
             let claim =
                 InboxClaim { max: Some(max), wait_ms: Some(to_millis(wait)), lease_ms: Some(lease_ms) };
             let body = wire::to_json(&claim)?;
             // Retried with the same key, a claim whose response was lost returns the same deliveries.
             let key = self.new_key();
             let call = || {
-                let call = seat
+                let call = client
                     .http
                     .post(&path)
                     .idempotency_key(&key)
                     .json(body.clone())
                     .timeout(wait + RESPONSE_GRACE);
-                with_epoch(call, who.epoch).send()
+                with_epoch(call, identity.epoch).send()
             };
             let claimed: ClaimedDeliveries = self.retrier.retry(call).await?.json()?;
-            let deliveries = claimed.deliveries.into_iter().map(|one| convert_delivery(one, lease_ms));
+            let deliveries =
+                claimed.deliveries.into_iter().map(|delivery| convert_delivery(delivery, lease_ms));
             let deliveries = deliveries.collect::<Result<Vec<_>, _>>()?;
             if !deliveries.is_empty() || self.time_left(until).is_zero() {
-                if let Some(socket) = seat.socket() {
+                if let Some(socket) = client.socket() {
                     deliveries
                         .iter()
-                        .filter_map(|one| one.lease.as_ref())
-                        .for_each(|one| socket.mark_claimed(one));
+                        .filter_map(|delivery| delivery.lease.as_ref())
+                        .for_each(|lease| socket.mark_claimed(lease));
                 }
                 return Ok(deliveries);
             }
@@ -109,8 +109,8 @@ impl RemoteHub {
         max: u32,
         wait: Duration,
     ) -> Result<Vec<HeldTask>, Error> {
-        let seat = self.client_of(&claim.agent);
-        claim_tasks_with_key(&seat, &self.retrier, &self.new_key(), claim, max, wait).await
+        let client = self.client_of(&claim.agent);
+        claim_tasks_with_key(&client, &self.retrier, &self.new_key(), claim, max, wait).await
     }
 
     pub(super) async fn claim_tasks_before(
@@ -132,8 +132,8 @@ impl RemoteHub {
 
 /// Claims tasks with one long poll. The same call with the same key returns the same tasks.
 pub(super) async fn claim_tasks_with_key(
-    seat: &PrincipalClient,
-    patience: &Retrier,
+    client: &PrincipalClient,
+    retrier: &Retrier,
     key: &str,
     claim: &TaskClaimQuery,
     max: u32,
@@ -147,7 +147,7 @@ pub(super) async fn claim_tasks_with_key(
         lease_ms: claim.lease_ms,
     })?;
     let call = || {
-        let call = seat
+        let call = client
             .http
             .post("/v1/tasks/claim")
             .idempotency_key(key)
@@ -155,7 +155,7 @@ pub(super) async fn claim_tasks_with_key(
             .timeout(wait + RESPONSE_GRACE);
         with_epoch(call, claim.epoch).send()
     };
-    let claimed: ClaimedTasks = patience.retry(call).await?.json()?;
-    let now = patience.clock.now().wall;
-    claimed.tasks.into_iter().map(|one| convert_held_task(one, now, claim.lease_ms)).collect()
+    let claimed: ClaimedTasks = retrier.retry(call).await?.json()?;
+    let now = retrier.clock.now().wall;
+    claimed.tasks.into_iter().map(|task| convert_held_task(task, now, claim.lease_ms)).collect()
 }

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use quorate::backend::{AsOf, BackendFuture, BackendReads, Entry, TimelinePage as Span};
+use quorate::backend::{AsOf, BackendFuture, BackendReads, Entry, TimelinePage};
 use quorate::{
     AgentFilter, AgentInfo, Approval, ApprovalId, ApprovalInfo, Budget, Code, ConsistencyReport, DeadLetter,
     DeliveryStateCounts, Error, InboxDelivery, MessageCursor, MessageFilter, MessageWithDeliveries,
@@ -84,21 +84,21 @@ impl RemoteHub {
 }
 
 /// Adds an optional query parameter.
-fn with<T: std::fmt::Display>(call: HttpRequest, name: &str, value: Option<T>) -> HttpRequest {
+fn with_param<T: std::fmt::Display>(call: HttpRequest, name: &str, value: Option<T>) -> HttpRequest {
     match value {
         Some(value) => call.query(name, value),
         None => call,
     }
 }
 
-fn limited(call: HttpRequest, limit: usize) -> HttpRequest {
+fn with_limit(call: HttpRequest, limit: usize) -> HttpRequest {
     call.query("limit", limit.clamp(1, LIMIT_MAX))
 }
 
 /// Converts `NOT_FOUND` to `None`.
-fn optional<T>(found: Result<T, Error>) -> Result<Option<T>, Error> {
-    match found {
-        Ok(found) => Ok(Some(found)),
+fn optional<T>(result: Result<T, Error>) -> Result<Option<T>, Error> {
+    match result {
+        Ok(value) => Ok(Some(value)),
         Err(error) if error.code() == Code::NotFound => Ok(None),
         Err(error) => Err(error),
     }
@@ -107,24 +107,24 @@ fn optional<T>(found: Result<T, Error>) -> Result<Option<T>, Error> {
 impl RemoteHub {
     /// Reads pages of a list until `limit` items are read or the list ends. The hub can return short pages with a
     /// cursor.
-    async fn listed<T: DeserializeOwned>(
+    async fn read_list<T: DeserializeOwned>(
         &self,
         path: &str,
         with_query: impl Fn(HttpRequest) -> HttpRequest,
-        mut from: Option<String>,
+        mut cursor: Option<String>,
         limit: usize,
     ) -> Result<Page<T>, Error> {
         let mut items = Vec::new();
         loop {
             let left = limit - items.len();
-            let with_query = |call| with(limited(with_query(call), left), "cursor", from.as_ref());
+            let with_query = |call| with_param(with_limit(with_query(call), left), "cursor", cursor.as_ref());
             let page: Page<T> = self.get(path, with_query).await?;
             items.extend(page.items);
             // A cursor that does not advance would loop forever.
-            if items.len() >= limit || page.cursor.is_none() || page.cursor == from {
+            if items.len() >= limit || page.cursor.is_none() || page.cursor == cursor {
                 return Ok(Page { items, cursor: page.cursor });
             }
-            from = page.cursor;
+            cursor = page.cursor;
         }
     }
 
@@ -136,15 +136,15 @@ impl RemoteHub {
         page: PageQuery,
     ) -> Result<Page<T>, Error> {
         let PageQuery { order, cursor, limit } = page;
-        self.listed(path, |call| with_query(call).query("order", order.as_str()), cursor, limit).await
+        self.read_list(path, |call| with_query(call).query("order", order.as_str()), cursor, limit).await
     }
 }
 
 impl BackendReads for RemoteHub {
-    fn entry(&self, key: Key, when: AsOf) -> BackendFuture<'_, Option<Entry>> {
+    fn entry(&self, key: Key, as_of: AsOf) -> BackendFuture<'_, Option<Entry>> {
         Box::pin(async move {
             let path = format!("/v1/context/{}", percent_encode(key.as_str()));
-            let found = self.get(&path, |call| match when {
+            let found = self.get(&path, |call| match as_of {
                 AsOf::Latest => call,
                 AsOf::Version(version) => call.query("version", version.0),
                 AsOf::Seq(seq) => call.query("at", seq.0),
@@ -157,7 +157,7 @@ impl BackendReads for RemoteHub {
     fn history(&self, key: Key, after: Version, limit: usize) -> BackendFuture<'_, Vec<Entry>> {
         Box::pin(async move {
             let path = format!("/v1/context/{}/history", percent_encode(key.as_str()));
-            let found = self.listed(&path, |call| call, Some(after.0.to_string()), limit).await;
+            let found = self.read_list(&path, |call| call, Some(after.0.to_string()), limit).await;
             Ok(optional(found)?.map(|page| page.items).unwrap_or_default())
         })
     }
@@ -166,7 +166,7 @@ impl BackendReads for RemoteHub {
         Box::pin(async move {
             let after = after.map(|key| key.to_string());
             let with_query = |call: HttpRequest| call.query("prefix", &prefix);
-            Ok(self.listed("/v1/context", with_query, after, limit).await?.items)
+            Ok(self.read_list("/v1/context", with_query, after, limit).await?.items)
         })
     }
 
@@ -182,12 +182,12 @@ impl BackendReads for RemoteHub {
         Box::pin(async move {
             let AgentFilter { id, capability, action, role, status } = filter;
             let with_query = |call: HttpRequest| {
-                let call = with(call, "capability", capability.as_ref());
-                let call = with(call, "action", action.as_ref());
-                let call = with(call, "role", role.map(|role| role.as_str()));
-                with(call, "status", status.map(|status| status.as_str()))
+                let call = with_param(call, "capability", capability.as_ref());
+                let call = with_param(call, "action", action.as_ref());
+                let call = with_param(call, "role", role.map(|role| role.as_str()));
+                with_param(call, "status", status.map(|status| status.as_str()))
             };
-            let mut agents = self.listed("/v1/agents", with_query, None, usize::MAX).await?.items;
+            let mut agents = self.read_list("/v1/agents", with_query, None, usize::MAX).await?.items;
             agents.retain(|agent: &AgentInfo| id.as_ref().is_none_or(|id| *id == agent.id));
             Ok(agents)
         })
@@ -203,15 +203,15 @@ impl BackendReads for RemoteHub {
     fn subscriptions(&self, agent: AgentId) -> BackendFuture<'_, Vec<Pattern>> {
         Box::pin(async move {
             let path = format!("/v1/agents/{}/subscriptions", percent_encode(agent.as_str()));
-            let found = self.listed::<Subscription>(&path, |call| call, None, usize::MAX).await?;
-            Ok(found.items.into_iter().map(|one| one.topic).collect())
+            let found = self.read_list::<Subscription>(&path, |call| call, None, usize::MAX).await?;
+            Ok(found.items.into_iter().map(|subscription| subscription.topic).collect())
         })
     }
 
     fn inbox(&self, agent: AgentId, limit: usize) -> BackendFuture<'_, Vec<InboxDelivery>> {
         Box::pin(async move {
             let path = format!("/v1/agents/{}/inbox", percent_encode(agent.as_str()));
-            Ok(self.listed(&path, |call| call, None, limit).await?.items)
+            Ok(self.read_list(&path, |call| call, None, limit).await?.items)
         })
     }
 
@@ -223,17 +223,17 @@ impl BackendReads for RemoteHub {
     ) -> BackendFuture<'_, OutboxPage> {
         Box::pin(async move {
             let path = format!("/v1/agents/{}/outbox", percent_encode(agent.as_str()));
-            let with_query = |call| with(limited(call, limit), "cursor", before);
+            let with_query = |call| with_param(with_limit(call, limit), "cursor", before);
             let found: Page<OutboxMessage> = self.get(&path, with_query).await?;
-            let messages = found.items.into_iter().map(|one| one.message_id).collect();
-            Ok(OutboxPage { messages, cursor: found.cursor.map(|before| before.parse()).transpose()? })
+            let messages = found.items.into_iter().map(|message| message.message_id).collect();
+            Ok(OutboxPage { messages, cursor: found.cursor.map(|cursor| cursor.parse()).transpose()? })
         })
     }
 
     fn dead_letters(&self, agent: Option<AgentId>, limit: usize) -> BackendFuture<'_, Vec<DeadLetter>> {
         Box::pin(async move {
-            let with_query = |call| with(call, "agent", agent.as_ref());
-            Ok(self.listed("/v1/dead-letters", with_query, None, limit).await?.items)
+            let with_query = |call| with_param(call, "agent", agent.as_ref());
+            Ok(self.read_list("/v1/dead-letters", with_query, None, limit).await?.items)
         })
     }
 
@@ -248,14 +248,14 @@ impl BackendReads for RemoteHub {
         limit: usize,
     ) -> BackendFuture<'_, MessagesPage> {
         Box::pin(async move {
-            let MessageFilter { from, to, kind, session, participant: of } = filter;
+            let MessageFilter { from, to, kind, session, participant } = filter;
             let with_query = |call: HttpRequest| {
-                let call = with(limited(call, limit), "cursor", before);
-                let call = with(call, "from", from.as_ref());
-                let call = with(call, "to", to.as_ref());
-                let call = with(call, "type", kind.map(|kind| kind.as_str()));
-                let call = with(call, "session", session.as_ref());
-                with(call, "agent", of.as_ref())
+                let call = with_param(with_limit(call, limit), "cursor", before);
+                let call = with_param(call, "from", from.as_ref());
+                let call = with_param(call, "to", to.as_ref());
+                let call = with_param(call, "type", kind.map(|kind| kind.as_str()));
+                let call = with_param(call, "session", session.as_ref());
+                with_param(call, "agent", participant.as_ref())
             };
             convert_page(self.get("/v1/messages", with_query).await?)
         })
@@ -280,9 +280,9 @@ impl BackendReads for RemoteHub {
     fn tasks(&self, filter: TaskFilter, page: PageQuery) -> BackendFuture<'_, Page<Task>> {
         Box::pin(async move {
             let with_query = |call: HttpRequest| {
-                let call = with(call, "status", filter.status.map(|status| status.as_str()));
-                let call = with(call, "type", filter.task_type.as_ref());
-                with(call, "agent", filter.agent.as_ref())
+                let call = with_param(call, "status", filter.status.map(|status| status.as_str()));
+                let call = with_param(call, "type", filter.task_type.as_ref());
+                with_param(call, "agent", filter.agent.as_ref())
             };
             self.page("/v1/tasks", with_query, page).await
         })
@@ -309,28 +309,28 @@ impl BackendReads for RemoteHub {
         &self,
         id: SessionId,
         kind: Option<TimelineKind>,
-        page: Span,
+        page: TimelinePage,
         limit: usize,
     ) -> BackendFuture<'_, (Vec<TimelineEntry>, Option<Seq>)> {
         Box::pin(async move {
             let with_query = |call: HttpRequest| {
-                let call = with(limited(call, limit), "kind", kind.map(TimelineKind::as_str));
+                let call = with_param(with_limit(call, limit), "kind", kind.map(TimelineKind::as_str));
                 match page {
-                    Span::After(seq) => call.query("cursor", seq.0),
-                    Span::Before(Seq(u64::MAX)) => call.query("newest", true),
-                    Span::Before(seq) => call.query("newest", true).query("cursor", seq.0),
+                    TimelinePage::After(seq) => call.query("cursor", seq.0),
+                    TimelinePage::Before(Seq(u64::MAX)) => call.query("newest", true),
+                    TimelinePage::Before(seq) => call.query("newest", true).query("cursor", seq.0),
                 }
             };
             let found: Page<TimelineEntry> = self.get(&session_path(&id, "/timeline"), with_query).await?;
-            let rest = found.cursor.map(|seq| seq.parse().map(Seq)).transpose();
-            Ok((found.items, rest.map_err(|error| wire::unexpected_response(&error))?))
+            let next = found.cursor.map(|cursor| cursor.parse().map(Seq)).transpose();
+            Ok((found.items, next.map_err(|error| wire::unexpected_response(&error))?))
         })
     }
 
     fn procedure(&self, id: ProcedureId, at: Option<Seq>) -> BackendFuture<'_, ProcedureInfo> {
         Box::pin(async move {
             let path = format!("/v1/procedures/{}", percent_encode(id.as_str()));
-            Ok(self.get::<ProcedureWithState>(&path, |call| with(call, "at", at)).await?.into())
+            Ok(self.get::<ProcedureWithState>(&path, |call| with_param(call, "at", at)).await?.into())
         })
     }
 
@@ -339,7 +339,7 @@ impl BackendReads for RemoteHub {
         status: Option<ProcedureStatus>,
         page: PageQuery,
     ) -> BackendFuture<'_, Page<Procedure>> {
-        let with_query = move |call| with(call, "status", status.map(ProcedureStatus::as_str));
+        let with_query = move |call| with_param(call, "status", status.map(ProcedureStatus::as_str));
         Box::pin(self.page("/v1/procedures", with_query, page))
     }
 
@@ -372,7 +372,8 @@ impl BackendReads for RemoteHub {
 
     fn violations(&self) -> BackendFuture<'_, Vec<Violation>> {
         Box::pin(async move {
-            let found = self.listed::<ViolationJson>("/v1/violations", |call| call, None, usize::MAX).await?;
+            let found =
+                self.read_list::<ViolationJson>("/v1/violations", |call| call, None, usize::MAX).await?;
             Ok(found.items.into_iter().map(ViolationJson::into_core).collect::<Result<_, _>>()?)
         })
     }

@@ -22,26 +22,33 @@ use crate::wire::message;
 const ANSWER_TIMEOUT: Duration = Duration::from_secs(30);
 
 /// Builds the JSON of a request.
-fn request(ask: &Message, timeout_ms: Option<u64>) -> Result<NewRequest<'static>, Error> {
-    Ok(NewRequest { message: NewMessage::new(ask)?, timeout_ms, again: None })
+fn new_request(message: &Message, timeout_ms: Option<u64>) -> Result<NewRequest<'static>, Error> {
+    Ok(NewRequest { message: NewMessage::new(message)?, timeout_ms, again: None })
 }
 
 impl RemoteHub {
     /// Sends a request to one recipient and waits for its answer. The request has an id, so that a retry waits for
     /// the same answer.
-    pub(super) async fn ask_one(&self, who: AgentIdentity, ask: &SendRequest) -> Result<Answer, Error> {
-        let seat = self.client_of(&who.agent);
-        let mut body = request(&ask.message, ask.timeout_ms)?;
+    pub(super) async fn ask_one(
+        &self,
+        identity: AgentIdentity,
+        request: &SendRequest,
+    ) -> Result<Answer, Error> {
+        let client = self.client_of(&identity.agent);
+        let mut body = new_request(&request.message, request.timeout_ms)?;
         let id = match &body.message.id {
             Some(id) => id.clone(),
             None => ClientId::new(format!("ask-{}", self.new_key()))?,
         };
         body.message.id = Some(id.clone());
-        let mut cancel_on_drop =
-            CancelOnDrop { seat: Arc::clone(&seat), who: who.clone(), id: Some(id.to_string()) };
+        let mut cancel_on_drop = CancelOnDrop {
+            client: Arc::clone(&client),
+            identity: identity.clone(),
+            id: Some(id.to_string()),
+        };
         let body = wire::to_json(&body)?;
-        let timeout = ask.timeout_ms.map_or(ANSWER_TIMEOUT, Duration::from_millis) + RESPONSE_GRACE;
-        let answer = match seat.socket() {
+        let timeout = request.timeout_ms.map_or(ANSWER_TIMEOUT, Duration::from_millis) + RESPONSE_GRACE;
+        let answer = match client.socket() {
             Some(socket) => {
                 let response = socket.call("request", &body, true).await;
                 response.and_then(|text| {
@@ -50,8 +57,8 @@ impl RemoteHub {
             }
             None => {
                 let call = || {
-                    let call = seat.http.post("/v1/request").json(body.clone()).timeout(timeout);
-                    with_epoch(call, who.epoch).send()
+                    let call = client.http.post("/v1/request").json(body.clone()).timeout(timeout);
+                    with_epoch(call, identity.epoch).send()
                 };
                 let response = self.retrier.retry(call).await;
                 response.and_then(|response| message::convert_answer(response.json()?))
@@ -64,51 +71,51 @@ impl RemoteHub {
     /// Sends an ephemeral request once. It ends with the connection.
     pub(super) async fn ask_ephemeral(
         &self,
-        who: AgentIdentity,
-        asked: &Message,
-        within: Option<Duration>,
+        identity: AgentIdentity,
+        message: &Message,
+        timeout: Option<Duration>,
     ) -> Result<Answer, Error> {
-        let seat = self.client_of(&who.agent);
-        let timeout_ms = within.map(|time| u64::try_from(time.as_millis()).unwrap_or(u64::MAX));
-        let body = wire::to_json(&request(asked, timeout_ms)?)?;
-        if let Some(socket) = seat.socket() {
+        let client = self.client_of(&identity.agent);
+        let timeout_ms = timeout.map(|timeout| u64::try_from(timeout.as_millis()).unwrap_or(u64::MAX));
+        let body = wire::to_json(&new_request(message, timeout_ms)?)?;
+        if let Some(socket) = client.socket() {
             let response = socket.call("request", &body, false).await?;
             return message::convert_answer(wire::parse_json::<SocketAnswer>(&response)?.message);
         }
-        let call = seat
+        let call = client
             .http
             .post("/v1/request")
             .json(body)
-            .timeout(within.unwrap_or(ANSWER_TIMEOUT) + RESPONSE_GRACE);
-        let response = with_epoch(call, who.epoch).send().await?;
+            .timeout(timeout.unwrap_or(ANSWER_TIMEOUT) + RESPONSE_GRACE);
+        let response = with_epoch(call, identity.epoch).send().await?;
         message::convert_answer(response.json()?)
     }
 
     /// Sends a request and returns the stream of its answers.
     pub(super) async fn send_request(
         &self,
-        who: AgentIdentity,
-        ask: &SendRequest,
+        identity: AgentIdentity,
+        request: &SendRequest,
     ) -> Result<AnswerPoll, Error> {
-        let (seat, key) = (self.client_of(&who.agent), self.new_key());
-        let request = NewRequest { again: ask.retry_of, ..request(&ask.message, ask.timeout_ms)? };
-        let body = wire::to_json(&request)?;
+        let (client, key) = (self.client_of(&identity.agent), self.new_key());
+        let body = new_request(&request.message, request.timeout_ms)?;
+        let body = wire::to_json(&NewRequest { again: request.retry_of, ..body })?;
         let call = || {
-            let call = seat.http.post("/v1/requests").idempotency_key(&key).json(body.clone());
-            with_epoch(call, who.epoch).send()
+            let call = client.http.post("/v1/requests").idempotency_key(&key).json(body.clone());
+            with_epoch(call, identity.epoch).send()
         };
         let accepted: RequestJson = self.retrier.retry(call).await?.json()?;
-        Ok(self.answers(seat, who, accepted.id))
+        Ok(self.answers(client, identity, accepted.id))
     }
 
     /// Returns the stream of answers to an earlier request, after checking that it exists.
     pub(super) async fn resume_request(
         &self,
-        who: AgentIdentity,
-        question: MessageId,
+        identity: AgentIdentity,
+        id: MessageId,
     ) -> Result<AnswerPoll, Error> {
-        let mut answers = self.answers(self.client_of(&who.agent), who, question);
-        if let Err(error) = answers.page(Duration::ZERO).await {
+        let mut answers = self.answers(self.client_of(&identity.agent), identity, id);
+        if let Err(error) = answers.read_page(Duration::ZERO).await {
             // Do not cancel the request of another agent on drop.
             answers.ended = true;
             return Err(error);
@@ -116,18 +123,27 @@ impl RemoteHub {
         Ok(answers)
     }
 
-    fn answers(&self, seat: Arc<PrincipalClient>, who: AgentIdentity, id: MessageId) -> AnswerPoll {
-        let patience = self.retrier.clone();
+    fn answers(&self, client: Arc<PrincipalClient>, identity: AgentIdentity, id: MessageId) -> AnswerPoll {
+        let retrier = self.retrier.clone();
         let cursor = "0".to_owned();
-        AnswerPoll { seat, patience, who, id, cursor, received: VecDeque::new(), end: None, ended: false }
+        AnswerPoll {
+            client,
+            retrier,
+            identity,
+            id,
+            cursor,
+            received: VecDeque::new(),
+            end: None,
+            ended: false,
+        }
     }
 }
 
 /// Stream of the answers to a request, read by long polling.
 pub(super) struct AnswerPoll {
-    seat: Arc<PrincipalClient>,
-    patience: Retrier,
-    who: AgentIdentity,
+    client: Arc<PrincipalClient>,
+    retrier: Retrier,
+    identity: AgentIdentity,
     id: MessageId,
     cursor: String,
     /// Received answers that are not consumed yet.
@@ -139,14 +155,17 @@ pub(super) struct AnswerPoll {
 }
 
 impl AnswerPoll {
-    async fn page(&mut self, wait: Duration) -> Result<(), Error> {
+    async fn read_page(&mut self, wait: Duration) -> Result<(), Error> {
         let path = format!("/v1/requests/{}/answers", self.id);
         let call = || {
-            let call = self.seat.http.get(&path).query("cursor", &self.cursor);
-            with_epoch(call.query("waitMs", wait.as_millis()).timeout(wait + RESPONSE_GRACE), self.who.epoch)
-                .send()
+            let call = self.client.http.get(&path).query("cursor", &self.cursor);
+            with_epoch(
+                call.query("waitMs", wait.as_millis()).timeout(wait + RESPONSE_GRACE),
+                self.identity.epoch,
+            )
+            .send()
         };
-        let AnswersJson { page, status } = self.patience.retry(call).await?.json()?;
+        let AnswersJson { page, status } = self.retrier.retry(call).await?.json()?;
         match page.cursor {
             Some(cursor) => self.cursor = cursor,
             None => self.ended = true,
@@ -172,20 +191,20 @@ impl ReplyStream for AnswerPoll {
                 if self.ended {
                     return self.end.take().map_or(Ok(None), |refused| Err(refused.into()));
                 }
-                self.page(LONG_POLL_WAIT).await?;
+                self.read_page(LONG_POLL_WAIT).await?;
             }
         })
     }
 
     fn cancel(mut self: Box<Self>) -> BackendFuture<'static, ()> {
         self.ended = true;
-        let (seat, epoch, id) = (Arc::clone(&self.seat), self.who.epoch, self.id.to_string());
-        let patience = self.patience.clone();
+        let (client, epoch, id) = (Arc::clone(&self.client), self.identity.epoch, self.id.to_string());
+        let retrier = self.retrier.clone();
         Box::pin(async move {
             let path = format!("/v1/requests/{id}/cancel");
             let key = format!("cancel-{id}");
-            let call = || with_epoch(seat.http.post(&path).idempotency_key(&key), epoch).send();
-            patience.retry(call).await.map(drop)
+            let call = || with_epoch(client.http.post(&path).idempotency_key(&key), epoch).send();
+            retrier.retry(call).await.map(drop)
         })
     }
 }
@@ -194,8 +213,8 @@ impl Drop for AnswerPoll {
     fn drop(&mut self) {
         if !self.ended {
             drop(CancelOnDrop {
-                seat: Arc::clone(&self.seat),
-                who: self.who.clone(),
+                client: Arc::clone(&self.client),
+                identity: self.identity.clone(),
                 id: Some(self.id.to_string()),
             });
         }
@@ -204,8 +223,8 @@ impl Drop for AnswerPoll {
 
 /// Cancels a request when dropped. If that fails, the request ends by its timeout.
 struct CancelOnDrop {
-    seat: Arc<PrincipalClient>,
-    who: AgentIdentity,
+    client: Arc<PrincipalClient>,
+    identity: AgentIdentity,
     /// Id of the request; `None` once it is answered.
     id: Option<String>,
 }
@@ -214,7 +233,7 @@ impl Drop for CancelOnDrop {
     fn drop(&mut self) {
         if let (Some(id), Ok(runtime)) = (self.id.take(), Handle::try_current()) {
             let path = format!("/v1/requests/{}/cancel", percent_encode(&id));
-            let call = with_epoch(self.seat.http.post(&path), self.who.epoch);
+            let call = with_epoch(self.client.http.post(&path), self.identity.epoch);
             runtime.spawn(async move { call.send().await.map(drop) });
         }
     }

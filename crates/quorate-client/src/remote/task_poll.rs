@@ -27,8 +27,8 @@ pub(super) struct TaskPoll {
 }
 
 struct Shared {
-    seat: Arc<PrincipalClient>,
-    patience: Retrier,
+    client: Arc<PrincipalClient>,
+    retrier: Retrier,
     claim: TaskClaimQuery,
     state: Mutex<State>,
     /// Signals the poll loop that capacity was freed or the stream is closing.
@@ -42,21 +42,22 @@ struct State {
     free: u32,
     closing: bool,
     ready: VecDeque<HeldTask>,
-    failed: Option<Error>,
+    error: Option<Error>,
     /// Idempotency key and size of the claim whose response was not received yet.
     unanswered: Option<(String, u32)>,
 }
 
 impl Shared {
     /// Claims tasks. A claim without a response is repeated with the same key and returns the same tasks.
-    async fn claim(&self, patience: &Retrier, wait: Duration) -> Result<Vec<HeldTask>, Error> {
+    async fn claim(&self, retrier: &Retrier, wait: Duration) -> Result<Vec<HeldTask>, Error> {
         let (key, max) = {
             let mut state = self.state();
             let free = state.free;
-            let new = || (format!("tasks-{}", quorate_core::hex::encode(&patience.entropy.bytes_16())), free);
-            state.unanswered.get_or_insert_with(new).clone()
+            let new_claim =
+                || (format!("tasks-{}", quorate_core::hex::encode(&retrier.entropy.bytes_16())), free);
+            state.unanswered.get_or_insert_with(new_claim).clone()
         };
-        let claimed = claim_tasks_with_key(&self.seat, patience, &key, &self.claim, max, wait).await?;
+        let claimed = claim_tasks_with_key(&self.client, retrier, &key, &self.claim, max, wait).await?;
         let mut state = self.state();
         state.unanswered = None;
         state.free = state.free.saturating_sub(claimed.len() as u32);
@@ -70,22 +71,22 @@ impl Shared {
 
 impl TaskPoll {
     pub(super) fn start(
-        seat: Arc<PrincipalClient>,
-        patience: Retrier,
+        client: Arc<PrincipalClient>,
+        retrier: Retrier,
         claim: TaskClaimQuery,
         credit: u32,
     ) -> Self {
         let state = State { free: credit, ..State::default() };
         let (poll_ready, received) = (Notify::new(), Notify::new());
         let shared =
-            Arc::new(Shared { seat, patience, claim, state: Mutex::new(state), poll_ready, received });
+            Arc::new(Shared { client, retrier, claim, state: Mutex::new(state), poll_ready, received });
         let task = tokio::spawn(poll(Arc::clone(&shared)));
         Self { shared, task: Some(task) }
     }
 }
 
 async fn poll(shared: Arc<Shared>) {
-    let patience = &shared.patience;
+    let retrier = &shared.retrier;
     let mut backoff = reconnect_backoff();
     loop {
         let (free, closing) = {
@@ -101,7 +102,7 @@ async fn poll(shared: Arc<Shared>) {
         }
         // Closing interrupts the poll. A claim that may have succeeded is repeated by `close`.
         let claimed = tokio::select! {
-            claimed = shared.claim(patience, WAIT) => claimed,
+            claimed = shared.claim(retrier, WAIT) => claimed,
             () = shared.poll_ready.notified() => continue,
         };
         match claimed {
@@ -112,12 +113,12 @@ async fn poll(shared: Arc<Shared>) {
             Err(error) if error.refusal().is_none_or(|refused| refused.code.retryable()) => {
                 // The hub is unavailable beyond the retry timeout; keep polling.
                 tracing::warn!(code = error.code().as_str(), "claiming tasks failed, retrying");
-                backoff.wait(&*patience.clock, &patience.entropy).await;
+                backoff.wait(&*retrier.clock, &retrier.entropy).await;
             }
-            Err(error) => shared.state().failed = Some(error),
+            Err(error) => shared.state().error = Some(error),
         }
         shared.received.notify_one();
-        if shared.state().failed.is_some() {
+        if shared.state().error.is_some() {
             return;
         }
     }
@@ -127,11 +128,11 @@ impl TaskStream for TaskPoll {
     fn next(&mut self) -> BackendFuture<'_, Option<TaskEvent>> {
         Box::pin(async move {
             loop {
-                let (ready, failed) = {
+                let (ready, error) = {
                     let mut state = self.shared.state();
-                    (state.ready.pop_front(), state.failed.clone())
+                    (state.ready.pop_front(), state.error.clone())
                 };
-                match (ready, failed) {
+                match (ready, error) {
                     (Some(task), _) => return Ok(Some(TaskEvent::Task(Box::new(task)))),
                     (None, Some(error)) => return Err(error),
                     (None, None) => self.shared.received.notified().await,
@@ -162,9 +163,9 @@ impl TaskStream for TaskPoll {
                 let _ = task.await;
             }
             if self.shared.state().unanswered.is_some() {
-                let once = Retrier { timeout: Duration::ZERO, ..self.shared.patience.clone() };
+                let no_retry = Retrier { timeout: Duration::ZERO, ..self.shared.retrier.clone() };
                 // If this fails, the leases expire.
-                let claimed = self.shared.claim(&once, Duration::ZERO).await.unwrap_or_default();
+                let claimed = self.shared.claim(&no_retry, Duration::ZERO).await.unwrap_or_default();
                 self.shared.state().ready.extend(claimed);
             }
             let unread: Vec<_> = self.shared.state().ready.drain(..).collect();
@@ -172,7 +173,7 @@ impl TaskStream for TaskPoll {
                 let key = format!("untaken-{}-{}", held.lease.task, held.lease.token.0);
                 let task = held.lease.task.clone();
                 let body = op::commit_json(&[Op::ReleaseTask(held.lease)], &key, None)?;
-                if let Err(error) = self.shared.seat.http.post("/v1/commit").json(body).send().await {
+                if let Err(error) = self.shared.client.http.post("/v1/commit").json(body).send().await {
                     let code = error.code().as_str();
                     tracing::debug!(%task, code, "releasing a task failed, its lease will expire");
                 }

@@ -22,7 +22,7 @@ const SILENCE_MAX: Duration = Duration::from_secs(60);
 /// Stream of changes of the entries with a key prefix.
 pub(super) struct EntryWatch {
     http: HttpClient,
-    patience: Retrier,
+    retrier: Retrier,
     prefix: String,
     /// Sequence number to resume from.
     next: Seq,
@@ -42,11 +42,11 @@ struct PendingChange {
 }
 
 impl EntryWatch {
-    pub(super) fn new(http: HttpClient, patience: Retrier, prefix: String, from: Seq) -> Self {
+    pub(super) fn new(http: HttpClient, retrier: Retrier, prefix: String, from: Seq) -> Self {
         let next = Seq(from.0.max(1));
         Self {
             http,
-            patience,
+            retrier,
             prefix,
             next,
             lines: None,
@@ -66,7 +66,7 @@ impl EntryWatch {
         };
         let line = tokio::select! {
             line = lines.next() => line?,
-            () = sleep(&*self.patience.clock, SILENCE_MAX) => None,
+            () = sleep(&*self.retrier.clock, SILENCE_MAX) => None,
         };
         let Some(line) = line else { return Err(unavailable("the event stream ended")) };
         self.backoff.reset();
@@ -100,15 +100,15 @@ impl EntryWatch {
             return Ok(None);
         }
         let path = format!("/v1/context/{}", percent_encode(change.key.as_str()));
-        let response = self.patience.retry(|| self.http.get(&path).query("version", change.version.0).send());
+        let response = self.retrier.retry(|| self.http.get(&path).query("version", change.version.0).send());
         Ok(response.await?.json::<Entry>()?.payload()?)
     }
 }
 
-fn unavailable(why: &str) -> Error {
+fn unavailable(reason: &str) -> Error {
     RemoteError {
         code: Code::Unavailable,
-        detail: why.to_owned(),
+        detail: reason.to_owned(),
         hint: "check that the hub is running".to_owned(),
         nothing_applied: true,
     }
@@ -135,7 +135,7 @@ impl ChangeStream for EntryWatch {
                     Err(error @ Error::Refused(_)) => return Err(error),
                     Err(_) => {
                         self.lines = None;
-                        self.backoff.wait(&*self.patience.clock, &self.patience.entropy).await;
+                        self.backoff.wait(&*self.retrier.clock, &self.retrier.entropy).await;
                     }
                 }
             }

@@ -19,20 +19,20 @@ const CREDIT_BYTES: u64 = 1 << 50;
 /// it, a connection that keeps breaking would resend all frames each time and never get to a response.
 const WINDOW_FIRST: usize = 4;
 
-/// Delivery number and lease token.
-type Held = (DeliveryId, u64);
+/// Delivery id and lease token.
+type LeaseKey = (DeliveryId, u64);
 
 /// Response to a frame, as JSON.
 pub(super) type FrameResult = Result<String, Error>;
 
-/// A frame that is not answered yet.
+/// A frame that awaits its response.
 pub(super) struct Frame {
     /// Content without the frame number: `"commit":{…}`.
     pub(super) content: String,
-    pub(super) answer: Option<oneshot::Sender<FrameResult>>,
+    pub(super) responder: Option<oneshot::Sender<FrameResult>>,
     /// Whether it can be resent after a connection loss: it has an idempotency key or an id.
     pub(super) repeatable: bool,
-    pub(super) since: Mono,
+    pub(super) enqueued_at: Mono,
     pub(super) slot: Option<OwnedSemaphorePermit>,
     /// Frame number on the current connection.
     n: u64,
@@ -42,12 +42,20 @@ pub(super) struct Frame {
 
 impl Frame {
     pub(super) fn new(content: String, repeatable: bool, now: Now) -> Self {
-        Self { content, answer: None, repeatable, since: now.mono, slot: None, n: 0, was_sent: false }
+        Self {
+            content,
+            responder: None,
+            repeatable,
+            enqueued_at: now.mono,
+            slot: None,
+            n: 0,
+            was_sent: false,
+        }
     }
 
-    fn answer(self, response: FrameResult) {
+    fn respond(self, response: FrameResult) {
         // The caller may have stopped waiting.
-        let _ = self.answer.map(|answer| answer.send(response));
+        let _ = self.responder.map(|responder| responder.send(response));
     }
 }
 
@@ -63,14 +71,14 @@ pub(super) struct SocketState {
     /// Received deliveries that are not consumed yet.
     inbox: VecDeque<ReceivedDelivery>,
     /// Deliveries in the inbox or being handled.
-    held: HashSet<Held>,
+    held: HashSet<LeaseKey>,
     settled: Settled,
-    /// Capacity for further deliveries. Negative for a while if more deliveries are resent than were known.
+    /// Capacity for further deliveries. Temporarily negative if the hub resends more deliveries than were held.
     free: i64,
     /// Message credit granted on the current connection.
     granted: i64,
     /// Deliveries received on the current connection.
-    came: i64,
+    received: i64,
     /// Deliveries that the hub sends again on the current connection.
     resumed: i64,
     /// Time of the connection loss, until the next response.
@@ -83,14 +91,14 @@ pub(super) struct SocketState {
 /// The most recently settled deliveries.
 #[derive(Default)]
 struct Settled {
-    known: HashSet<Held>,
-    order: VecDeque<Held>,
+    known: HashSet<LeaseKey>,
+    order: VecDeque<LeaseKey>,
 }
 
 impl Settled {
-    fn add(&mut self, held: Held) {
-        if self.known.insert(held) {
-            self.order.push_back(held);
+    fn add(&mut self, key: LeaseKey) {
+        if self.known.insert(key) {
+            self.order.push_back(key);
         }
         if self.order.len() > SETTLED_MAX
             && let Some(oldest) = self.order.pop_front()
@@ -100,26 +108,26 @@ impl Settled {
     }
 }
 
-fn held_of(lease: &LeaseRef) -> Held {
+fn lease_key(lease: &LeaseRef) -> LeaseKey {
     (lease.delivery, lease.token.0)
 }
 
 impl SocketState {
-    pub(super) fn with_credit(room: u32) -> Self {
-        Self { free: i64::from(room), ..Self::default() }
+    pub(super) fn with_credit(credit: u32) -> Self {
+        Self { free: i64::from(credit), ..Self::default() }
     }
 
-    /// Queues a frame, or answers it with an error if the socket has ended.
+    /// Queues a frame, or fails it if the socket has ended.
     pub(super) fn enqueue(&mut self, frame: Frame) {
         match &self.outcome {
             None => self.frames.push_back(frame),
-            Some(end) => frame.answer(Err(end.clone().unwrap_or_else(closed))),
+            Some(end) => frame.respond(Err(end.clone().unwrap_or_else(closed))),
         }
     }
 
     /// Resets the state for a new connection. Unanswered frames are resent in order.
     pub(super) fn start_connection(&mut self, resumed: u32) {
-        (self.sent, self.last_n, self.granted, self.came) = (0, 0, 0, 0);
+        (self.sent, self.last_n, self.granted, self.received) = (0, 0, 0, 0);
         self.resumed = i64::from(resumed);
         self.window = WINDOW_FIRST;
     }
@@ -128,8 +136,8 @@ impl SocketState {
     /// window.
     pub(super) fn next_frame(&mut self) -> Option<String> {
         let available = self.free.max(0) + std::mem::take(&mut self.resumed);
-        if !self.closing && self.granted - self.came < available {
-            self.granted = self.came + available;
+        if !self.closing && self.granted - self.received < available {
+            self.granted = self.received + available;
             self.last_n += 1;
             let (n, messages) = (self.last_n, self.granted);
             return Some(format!(
@@ -152,43 +160,43 @@ impl SocketState {
 
     /// Handles a response. Returns `true` if the outcome is unknown to the hub, so that the frame must be resent.
     pub(super) fn handle_response(&mut self, n: u64, response: FrameResult) -> bool {
-        let Some(at) = self.frames.iter().take(self.sent).position(|frame| frame.n == n) else {
+        let Some(index) = self.frames.iter().take(self.sent).position(|frame| frame.n == n) else {
             // The response to a credit grant.
             return false;
         };
         self.down_since = None;
         self.window = self.window.saturating_mul(2);
         let unknown = matches!(&response, Err(Error::Remote(remote)) if !remote.nothing_applied);
-        if unknown && self.frames[at].repeatable {
+        if unknown && self.frames[index].repeatable {
             return true;
         }
-        if let Some(frame) = self.frames.remove(at) {
+        if let Some(frame) = self.frames.remove(index) {
             self.sent -= 1;
-            frame.answer(response);
+            frame.respond(response);
         }
         false
     }
 
     /// Handles a received delivery. Returns its lease if it must be released, because the socket is closing.
     pub(super) fn receive(&mut self, delivery: ReceivedDelivery) -> Option<LeaseRef> {
-        self.came += 1;
+        self.received += 1;
         let Some(lease) = delivery.lease else {
             if !self.closing {
                 self.inbox.push_back(delivery);
             }
             return None;
         };
-        let held = held_of(&lease);
-        if self.settled.known.contains(&held) || self.held.contains(&held) {
+        let key = lease_key(&lease);
+        if self.settled.known.contains(&key) || self.held.contains(&key) {
             // Sent again after a reconnect, and already held or settled.
             return None;
         }
         if self.closing {
-            self.settled.add(held);
+            self.settled.add(key);
             return Some(lease);
         }
         self.free -= 1;
-        self.held.insert(held);
+        self.held.insert(key);
         self.inbox.push_back(delivery);
         None
     }
@@ -200,24 +208,24 @@ impl SocketState {
     /// Empties the inbox and returns the leases to release.
     pub(super) fn drain_unread(&mut self) -> Vec<LeaseRef> {
         let leases: Vec<_> = self.inbox.drain(..).filter_map(|delivery| delivery.lease).collect();
-        leases.iter().for_each(|lease| self.settled.add(held_of(lease)));
+        leases.iter().for_each(|lease| self.settled.add(lease_key(lease)));
         leases
     }
 
     /// Handles the end of a delivery and frees its capacity.
-    pub(super) fn end_delivery(&mut self, lease: &LeaseRef, over: WorkOutcome) {
-        let held = held_of(lease);
-        if self.held.remove(&held) {
+    pub(super) fn end_delivery(&mut self, lease: &LeaseRef, outcome: WorkOutcome) {
+        let key = lease_key(lease);
+        if self.held.remove(&key) {
             self.free += 1;
         }
-        if over == WorkOutcome::Settled {
-            self.settled.add(held);
+        if outcome == WorkOutcome::Settled {
+            self.settled.add(key);
         }
     }
 
     /// Records that a delivery was claimed over HTTP, so that it is ignored if the hub sends it again.
     pub(super) fn mark_claimed(&mut self, lease: &LeaseRef) {
-        self.settled.add(held_of(lease));
+        self.settled.add(lease_key(lease));
     }
 
     /// Handles a lost connection. Frames that cannot be resent fail with an unknown outcome.
@@ -228,30 +236,31 @@ impl SocketState {
     }
 
     /// Fails the frames that have waited for a connection longer than the retry timeout.
-    pub(super) fn expire_frames(&mut self, now: Now, keep_trying: Duration, url: &str) {
+    pub(super) fn expire_frames(&mut self, now: Now, retry_timeout: Duration, url: &str) {
         let Some(down_since) = self.down_since else { return };
-        let bound = u64::try_from(keep_trying.as_millis()).unwrap_or(u64::MAX);
-        self.drop_frames(url, |frame| now.mono.0.saturating_sub(frame.since.max(down_since).0) >= bound);
+        let timeout_ms = u64::try_from(retry_timeout.as_millis()).unwrap_or(u64::MAX);
+        self.drop_frames(url, |frame| {
+            now.mono.0.saturating_sub(frame.enqueued_at.max(down_since).0) >= timeout_ms
+        });
     }
 
-    fn drop_frames(&mut self, url: &str, which: impl Fn(&Frame) -> bool) {
-        let (dropped, kept) = self.frames.drain(..).partition::<VecDeque<_>, _>(which);
+    fn drop_frames(&mut self, url: &str, predicate: impl Fn(&Frame) -> bool) {
+        let (dropped, kept) = self.frames.drain(..).partition::<VecDeque<_>, _>(predicate);
         self.frames = kept;
         for frame in dropped {
             let unknown = frame.was_sent;
-            frame.answer(Err(connection_lost(url, unknown)));
+            frame.respond(Err(connection_lost(url, unknown)));
         }
     }
 
     /// Ends the socket and fails all unanswered frames.
-    pub(super) fn close(&mut self, why: Option<Error>) {
+    pub(super) fn close(&mut self, error: Option<Error>) {
         for frame in self.frames.drain(..) {
-            let error = why.clone().unwrap_or_else(closed);
-            frame.answer(Err(error));
+            frame.respond(Err(error.clone().unwrap_or_else(closed)));
         }
         self.sent = 0;
         self.inbox.clear();
-        self.outcome.get_or_insert(why);
+        self.outcome.get_or_insert(error);
     }
 }
 

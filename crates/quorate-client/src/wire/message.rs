@@ -14,7 +14,7 @@ use super::unexpected_response;
 
 /// Converts an answer: the message with its id and the time it was sent.
 pub(crate) fn convert_answer(message: MessageJson) -> Result<Answer, Error> {
-    let (id, at) = (ref_of(&message.id)?, message.timestamp);
+    let (id, at) = (parse_message_ref(&message.id)?, message.timestamp);
     Ok(Answer { id, at, message: Arc::new(message.into_core()?) })
 }
 
@@ -39,21 +39,22 @@ pub(crate) fn convert_durable(message: MessageJson) -> Result<(MessageId, Timest
 
 /// Converts a page of messages.
 pub(crate) fn convert_page(page: Page<MessageJson>) -> Result<MessagesPage, Error> {
-    let one = |message| convert_durable(message).map(|(id, at, message)| ListedMessage { id, at, message });
-    let messages = page.items.into_iter().map(one).collect::<Result<_, _>>()?;
-    Ok(MessagesPage { messages, cursor: page.cursor.map(|before| before.parse()).transpose()? })
+    let convert =
+        |message| convert_durable(message).map(|(id, at, message)| ListedMessage { id, at, message });
+    let messages = page.items.into_iter().map(convert).collect::<Result<_, _>>()?;
+    Ok(MessagesPage { messages, cursor: page.cursor.map(|cursor| cursor.parse()).transpose()? })
 }
 
 /// Returns the id of a sent message. The receipt of a conduct flag has no id.
-pub(crate) fn sent_ref(receipt: &SendReceipt) -> Result<MessageRef, Error> {
+pub(crate) fn message_ref_of(receipt: &SendReceipt) -> Result<MessageRef, Error> {
     match receipt {
-        SendReceipt::Message(sent) => ref_of(&sent.id),
+        SendReceipt::Message(sent) => parse_message_ref(&sent.id),
         SendReceipt::Flag(_) => Ok(MessageRef::Flag),
     }
 }
 
 /// Parses the id of a durable or ephemeral message.
-fn ref_of(text: &str) -> Result<MessageRef, Error> {
+fn parse_message_ref(text: &str) -> Result<MessageRef, Error> {
     match text.strip_prefix("eph_") {
         Some(number) => {
             number.parse().map(MessageRef::Ephemeral).map_err(|error| unexpected_response(&error))

@@ -48,7 +48,7 @@ mod tests {
         Op::Ack(LeaseRef { delivery: "dlv_0-9".parse().unwrap(), token: LeaseToken(4) })
     }
 
-    // Fails under: an operation without a JSON form, as eight had none.
+    // Fails under: an operation without a JSON representation.
     #[test]
     fn locks_and_registrations_can_be_part_of_a_commit() {
         let agent: AgentId = "alice".parse().unwrap();
@@ -79,8 +79,8 @@ mod tests {
             parse_results(&receipt(&[r#"{"seq":6}"#]), &[ack()]).unwrap(),
             [OpResult::Acked { seq: Seq(6) }]
         );
-        for wrong in ["{}", r#"{"version":1}"#] {
-            let error = parse_results(&receipt(&[wrong]), &[ack()]).unwrap_err();
+        for incomplete in ["{}", r#"{"version":1}"#] {
+            let error = parse_results(&receipt(&[incomplete]), &[ack()]).unwrap_err();
             assert_eq!(error.code(), Code::Unavailable);
             assert!(!error.nothing_applied(), "the commit took effect");
             assert!(error.to_string().contains("seq"), "{error}");

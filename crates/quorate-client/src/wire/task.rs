@@ -12,20 +12,20 @@ pub(crate) fn task_graph(create: &CreateTasks, key: &str) -> Result<TaskGraph<'s
     let dependencies = create.tasks.iter().flat_map(|task| &task.depends_on);
     let needed: BTreeSet<usize> = dependencies
         .filter_map(|dependency| match dependency {
-            Dependency::Index(position) => Some(*position as usize),
+            Dependency::Index(index) => Some(*index as usize),
             Dependency::Task(_) => None,
         })
         .collect();
     let mut ids = Vec::with_capacity(create.tasks.len());
-    for (position, task) in create.tasks.iter().enumerate() {
-        let derived = || TaskId::new(format!("task-{key}-{position}"));
-        let needs_id = task.id.is_none() && needed.contains(&position);
+    for (index, task) in create.tasks.iter().enumerate() {
+        let derived = || TaskId::new(format!("task-{key}-{index}"));
+        let needs_id = task.id.is_none() && needed.contains(&index);
         ids.push(if needs_id { Some(derived()?) } else { task.id.clone() });
     }
     let id_of = |dependency: &Dependency| match dependency {
         Dependency::Task(id) => Ok(id.clone()),
-        Dependency::Index(position) => ids.get(*position as usize).cloned().flatten().ok_or_else(|| {
-            Refused::new(Code::Invalid, format!("dependsOn: no task has the index {position}"))
+        Dependency::Index(index) => ids.get(*index as usize).cloned().flatten().ok_or_else(|| {
+            Refused::new(Code::Invalid, format!("dependsOn: no task has the index {index}"))
                 .hint("use the index of a task in the same request, starting at 0")
         }),
     };

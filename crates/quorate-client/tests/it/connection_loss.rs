@@ -22,10 +22,10 @@ const SOON: Duration = Duration::from_secs(60);
 const MESSAGES: u64 = 150;
 
 /// How often each number was handled.
-type Seen = Arc<Mutex<BTreeMap<u64, u32>>>;
+type HandledCounts = Arc<Mutex<BTreeMap<u64, u32>>>;
 
-fn see(seen: &Seen, number: u64) {
-    *seen.lock().expect("not poisoned").entry(number).or_default() += 1;
+fn count_handled(handled: &HandledCounts, number: u64) {
+    *handled.lock().expect("not poisoned").entry(number).or_default() += 1;
 }
 
 async fn until_acked(hub: &Hub, count: u64) {
@@ -38,18 +38,18 @@ async fn until_acked(hub: &Hub, count: u64) {
 // handled twice; credit that is not reset on reconnect.
 #[tokio::test(flavor = "multi_thread")]
 async fn i3_effects_are_exactly_once_over_a_lossy_websocket() {
-    let served = TestServer::new().await;
-    let proxy = LossyProxy::new(served.address(), 42).await;
-    let hub = connect(&proxy.url(), &served.admin).await.expect("it connects");
-    let (worked, answered) = (Seen::default(), Seen::default());
-    let (seen, answers) = (Arc::clone(&worked), Arc::clone(&answered));
+    let server = TestServer::new().await;
+    let proxy = LossyProxy::new(server.address(), 42).await;
+    let hub = connect(&proxy.url(), &server.admin).await.expect("it connects");
+    let (requests, answers_handled) = (HandledCounts::default(), HandledCounts::default());
+    let (handled, answers) = (Arc::clone(&requests), Arc::clone(&answers_handled));
     let double = move |work: Work<u64>| {
-        see(&seen, work.payload);
+        count_handled(&handled, work.payload);
         work.put(&format!("done/{}", work.payload), "number", work.payload);
         async move { Ok(work.payload) }
     };
     let collect = move |work: Work<u64>| {
-        see(&answers, work.payload);
+        count_handled(&answers, work.payload);
         async move { Ok(()) }
     };
     let bob = hub.agent("bob").on("double", double).concurrency(4).run().await.expect("he runs");
@@ -64,7 +64,7 @@ async fn i3_effects_are_exactly_once_over_a_lossy_websocket() {
         let sent = tokio::time::timeout(SOON, sent).await.expect("in time");
         ids.push(sent.expect("a task").expect("sent"));
     }
-    until_acked(&served.library, MESSAGES * 2).await;
+    until_acked(&server.library, MESSAGES * 2).await;
     proxy.cut(false);
     bob.stop().await.expect("stopped");
     alice.stop().await.expect("stopped");
@@ -74,13 +74,13 @@ async fn i3_effects_are_exactly_once_over_a_lossy_websocket() {
     ids.dedup();
     assert_eq!(ids.len() as u64, MESSAGES, "each its own message");
     // Requests and answers, each once, and nothing else.
-    let counts = served.library.counts().await.expect("read");
+    let counts = server.library.counts().await.expect("read");
     assert_eq!((counts.acked, counts.ready, counts.leased, counts.dead), (MESSAGES * 2, 0, 0, 0));
-    for (description, seen) in [("worked on", worked), ("answered", answered)] {
-        let seen = seen.lock().expect("not poisoned").clone();
-        assert_eq!(seen, (0..MESSAGES).map(|number| (number, 1)).collect(), "each {description} once");
+    for (description, handled) in [("worked on", requests), ("answered", answers_handled)] {
+        let handled = handled.lock().expect("not poisoned").clone();
+        assert_eq!(handled, (0..MESSAGES).map(|number| (number, 1)).collect(), "each {description} once");
     }
-    let done = served.library.memory().list("done/", None, 1_000).await.expect("read");
+    let done = server.library.memory().list("done/", None, 1_000).await.expect("read");
     assert!(done.iter().all(|entry| entry.version.0 == 1), "each written once");
     assert_eq!(done.len() as u64, MESSAGES);
     hub.close().await;
@@ -90,17 +90,17 @@ async fn i3_effects_are_exactly_once_over_a_lossy_websocket() {
 // wait for its answer was interrupted.
 #[tokio::test(flavor = "multi_thread")]
 async fn i3_effects_are_exactly_once_over_lossy_http() {
-    let served = TestServer::new().await;
-    let proxy = LossyProxy::new(served.address(), 7).await;
-    let hub = connect(&proxy.url(), &served.admin).await.expect("it connects");
-    let worked = Seen::default();
-    let seen = Arc::clone(&worked);
+    let server = TestServer::new().await;
+    let proxy = LossyProxy::new(server.address(), 7).await;
+    let hub = connect(&proxy.url(), &server.admin).await.expect("it connects");
+    let requests = HandledCounts::default();
+    let handled = Arc::clone(&requests);
     let double = move |work: Work<u64>| {
-        see(&seen, work.payload);
+        count_handled(&handled, work.payload);
         async move { Ok(work.payload * 2) }
     };
     // Bob runs in the embedded hub, so only the calls of alice pass through the proxy.
-    let bob = served.library.agent("bob").on("double", double).concurrency(4).run().await.expect("he runs");
+    let bob = server.library.agent("bob").on("double", double).concurrency(4).run().await.expect("he runs");
     let alice = hub.agent("alice").join().await.expect("she joins");
     proxy.cut(true);
     for number in 0..40 {
@@ -116,8 +116,8 @@ async fn i3_effects_are_exactly_once_over_lossy_http() {
     proxy.cut(false);
     bob.stop().await.expect("stopped");
     assert!(proxy.cuts() > 5, "a run with few cuts shows nothing: {}", proxy.cuts());
-    let seen = worked.lock().expect("not poisoned").clone();
-    assert_eq!(seen, (0..40).map(|number| (number, 1)).collect());
+    let handled = requests.lock().expect("not poisoned").clone();
+    assert_eq!(handled, (0..40).map(|number| (number, 1)).collect());
     hub.close().await;
 }
 
@@ -129,12 +129,12 @@ async fn i18_connection_loss_and_reconnect_are_logged() {
     let out = Arc::new(move |line: &str| out.lock().expect("not poisoned").push(line.to_owned()));
     let journal = Journal::new(JournalLevel::Debug, JournalFormat::Json, || Timestamp(0), out);
     let _guard = tracing::subscriber::set_default(journal);
-    let served = TestServer::new().await;
-    let proxy = LossyProxy::new(served.address(), 5).await;
-    let hub = connect(&proxy.url(), &served.admin).await.expect("it connects");
+    let server = TestServer::new().await;
+    let proxy = LossyProxy::new(server.address(), 5).await;
+    let hub = connect(&proxy.url(), &server.admin).await.expect("it connects");
     let echo = |work: Work<u64>| async move { Ok(work.payload) };
     let bob = hub.agent("bob").on("echo", echo).run().await.expect("he runs");
-    let alice = served.library.agent("alice").join().await.expect("she joins");
+    let alice = server.library.agent("alice").join().await.expect("she joins");
     proxy.lose_next_response();
     let reply = alice.ask("bob", "echo", 1).timeout(SOON).await.expect("an answer");
     assert_eq!(reply.payload::<u64>().expect("a number"), 1);
@@ -144,7 +144,7 @@ async fn i18_connection_loss_and_reconnect_are_logged() {
     let count = |text: &str| lines.iter().filter(|line| line.contains(text)).count();
     assert!(count("connection to the hub lost") >= 1, "{lines:?}");
     assert!(count("reconnected to the hub") >= 1, "{lines:?}");
-    assert_eq!((count("qrt_"), count(&served.admin)), (0, 0), "{lines:?}");
+    assert_eq!((count("qrt_"), count(&server.admin)), (0, 0), "{lines:?}");
 }
 
 // Fails under: a claim or a lock without an idempotency key: its result would stay leased, unknown to the client,
@@ -152,28 +152,28 @@ async fn i18_connection_loss_and_reconnect_are_logged() {
 #[tokio::test(flavor = "multi_thread")]
 async fn i3_a_claim_with_a_lost_response_is_repeated() {
     const QUICK: Duration = Duration::from_secs(10);
-    let served = TestServer::new().await;
-    let proxy = LossyProxy::new(served.address(), 11).await;
-    let hub = connect(&proxy.url(), &served.admin).await.expect("it connects");
-    let alice = served.library.agent("alice").join().await.expect("she joins");
+    let server = TestServer::new().await;
+    let proxy = LossyProxy::new(server.address(), 11).await;
+    let hub = connect(&proxy.url(), &server.admin).await.expect("it connects");
+    let alice = server.library.agent("alice").join().await.expect("she joins");
     let bob = hub.agent("bob").capability("sum").join().await.expect("he joins");
 
     alice.send("bob", "work", "there").await.expect("sent");
     proxy.lose_next_response();
-    let there = tokio::time::timeout(QUICK, bob.receive(QUICK)).await.expect("in time");
-    let there = there.expect("read").expect("a delivery");
-    assert_eq!((there.payload::<String>().expect("a text").as_str(), there.attempt()), ("there", 1));
-    bob.step(&there).commit().await.expect("his");
+    let received = tokio::time::timeout(QUICK, bob.receive(QUICK)).await.expect("in time");
+    let received = received.expect("read").expect("a delivery");
+    assert_eq!((received.payload::<String>().expect("a text").as_str(), received.attempt()), ("there", 1));
+    bob.step(&received).commit().await.expect("his");
     proxy.lose_next_response();
     let waiting = tokio::spawn({
         let bob = bob.clone();
         async move { bob.receive(QUICK).await }
     });
     alice.send("bob", "work", "awaited").await.expect("sent");
-    let awaited = tokio::time::timeout(QUICK, waiting).await.expect("in time").expect("a task");
-    let awaited = awaited.expect("read").expect("a delivery");
-    assert_eq!((awaited.payload::<String>().expect("a text").as_str(), awaited.attempt()), ("awaited", 1));
-    bob.step(&awaited).commit().await.expect("his");
+    let received = tokio::time::timeout(QUICK, waiting).await.expect("in time").expect("a task");
+    let received = received.expect("read").expect("a delivery");
+    assert_eq!((received.payload::<String>().expect("a text").as_str(), received.attempt()), ("awaited", 1));
+    bob.step(&received).commit().await.expect("his");
 
     alice.create_task(quorate::TaskDraft::new("sum", 1)).await.expect("made");
     proxy.lose_next_response();
@@ -189,14 +189,14 @@ async fn i3_a_claim_with_a_lost_response_is_repeated() {
     proxy.lose_next_response();
     let waiting = tokio::spawn(bob.lock(["gate"]).into_future());
     let queued = async {
-        while served.library.agent_info("bob").await.expect("there").status != quorate::AgentStatus::Waiting {
+        while server.library.agent_info("bob").await.expect("there").status != quorate::AgentStatus::Waiting {
             tokio::task::yield_now().await;
         }
     };
     tokio::time::timeout(QUICK, queued).await.expect("he is queued");
     gate.release().await.expect("released");
     let gate = tokio::time::timeout(QUICK, waiting).await.expect("in time").expect("a task").expect("held");
-    let space = served.library.space().expect("an embedded hub");
+    let space = server.library.space().expect("an embedded hub");
     let held = space.list::<Lock>(ItemRange::ById(None), 9, |_| true).await.expect("read");
     assert_eq!(
         held.items.iter().map(|(_, lock)| lock.grants.len()).sum::<usize>(),
@@ -211,32 +211,32 @@ async fn i3_a_claim_with_a_lost_response_is_repeated() {
 // Fails under: a client that continues, or retries forever, with a revoked token.
 #[tokio::test(flavor = "multi_thread")]
 async fn i19_a_revoked_token_ends_the_client() {
-    let served = TestServer::new().await;
-    let token = served.register("bob").await;
-    let hub = connect(&served.url(), &token).await.expect("it connects");
+    let server = TestServer::new().await;
+    let token = server.register("bob").await;
+    let hub = connect(&server.url(), &token).await.expect("it connects");
     let mut bob = hub.agent("bob").on("work", |_: Work<u64>| async { Ok(()) }).run().await.expect("he runs");
-    let tokens = served.library.space().expect("an embedded hub").published();
-    let id = tokens.tokens.list().iter().find(|one| one.bearer.agent().is_some()).expect("his token").id;
+    let tokens = server.library.space().expect("an embedded hub").published();
+    let id = tokens.tokens.list().iter().find(|token| token.bearer.agent().is_some()).expect("his token").id;
     let revoke = Commit::new(Principal::System, vec![Op::RevokeToken { token: id }]);
-    served.library.space().expect("an embedded hub").commit(revoke).await.expect("revoked");
+    server.library.space().expect("an embedded hub").commit(revoke).await.expect("revoked");
     let ended = tokio::time::timeout(SOON, bob.wait()).await.expect("in time");
     assert_eq!(ended.expect_err("it is over").code(), Code::Unauthenticated);
     let error = bob.agent().send("bob", "work", 1).await.expect_err("it is over");
     assert_eq!(error.code(), Code::Unauthenticated);
-    let error = connect(&served.url(), &token).await.err().expect("the token is revoked");
+    let error = connect(&server.url(), &token).await.err().expect("the token is revoked");
     assert_eq!(error.code(), Code::Unauthenticated);
 }
 
 // Fails under: two connections of one agent that keep displacing each other.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_newer_connection_of_the_same_epoch_wins() {
-    let served = TestServer::new().await;
-    let token = served.register("bob").await;
-    let hub = connect(&served.url(), &token).await.expect("it connects");
+    let server = TestServer::new().await;
+    let token = server.register("bob").await;
+    let hub = connect(&server.url(), &token).await.expect("it connects");
     let mut bob = hub.agent("bob").on("work", |_: Work<u64>| async { Ok(()) }).run().await.expect("he runs");
-    let epoch = served.library.agent_info("bob").await.expect("there").epoch;
+    let epoch = server.library.agent_info("bob").await.expect("there").epoch;
     let (mut other, _) =
-        connect_async(format!("ws://{}/v1/ws", served.address())).await.expect("a connection");
+        connect_async(format!("ws://{}/v1/ws", server.address())).await.expect("a connection");
     let hello = json!({"hello": {"token": token, "epoch": epoch.0}}).to_string();
     other.send(Message::text(hello)).await.expect("written");
     let ended = tokio::time::timeout(SOON, bob.wait()).await.expect("in time");
@@ -248,11 +248,11 @@ async fn a_newer_connection_of_the_same_epoch_wins() {
 // Fails under: an agent that keeps working after it was registered again elsewhere.
 #[tokio::test(flavor = "multi_thread")]
 async fn i11_a_newer_epoch_ends_a_running_agent() {
-    let served = TestServer::new().await;
-    let token = served.register("bob").await;
-    let hub = connect(&served.url(), &token).await.expect("it connects");
+    let server = TestServer::new().await;
+    let token = server.register("bob").await;
+    let hub = connect(&server.url(), &token).await.expect("it connects");
     let mut bob = hub.agent("bob").on("work", |_: Work<u64>| async { Ok(()) }).run().await.expect("he runs");
-    served.library.agent("bob").join().await.expect("he registers again");
+    server.library.agent("bob").join().await.expect("he registers again");
     let ended = tokio::time::timeout(SOON, bob.wait()).await.expect("in time");
     assert_eq!(ended.expect_err("that epoch is stale").code(), Code::StaleEpoch);
 }
@@ -260,12 +260,12 @@ async fn i11_a_newer_epoch_ends_a_running_agent() {
 // Fails under: a call that waits forever for a stopped hub, or claims an effect that the hub never saw.
 #[tokio::test(flavor = "multi_thread")]
 async fn i21_calls_to_a_stopped_hub_fail_after_the_retry_timeout() {
-    let served = TestServer::new().await;
-    let settings = ConnectOptions { retry_timeout: Duration::from_millis(300), ..ConnectOptions::default() };
-    let hub = connect_with(&served.url(), &served.admin, settings).await.expect("it connects");
+    let server = TestServer::new().await;
+    let options = ConnectOptions { retry_timeout: Duration::from_millis(300), ..ConnectOptions::default() };
+    let hub = connect_with(&server.url(), &server.admin, options).await.expect("it connects");
     let alice = hub.agent("alice").join().await.expect("she joins");
     let bob = hub.agent("bob").on("work", |_: Work<u64>| async { Ok(()) }).run().await.expect("he runs");
-    served.listening.drain().await;
+    server.server.drain().await;
     let error = alice.send("bob", "work", 1).await.expect_err("the hub is stopped");
     // The outcome is only known if the request was not written to an existing connection.
     assert_eq!(error.code(), Code::Unavailable, "{error}");

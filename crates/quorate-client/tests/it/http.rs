@@ -11,10 +11,10 @@ use crate::support::TestServer;
 
 #[tokio::test(flavor = "multi_thread")]
 async fn responses_and_refusals_are_parsed() {
-    let served = TestServer::new().await;
-    let http = served.http();
-    let made = http.put("/v1/agents/bob").json(r#"{"name":"Bob"}"#).send().await.expect("an agent");
-    assert_eq!(made.status, 201);
+    let server = TestServer::new().await;
+    let http = server.http();
+    let created = http.put("/v1/agents/bob").json(r#"{"name":"Bob"}"#).send().await.expect("an agent");
+    assert_eq!(created.status, 201);
     let list: Value =
         http.get("/v1/agents").query("limit", 10).send().await.expect("a list").json().expect("JSON");
     assert_eq!(list["agents"][0]["id"], "bob", "{list}");
@@ -34,8 +34,8 @@ async fn responses_and_refusals_are_parsed() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn i19_an_unknown_token_is_unauthenticated() {
-    let served = TestServer::new().await;
-    let http = HttpClient::new(&served.url(), "qrt_unknown", HttpOptions::default()).expect("an address");
+    let server = TestServer::new().await;
+    let http = HttpClient::new(&server.url(), "qrt_unknown", HttpOptions::default()).expect("an address");
     let error = http.get("/v1/agents").send().await.expect_err("unauthenticated");
     assert_eq!(error.code(), Code::Unauthenticated);
     assert!(!error.hint().is_empty());
@@ -55,15 +55,15 @@ async fn a_hub_that_does_not_run_is_unavailable() {
 }
 
 /// Starts a server that accepts one request on each connection and responds with these bytes, possibly none.
-async fn fake_server(answers: Vec<&'static str>) -> String {
+async fn fake_server(responses: Vec<&'static str>) -> String {
     let listener = TcpListener::bind("127.0.0.1:0").await.expect("a port");
     let url = format!("http://{}", listener.local_addr().expect("an address"));
     tokio::spawn(async move {
-        for answer in answers {
+        for response in responses {
             let Ok((mut stream, _)) = listener.accept().await else { return };
-            let mut taken = [0; 4096];
-            let _ = stream.read(&mut taken).await;
-            let _ = stream.write_all(answer.as_bytes()).await;
+            let mut buffer = [0; 4096];
+            let _ = stream.read(&mut buffer).await;
+            let _ = stream.write_all(response.as_bytes()).await;
         }
         std::future::pending::<()>().await;
     });
@@ -82,9 +82,9 @@ async fn a_write_is_only_retried_with_a_key() {
 
     let url = fake_server(vec!["", ok]).await;
     let http = HttpClient::new(&url, "qrt_x", HttpOptions::default()).expect("an address");
-    let answer =
+    let response =
         http.post("/v1/messages").json("{}").idempotency_key("once").send().await.expect("the second time");
-    assert_eq!(answer.status, 200);
+    assert_eq!(response.status, 200);
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -99,20 +99,20 @@ async fn i21_responses_are_bounded_in_size_and_time() {
     let listener = TcpListener::bind("127.0.0.1:0").await.expect("a port");
     let url = format!("http://{}", listener.local_addr().expect("an address"));
     let http = HttpClient::new(&url, "qrt_x", HttpOptions::default()).expect("an address");
-    let silent = http.get("/v1/agents").timeout(Duration::from_millis(50)).send().await;
-    let error = silent.expect_err("no response");
+    let result = http.get("/v1/agents").timeout(Duration::from_millis(50)).send().await;
+    let error = result.expect_err("no response");
     assert_eq!(error.code(), Code::Unavailable);
     assert!(error.to_string().contains("50 ms"), "{error}");
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn calls_share_connections_that_stay_open() {
-    let served = TestServer::new().await;
+    let server = TestServer::new().await;
     let options = HttpOptions { connections_max: 2, ..HttpOptions::default() };
-    let http = HttpClient::new(&served.url(), &served.admin, options).expect("an address");
+    let http = HttpClient::new(&server.url(), &server.admin, options).expect("an address");
     let calls = (0..50).map(|_| {
         let http = http.clone();
-        tokio::spawn(async move { http.get("/v1/info").send().await.map(|answer| answer.status) })
+        tokio::spawn(async move { http.get("/v1/info").send().await.map(|response| response.status) })
     });
     for call in calls.collect::<Vec<_>>() {
         assert_eq!(call.await.expect("a task").expect("an answer"), 200);
@@ -121,10 +121,10 @@ async fn calls_share_connections_that_stay_open() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn events_are_streamed_line_by_line() {
-    let served = TestServer::new().await;
-    let http = served.http();
+    let server = TestServer::new().await;
+    let http = server.http();
     let mut lines = http.get("/v1/events").query("from", 1).lines().await.expect("events");
-    served.register("bob").await;
+    server.register("bob").await;
     let mut data = Vec::new();
     while !data.iter().any(|line: &String| line.contains("bob")) {
         let line = tokio::time::timeout(Duration::from_secs(20), lines.next()).await.expect("in time");
@@ -134,7 +134,7 @@ async fn events_are_streamed_line_by_line() {
         }
     }
     let unauthenticated =
-        HttpClient::new(&served.url(), "qrt_x", HttpOptions::default()).expect("an address");
+        HttpClient::new(&server.url(), "qrt_x", HttpOptions::default()).expect("an address");
     let error = unauthenticated.get("/v1/events").lines().await.err().expect("refused");
     assert_eq!(error.code(), Code::Unauthenticated);
 }

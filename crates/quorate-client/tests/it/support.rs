@@ -15,7 +15,7 @@ use tempfile::TempDir;
 
 pub(crate) struct TestServer {
     pub(crate) library: Library,
-    pub(crate) listening: Server,
+    pub(crate) server: Server,
     pub(crate) admin: String,
     _directory: TempDir,
 }
@@ -23,10 +23,10 @@ pub(crate) struct TestServer {
 /// Writes a self-signed certificate for these names and its key, as `quorate cert dev` does.
 pub(crate) fn certificate(directory: &Path, names: &[&str]) -> (PathBuf, PathBuf) {
     let names: Vec<_> = names.iter().map(ToString::to_string).collect();
-    let made = rcgen::generate_simple_self_signed(names).expect("a certificate");
+    let created = rcgen::generate_simple_self_signed(names).expect("a certificate");
     let (certificate, key) = (directory.join("cert.pem"), directory.join("key.pem"));
-    fs::write(&certificate, made.cert.pem()).expect("it is written");
-    fs::write(&key, made.signing_key.serialize_pem()).expect("it is written");
+    fs::write(&certificate, created.cert.pem()).expect("it is written");
+    fs::write(&key, created.signing_key.serialize_pem()).expect("it is written");
     (certificate, key)
 }
 
@@ -41,22 +41,22 @@ impl TestServer {
         let library = Library::open(directory.path().join("data")).await.expect("a hub");
         let space = library.space().expect("an embedded hub");
         let (admin, name) = (Bearer::Holder(TokenRole::Admin), TokenName::new("test").expect("a name"));
-        let made = space.create_token(&Principal::System, admin, name, None).await;
-        let (_, secret) = made.expect("a token");
+        let created = space.create_token(&Principal::System, admin, name, None).await;
+        let (_, secret) = created.expect("a token");
         let private = Library::open(directory.path().join("private")).await.expect("a hub");
         let private = Arc::clone(private.space().expect("an embedded hub").engine());
         let app = App::new(Arc::clone(space.engine()), private, Settings::default()).await.expect("an app");
         let any_port = ([127, 0, 0, 1], 0).into();
-        let listening = match tls {
+        let server = match tls {
             Some(tls) => Server::start_tls(app, any_port, tls).await,
             None => Server::start(app, any_port, false).await,
         };
-        let listening = listening.expect("an address");
-        Self { library, listening, admin: secret.reveal().to_owned(), _directory: directory }
+        let server = server.expect("an address");
+        Self { library, server, admin: secret.reveal().to_owned(), _directory: directory }
     }
 
     pub(crate) fn address(&self) -> SocketAddr {
-        self.listening.address()
+        self.server.address()
     }
 
     pub(crate) fn url(&self) -> String {
@@ -69,8 +69,8 @@ impl TestServer {
 
     /// Registers an agent and returns its token.
     pub(crate) async fn register(&self, id: &str) -> String {
-        let made = self.http().put(&format!("/v1/agents/{id}")).json("{}").send().await.expect("an agent");
-        let made: serde_json::Value = made.json().expect("JSON");
-        made["token"].as_str().expect("a token").to_owned()
+        let created = self.http().put(&format!("/v1/agents/{id}")).json("{}").send().await.expect("an agent");
+        let created: serde_json::Value = created.json().expect("JSON");
+        created["token"].as_str().expect("a token").to_owned()
     }
 }

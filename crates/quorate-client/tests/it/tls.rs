@@ -12,25 +12,25 @@ use crate::support::{TestServer, certificate};
 
 const SOON: Duration = Duration::from_secs(20);
 
-async fn served(names: &[&str]) -> (TestServer, PathBuf, TempDir) {
+async fn start_server(names: &[&str]) -> (TestServer, PathBuf, TempDir) {
     let directory = tempfile::tempdir().expect("a directory");
     let (certificate, key) = certificate(directory.path(), names);
-    let served = TestServer::with(Some(Tls::load(&certificate, &key).expect("a certificate"))).await;
-    (served, certificate, directory)
+    let server = TestServer::with(Some(Tls::load(&certificate, &key).expect("a certificate"))).await;
+    (server, certificate, directory)
 }
 
-async fn connect(served: &TestServer, host: &str, ca_file: Option<&Path>) -> Result<Hub, Error> {
-    let url = format!("https://{host}:{}", served.address().port());
+async fn connect(server: &TestServer, host: &str, ca_file: Option<&Path>) -> Result<Hub, Error> {
+    let url = format!("https://{host}:{}", server.address().port());
     let http = HttpOptions { ca_file: ca_file.map(Path::to_owned), ..HttpOptions::default() };
-    let settings = ConnectOptions { http, retry_timeout: Duration::ZERO, ..ConnectOptions::default() };
-    connect_with(&url, &served.admin, settings).await
+    let options = ConnectOptions { http, retry_timeout: Duration::ZERO, ..ConnectOptions::default() };
+    connect_with(&url, &server.admin, options).await
 }
 
 // Fails under: a WebSocket or an event stream that bypasses TLS; a certificate that is not verified.
 #[tokio::test(flavor = "multi_thread")]
 async fn d13_all_transports_use_tls() {
-    let (served, certificate, _directory) = served(&["localhost"]).await;
-    let hub = connect(&served, "localhost", Some(&certificate)).await.expect("it connects");
+    let (server, certificate, _directory) = start_server(&["localhost"]).await;
+    let hub = connect(&server, "localhost", Some(&certificate)).await.expect("it connects");
     let double = |work: Work<u64>| async move { Ok(work.payload * 2) };
     // Over a WebSocket, HTTP calls and the event stream.
     let bob = hub.agent("bob").on("double", double).run().await.expect("he runs");
@@ -45,7 +45,7 @@ async fn d13_all_transports_use_tls() {
     hub.close().await;
 }
 
-fn refused(connected: Result<Hub, Error>) -> Error {
+fn connect_error(connected: Result<Hub, Error>) -> Error {
     let error = connected.err().expect("it is not trusted");
     assert_eq!((error.code(), error.nothing_applied()), (Code::Unavailable, true), "{error}");
     error
@@ -54,38 +54,38 @@ fn refused(connected: Result<Hub, Error>) -> Error {
 // Fails under: a foreign certificate that is accepted; an error without a useful hint.
 #[tokio::test(flavor = "multi_thread")]
 async fn d13_a_wrong_certificate_is_rejected_with_a_hint() {
-    let (served, certificate, _directory) = served(&["localhost"]).await;
-    let unknown = refused(connect(&served, "localhost", None).await);
+    let (server, certificate, _directory) = start_server(&["localhost"]).await;
+    let unknown = connect_error(connect(&server, "localhost", None).await);
     assert!(unknown.to_string().contains("certificate is not accepted"), "{unknown}");
     assert!(
         unknown.hint().contains("--ca-file") && unknown.hint().contains("cert.pem"),
         "{}",
         unknown.hint()
     );
-    let elsewhere = tempfile::tempdir().expect("a directory");
-    let (other, _) = crate::support::certificate(elsewhere.path(), &["localhost"]);
-    let forged = refused(connect(&served, "localhost", Some(&other)).await);
+    let other_directory = tempfile::tempdir().expect("a directory");
+    let (other, _) = crate::support::certificate(other_directory.path(), &["localhost"]);
+    let forged = connect_error(connect(&server, "localhost", Some(&other)).await);
     assert!(forged.to_string().contains("certificate is not accepted"), "{forged}");
-    let misnamed = refused(connect(&served, "127.0.0.1", Some(&certificate)).await);
+    let misnamed = connect_error(connect(&server, "127.0.0.1", Some(&certificate)).await);
     assert!(misnamed.hint().contains("--host"), "{misnamed}: {}", misnamed.hint());
-    let nowhere = connect(&served, "localhost", Some(&elsewhere.path().join("nowhere.pem"))).await;
-    let nowhere = nowhere.err().expect("no such file");
-    assert_eq!(nowhere.code(), Code::Invalid);
-    assert!(nowhere.to_string().contains("nowhere.pem"), "{nowhere}");
-    let empty = elsewhere.path().join("empty.pem");
+    let missing = connect(&server, "localhost", Some(&other_directory.path().join("nowhere.pem"))).await;
+    let missing = missing.err().expect("no such file");
+    assert_eq!(missing.code(), Code::Invalid);
+    assert!(missing.to_string().contains("nowhere.pem"), "{missing}");
+    let empty = other_directory.path().join("empty.pem");
     std::fs::write(&empty, "no certificate").expect("written");
-    assert_eq!(connect(&served, "localhost", Some(&empty)).await.err().expect("empty").code(), Code::Invalid);
+    assert_eq!(connect(&server, "localhost", Some(&empty)).await.err().expect("empty").code(), Code::Invalid);
 }
 
 // Fails under: a client that waits forever for a server without TLS, or blames the certificate.
 #[tokio::test(flavor = "multi_thread")]
 async fn d13_a_server_without_tls_is_reported_as_such() {
-    let served = TestServer::new().await;
+    let server = TestServer::new().await;
     let directory = tempfile::tempdir().expect("a directory");
     let (ca_file, _) = certificate(directory.path(), &["localhost"]);
-    let url = format!("https://localhost:{}", served.address().port());
+    let url = format!("https://localhost:{}", server.address().port());
     let options = HttpOptions { ca_file: Some(ca_file), ..HttpOptions::default() };
-    let http = HttpClient::new(&url, &served.admin, options).expect("an address");
+    let http = HttpClient::new(&url, &server.admin, options).expect("an address");
     let error = http.get("/v1/info").send().await.expect_err("no TLS on this port");
     assert_eq!(error.code(), Code::Unavailable);
     assert!(

@@ -96,7 +96,7 @@ struct Row {
     clause: Clause,
     name: &'static str,
     title: &'static str,
-    home: Section,
+    section: Section,
     /// Percentage of medium-length contracts that contain it.
     percent: u32,
 }
@@ -212,8 +212,8 @@ const ROWS: [Row; 41] = [
     ),
 ];
 
-const fn row(clause: Clause, name: &'static str, title: &'static str, home: Section, percent: u32) -> Row {
-    Row { clause, name, title, home, percent }
+const fn row(clause: Clause, name: &'static str, title: &'static str, section: Section, percent: u32) -> Row {
+    Row { clause, name, title, section, percent }
 }
 
 impl Clause {
@@ -234,7 +234,7 @@ impl Clause {
 
     /// Section of the contract that contains it.
     pub fn section(self) -> Section {
-        self.row().home
+        self.row().section
     }
 
     pub(super) fn frequency_percent(self) -> u32 {

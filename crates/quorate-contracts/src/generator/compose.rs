@@ -23,7 +23,7 @@ use super::value::Style;
 
 /// A phrasing placed in a section.
 struct Item {
-    home: Section,
+    section: Section,
     phrasing: &'static Phrasing,
     /// Label of the item; `None` for near-misses and filler.
     topic: Option<ContractTopic>,
@@ -32,63 +32,63 @@ struct Item {
 }
 
 /// Composes the contract of a seed.
-pub(super) fn compose(seed: u64, half: PhrasingSet) -> Contract {
+pub(super) fn compose(seed: u64, set: PhrasingSet) -> Contract {
     let plan = Plan::random(seed);
     let facts = FactValues::random(seed);
-    let mut look = SeededRng::new(seed, "look");
-    let style = Style::random(&mut look);
-    let layout = Layout::random(&mut look);
-    let mut wording = Wording::new(seed, half, &plan);
+    let mut style_rng = SeededRng::new(seed, "look");
+    let style = Style::random(&mut style_rng);
+    let layout = Layout::random(&mut style_rng);
+    let mut wording = Wording::new(seed, set, &plan);
     wording.choose();
-    let Wording { items, phrasings, mut draw, .. } = wording;
-    let mut writer = Writer::new(seed, half, &facts, style);
+    let Wording { items, phrasings, mut rng, .. } = wording;
+    let mut writer = Writer::new(seed, set, &facts, style);
     writer.write_front(&items);
     let mut number = 0;
-    for home in &layout.sections {
-        let section = in_order(&items, *home);
-        if section.is_empty() {
+    for section in &layout.sections {
+        let section_items = in_order(&items, *section);
+        if section_items.is_empty() {
             continue;
         }
         number += 1;
-        let heading = draw.pick(&phrasings.headings[home]);
-        writer.write_section(&layout, number, (*home, heading), &section);
+        let heading = rng.pick(&phrasings.headings[section]);
+        writer.write_section(&layout, number, (*section, heading), &section_items);
     }
     writer.write_signatures();
     writer.finish(&plan, &layout)
 }
 
 /// Items of one section. An item that depends on a clause comes after it: an exception after its rule.
-fn in_order(items: &[Item], home: Section) -> Vec<&Item> {
-    let mut section: Vec<&Item> = items.iter().filter(|item| item.home == home).collect();
-    section.sort_by_key(|item| match item.topic {
+fn in_order(items: &[Item], section: Section) -> Vec<&Item> {
+    let mut section_items: Vec<&Item> = items.iter().filter(|item| item.section == section).collect();
+    section_items.sort_by_key(|item| match item.topic {
         Some(ContractTopic::Clause(clause)) if clause.depends_on().is_some() => 1,
         Some(ContractTopic::Problem(Problem::UncappedCustomerLiability)) => 1,
         _ => 0,
     });
-    section
+    section_items
 }
 
 /// Selection of phrasings for a plan.
 struct Wording<'a> {
     plan: &'a Plan,
     phrasings: &'static Phrasings,
-    draw: SeededRng,
+    rng: SeededRng,
     items: Vec<Item>,
 }
 
 impl<'a> Wording<'a> {
-    fn new(seed: u64, half: PhrasingSet, plan: &'a Plan) -> Self {
-        let name = match half {
+    fn new(seed: u64, set: PhrasingSet, plan: &'a Plan) -> Self {
+        let name = match set {
             PhrasingSet::Seen => "seen",
             PhrasingSet::Unseen => "unseen",
         };
-        Self { plan, phrasings: half.phrasings(), draw: SeededRng::new(seed, name), items: Vec::new() }
+        Self { plan, phrasings: set.phrasings(), rng: SeededRng::new(seed, name), items: Vec::new() }
     }
 
     fn choose(&mut self) {
         for problem in &self.plan.problems {
-            if let Some(of) = self.phrasings.problems.get(problem) {
-                let phrasing = self.draw.pick(of);
+            if let Some(phrasings) = self.phrasings.problems.get(problem) {
+                let phrasing = self.rng.pick(phrasings);
                 self.push(problem.section(), phrasing, ContractTopic::Problem(*problem));
                 if let Some(second) = phrasing.second.as_deref() {
                     self.push(Section::Schedule, second, ContractTopic::Problem(*problem));
@@ -108,42 +108,43 @@ impl<'a> Wording<'a> {
         }
         self.choose_near_misses();
         self.choose_filler();
-        self.draw.shuffle(&mut self.items);
+        self.rng.shuffle(&mut self.items);
     }
 
     /// Picks a phrasing that does not contain a clause that a problem replaces.
-    fn pick_compatible(&mut self, of: &'static [Phrasing]) -> &'static Phrasing {
-        let suits = |phrasing: &&Phrasing| !phrasing.holds.iter().any(|held| self.plan.excludes(*held));
-        let suitable: Vec<&'static Phrasing> = of.iter().filter(suits).collect();
-        suitable[self.draw.below(suitable.len())]
+    fn pick_compatible(&mut self, phrasings: &'static [Phrasing]) -> &'static Phrasing {
+        let is_compatible =
+            |phrasing: &&Phrasing| !phrasing.holds.iter().any(|clause| self.plan.excludes(*clause));
+        let compatible: Vec<&'static Phrasing> = phrasings.iter().filter(is_compatible).collect();
+        compatible[self.rng.below(compatible.len())]
     }
 
     fn choose_near_misses(&mut self) {
         let mut near_misses: Vec<&'static UnlabelledText> = self.phrasings.near_misses.iter().collect();
-        near_misses.retain(|aside| !aside.about.iter().any(|topic| self.has(*topic)));
-        self.draw.shuffle(&mut near_misses);
-        for aside in near_misses.into_iter().take(self.plan.near_misses) {
-            let UnlabelledText { home, about, phrasing } = aside;
-            self.items.push(Item { home: *home, phrasing, topic: None, about });
+        near_misses.retain(|text| !text.about.iter().any(|topic| self.has(*topic)));
+        self.rng.shuffle(&mut near_misses);
+        for text in near_misses.into_iter().take(self.plan.near_misses) {
+            let UnlabelledText { section, about, phrasing } = text;
+            self.items.push(Item { section: *section, phrasing, topic: None, about });
         }
     }
 
     fn choose_filler(&mut self) {
-        let no_secrets = self.plan.problems.contains(&Problem::MissingConfidentiality);
+        let omits_confidentiality = self.plan.problems.contains(&Problem::MissingConfidentiality);
         let mut filler: Vec<&'static UnlabelledText> = self.phrasings.filler.iter().collect();
-        filler.retain(|aside| !(no_secrets && aside.home == Section::Confidentiality));
-        self.draw.shuffle(&mut filler);
+        filler.retain(|text| !(omits_confidentiality && text.section == Section::Confidentiality));
+        self.rng.shuffle(&mut filler);
         let mut words: usize = self.items.iter().map(|item| words_in(item.phrasing)).sum();
-        for UnlabelledText { home, phrasing, .. } in filler {
+        for UnlabelledText { section, phrasing, .. } in filler {
             if words < self.plan.words {
                 words += words_in(phrasing);
-                self.items.push(Item { home: *home, phrasing, topic: None, about: &[] });
+                self.items.push(Item { section: *section, phrasing, topic: None, about: &[] });
             }
         }
     }
 
-    fn push(&mut self, home: Section, phrasing: &'static Phrasing, topic: ContractTopic) {
-        self.items.push(Item { home, phrasing, topic: Some(topic), about: &[] });
+    fn push(&mut self, section: Section, phrasing: &'static Phrasing, topic: ContractTopic) {
+        self.items.push(Item { section, phrasing, topic: Some(topic), about: &[] });
     }
 
     fn has(&self, topic: ContractTopic) -> bool {
@@ -174,7 +175,7 @@ struct Writer<'a> {
 }
 
 impl<'a> Writer<'a> {
-    fn new(seed: u64, half: PhrasingSet, facts: &'a FactValues, style: Style) -> Self {
+    fn new(seed: u64, set: PhrasingSet, facts: &'a FactValues, style: Style) -> Self {
         let activation = Activation {
             personal_data: false,
             eu: false,
@@ -185,7 +186,7 @@ impl<'a> Writer<'a> {
         };
         let truth = GroundTruth {
             seed,
-            half,
+            set,
             clauses: Vec::new(),
             provisions: Vec::new(),
             problems: Vec::new(),
@@ -200,10 +201,11 @@ impl<'a> Writer<'a> {
 
     /// Writes title and preamble: the name of the document first, the parties second.
     fn write_front(&mut self, items: &[Item]) {
-        let mut front: Vec<&Item> =
-            items.iter().filter(|item| matches!(item.home, Section::Title | Section::Preamble)).collect();
-        front.sort_by_key(|item| (item.home, item.topic != Some(ContractTopic::Clause(Clause::Parties))));
-        for item in front {
+        let mut front_items: Vec<&Item> =
+            items.iter().filter(|item| matches!(item.section, Section::Title | Section::Preamble)).collect();
+        front_items
+            .sort_by_key(|item| (item.section, item.topic != Some(ContractTopic::Clause(Clause::Parties))));
+        for item in front_items {
             self.write_item(item);
             self.text.push_str("\n\n");
         }
@@ -213,14 +215,14 @@ impl<'a> Writer<'a> {
         &mut self,
         layout: &Layout,
         number: usize,
-        (home, heading): (Section, &str),
+        (section, heading): (Section, &str),
         items: &[&Item],
     ) {
-        self.text.push_str(&layout.heading(number, home, heading));
+        self.text.push_str(&layout.heading(number, section, heading));
         self.text.push_str("\n\n");
         for (index, item) in items.iter().enumerate() {
             let title = item.phrasing.title.as_deref();
-            self.text.push_str(&layout.lead(number, index, home, title));
+            self.text.push_str(&layout.lead(number, index, section, title));
             self.write_item(item);
             self.text.push_str("\n\n");
         }
@@ -240,35 +242,35 @@ impl<'a> Writer<'a> {
             match piece {
                 Piece::Words(words) => self.text.push_str(words),
                 Piece::Fact(fact, form) => {
-                    let begin = self.text.len();
+                    let fact_start = self.text.len();
                     self.text.push_str(&self.style.write(self.facts.get(*fact), *form));
                     // A party is named in every other sentence; its first mention is enough.
                     let spans = self.stated.entry(*fact).or_default();
                     if fact.kind() != FactKind::Role || spans.is_empty() {
-                        spans.push(begin..self.text.len());
+                        spans.push(fact_start..self.text.len());
                     }
                 }
             }
         }
-        let place = TextSpan { start, end: self.text.len(), phrasing: item.phrasing.id.clone() };
-        self.record(item, place);
+        let span = TextSpan { start, end: self.text.len(), phrasing: item.phrasing.id.clone() };
+        self.record(item, span);
     }
 
-    fn record(&mut self, item: &Item, place: TextSpan) {
-        for held in &item.phrasing.holds {
-            self.truth.clauses.push(Label { what: *held, place: place.clone() });
+    fn record(&mut self, item: &Item, span: TextSpan) {
+        for clause in &item.phrasing.holds {
+            self.truth.clauses.push(Label { topic: *clause, span: span.clone() });
         }
         match item.topic {
-            Some(ContractTopic::Clause(what)) => self.truth.clauses.push(Label { what, place }),
-            Some(ContractTopic::Provision(what)) => self.truth.provisions.push(Label { what, place }),
+            Some(ContractTopic::Clause(topic)) => self.truth.clauses.push(Label { topic, span }),
+            Some(ContractTopic::Provision(topic)) => self.truth.provisions.push(Label { topic, span }),
             Some(ContractTopic::Problem(problem)) => {
                 match self.truth.problems.iter_mut().find(|planted| planted.problem == problem) {
-                    Some(planted) => planted.places.push(place),
-                    None => self.truth.problems.push(planted(problem, vec![place])),
+                    Some(planted) => planted.spans.push(span),
+                    None => self.truth.problems.push(planted(problem, vec![span])),
                 }
             }
             None if !item.about.is_empty() => {
-                self.truth.near_misses.push(NearMiss { about: item.about.to_vec(), place });
+                self.truth.near_misses.push(NearMiss { about: item.about.to_vec(), span });
             }
             None => {}
         }
@@ -279,8 +281,8 @@ impl<'a> Writer<'a> {
             self.truth.problems.push(planted(*problem, Vec::new()));
         }
         self.truth.problems.sort_by_key(|planted| (std::cmp::Reverse(planted.severity), planted.problem));
-        for (fact, places) in self.stated {
-            self.truth.facts.push(StatedFact { fact, value: self.facts.get(fact).clone(), places });
+        for (fact, spans) in self.stated {
+            self.truth.facts.push(StatedFact { fact, value: self.facts.get(fact).clone(), spans });
         }
         self.truth.activation = activation(&self.truth);
         self.truth.risk_score = risk_score(plan.problems.iter().copied());
@@ -289,13 +291,13 @@ impl<'a> Writer<'a> {
     }
 }
 
-fn planted(problem: Problem, places: Vec<TextSpan>) -> PlantedProblem {
-    PlantedProblem { problem, severity: problem.severity(), places }
+fn planted(problem: Problem, spans: Vec<TextSpan>) -> PlantedProblem {
+    PlantedProblem { problem, severity: problem.severity(), spans }
 }
 
 fn activation(truth: &GroundTruth) -> Activation {
-    let provision = |what| truth.provisions.iter().any(|present| present.what == what);
-    let problem = |what| truth.has_problem(what);
+    let provision = |topic| truth.provisions.iter().any(|label| label.topic == topic);
+    let problem = |topic| truth.has_problem(topic);
     let eu = provision(Provision::EuData)
         || problem(Problem::MissingDataProcessing)
         || problem(Problem::MissingTransferTerms);
@@ -306,7 +308,7 @@ fn activation(truth: &GroundTruth) -> Activation {
         eu,
         california,
         health,
-        ip: truth.clauses.iter().any(|present| present.what.section() == Section::Ip),
+        ip: truth.clauses.iter().any(|label| label.topic.section() == Section::Ip),
         money: provision(Provision::PaymentTerms) || problem(Problem::PaymentConflict),
     }
 }

@@ -163,12 +163,12 @@ const THIRD_COUNTRIES: [&str; 5] = ["India", "the Philippines", "Brazil", "Vietn
 
 impl FactValues {
     pub(super) fn random(seed: u64) -> Self {
-        let mut draw = SeededRng::new(seed, "facts");
+        let mut rng = SeededRng::new(seed, "facts");
         let mut facts = Self { values: vec![Value::Count(0); Fact::all().count()] };
-        facts.draw_parties(&mut draw);
-        facts.draw_dates(&mut draw);
-        facts.draw_amounts(&mut draw);
-        facts.draw_counts(&mut draw);
+        facts.draw_parties(&mut rng);
+        facts.draw_dates(&mut rng);
+        facts.draw_amounts(&mut rng);
+        facts.draw_counts(&mut rng);
         facts
     }
 
@@ -184,47 +184,47 @@ impl FactValues {
         self.set(fact, Value::Text(text.into()));
     }
 
-    fn draw_parties(&mut self, draw: &mut SeededRng) {
-        let mut places: Vec<&Jurisdiction> = JURISDICTIONS.iter().collect();
-        draw.shuffle(&mut places);
-        let [vendor, customer, ..] = places[..] else { return };
-        let (vendor_role, customer_role) = *draw.pick(&ROLES);
+    fn draw_parties(&mut self, rng: &mut SeededRng) {
+        let mut jurisdictions: Vec<&Jurisdiction> = JURISDICTIONS.iter().collect();
+        rng.shuffle(&mut jurisdictions);
+        let [vendor, customer, ..] = jurisdictions[..] else { return };
+        let (vendor_role, customer_role) = *rng.pick(&ROLES);
         self.set(Fact::Vendor, Value::Role(vendor_role.to_owned()));
         self.set(Fact::Customer, Value::Role(customer_role.to_owned()));
-        let name = *draw.pick(&VENDORS);
+        let name = *rng.pick(&VENDORS);
         self.text(Fact::VendorName, format!("{name} {}", vendor.ending));
-        let name = *draw.pick(&CUSTOMERS);
+        let name = *rng.pick(&CUSTOMERS);
         self.text(Fact::CustomerName, format!("{name} {}", customer.ending));
         self.text(Fact::VendorEntity, vendor.entity);
         self.text(Fact::CustomerEntity, customer.entity);
-        self.text(Fact::VendorAddress, format!("{} {}", draw.between(1, 240), vendor.address));
-        self.text(Fact::CustomerAddress, format!("{} {}", draw.between(1, 240), customer.address));
-        let (law, other) = if draw.with_percent(50) { (vendor, customer) } else { (customer, vendor) };
+        self.text(Fact::VendorAddress, format!("{} {}", rng.between(1, 240), vendor.address));
+        self.text(Fact::CustomerAddress, format!("{} {}", rng.between(1, 240), customer.address));
+        let (law, other) = if rng.with_percent(50) { (vendor, customer) } else { (customer, vendor) };
         self.text(Fact::Law, law.law);
         self.text(Fact::Venue, law.venue);
         self.text(Fact::OtherLaw, other.law);
         self.text(Fact::OtherVenue, other.venue);
         self.set(Fact::AnnualFee, Value::Money { currency: law.currency, amount: 0 });
-        self.text(Fact::Document, *draw.pick(&DOCUMENTS));
-        self.text(Fact::Services, *draw.pick(&SERVICES));
-        self.text(Fact::Product, *draw.pick(&PRODUCTS));
-        self.text(Fact::ThirdCountry, *draw.pick(&THIRD_COUNTRIES));
-        let letters = ["MSA", "PSA", "CT", "AGR"];
-        let number = format!("{}-{:04}", draw.pick(&letters), draw.between(1, 9_999));
+        self.text(Fact::Document, *rng.pick(&DOCUMENTS));
+        self.text(Fact::Services, *rng.pick(&SERVICES));
+        self.text(Fact::Product, *rng.pick(&PRODUCTS));
+        self.text(Fact::ThirdCountry, *rng.pick(&THIRD_COUNTRIES));
+        let prefixes = ["MSA", "PSA", "CT", "AGR"];
+        let number = format!("{}-{:04}", rng.pick(&prefixes), rng.between(1, 9_999));
         self.text(Fact::ContractNumber, number);
     }
 
-    fn draw_dates(&mut self, draw: &mut SeededRng) {
+    fn draw_dates(&mut self, rng: &mut SeededRng) {
         let signed =
-            Date { year: draw.between(2022, 2026), month: draw.between(1, 12), day: draw.between(1, 28) };
+            Date { year: rng.between(2022, 2026), month: rng.between(1, 12), day: rng.between(1, 28) };
         let next_month = match signed.month {
             12 => Date { year: signed.year + 1, month: 1, day: 1 },
             month => Date { month: month + 1, day: 1, ..signed },
         };
-        let effective = if draw.with_percent(40) { signed } else { next_month };
-        let years = draw.between(1, 5);
+        let effective = if rng.with_percent(40) { signed } else { next_month };
+        let years = rng.between(1, 5);
         let expiration = Date { year: effective.year + years, ..effective };
-        let other = Date { year: expiration.year + draw.between(1, 2), ..expiration };
+        let other = Date { year: expiration.year + rng.between(1, 2), ..expiration };
         self.set(Fact::AgreementDate, Value::Date(signed));
         self.set(Fact::EffectiveDate, Value::Date(effective));
         self.set(Fact::TermYears, Value::Count(years.into()));
@@ -232,28 +232,28 @@ impl FactValues {
         self.set(Fact::OtherExpiration, Value::Date(other));
     }
 
-    fn draw_amounts(&mut self, draw: &mut SeededRng) {
+    fn draw_amounts(&mut self, rng: &mut SeededRng) {
         let Value::Money { currency, .. } = *self.get(Fact::AnnualFee) else { return };
         let mut money = |fact, amount| self.set(fact, Value::Money { currency, amount });
         let thousands = |amount: u64| amount.div_ceil(1_000) * 1_000;
-        let fee = u64::from(draw.between(5, 75)) * 12_000;
-        let cap = fee * u64::from(draw.between(2, 4)) / 2;
-        let budget = thousands(fee * u64::from(draw.between(100, 130)) / 100);
+        let fee = u64::from(rng.between(5, 75)) * 12_000;
+        let cap = fee * u64::from(rng.between(2, 4)) / 2;
+        let budget = thousands(fee * u64::from(rng.between(100, 130)) / 100);
         money(Fact::AnnualFee, fee);
         money(Fact::Cap, cap);
-        money(Fact::OtherCap, *draw.pick(&[cap / 2, cap * 2, cap * 3]));
+        money(Fact::OtherCap, *rng.pick(&[cap / 2, cap * 2, cap * 3]));
         // At most a month of the lowest fee.
-        money(Fact::TrivialCap, *draw.pick(&[500, 1_000, 2_500, 5_000]));
+        money(Fact::TrivialCap, *rng.pick(&[500, 1_000, 2_500, 5_000]));
         money(Fact::Budget, budget);
-        money(Fact::Minimum, thousands(budget * u64::from(draw.between(40, 80)) / 100));
-        money(Fact::OverMinimum, thousands(budget * u64::from(draw.between(130, 200)) / 100));
-        money(Fact::Liquidated, u64::from(draw.between(2, 20)) * 500);
-        money(Fact::Penalty, fee * u64::from(draw.between(2, 4)) / 2);
-        money(Fact::Prepayment, fee * u64::from(draw.between(1, 2)) / 2);
-        money(Fact::Insurance, *draw.pick(&[1_000_000, 2_000_000, 5_000_000]));
+        money(Fact::Minimum, thousands(budget * u64::from(rng.between(40, 80)) / 100));
+        money(Fact::OverMinimum, thousands(budget * u64::from(rng.between(130, 200)) / 100));
+        money(Fact::Liquidated, u64::from(rng.between(2, 20)) * 500);
+        money(Fact::Penalty, fee * u64::from(rng.between(2, 4)) / 2);
+        money(Fact::Prepayment, fee * u64::from(rng.between(1, 2)) / 2);
+        money(Fact::Insurance, *rng.pick(&[1_000_000, 2_000_000, 5_000_000]));
     }
 
-    fn draw_counts(&mut self, draw: &mut SeededRng) {
+    fn draw_counts(&mut self, rng: &mut SeededRng) {
         let counts: [(Fact, &[u64]); 19] = [
             (Fact::RenewalMonths, &[6, 12]),
             (Fact::LongRenewalMonths, &[12, 24, 36]),
@@ -275,8 +275,8 @@ impl FactValues {
             (Fact::LongRestrictionMonths, &[24, 36, 60]),
             (Fact::Volume, &[50, 250, 1_000, 5_000, 10_000]),
         ];
-        for (fact, of) in counts {
-            self.set(fact, Value::Count(*draw.pick(of)));
+        for (fact, choices) in counts {
+            self.set(fact, Value::Count(*rng.pick(choices)));
         }
         let percents: [(Fact, &[u64]); 4] = [
             (Fact::LateFee, &[5, 10, 15]),
@@ -284,8 +284,8 @@ impl FactValues {
             (Fact::PriceCap, &[30, 40, 50, 70]),
             (Fact::RevenueShare, &[50, 100, 125, 200, 300]),
         ];
-        for (fact, of) in percents {
-            self.set(fact, Value::PercentTenths(*draw.pick(of)));
+        for (fact, choices) in percents {
+            self.set(fact, Value::PercentTenths(*rng.pick(choices)));
         }
     }
 }
@@ -300,7 +300,7 @@ mod tests {
         for seed in 0..50 {
             let facts = FactValues::random(seed);
             for fact in Fact::all() {
-                let right = match (fact.kind(), facts.get(fact)) {
+                let is_valid = match (fact.kind(), facts.get(fact)) {
                     (FactKind::Role, Value::Role(text)) | (FactKind::Text, Value::Text(text)) => {
                         !text.is_empty()
                     }
@@ -310,7 +310,7 @@ mod tests {
                     (FactKind::Percent, Value::PercentTenths(tenths)) => *tenths > 0,
                     _ => false,
                 };
-                assert!(right, "seed {seed}: {} is {:?}", fact.name(), facts.get(fact));
+                assert!(is_valid, "seed {seed}: {} is {:?}", fact.name(), facts.get(fact));
             }
         }
     }

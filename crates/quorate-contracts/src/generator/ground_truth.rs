@@ -24,7 +24,8 @@ pub struct GroundTruth {
     /// Seed of the contract.
     pub seed: u64,
     /// Set of phrasings that it is made of.
-    pub half: PhrasingSet,
+    #[serde(rename = "half")]
+    pub set: PhrasingSet,
     /// Clauses that are present, in the order of the text. A type can occur several times.
     pub clauses: Vec<Label<Clause>>,
     /// Provisions that are present.
@@ -35,7 +36,7 @@ pub struct GroundTruth {
     pub near_misses: Vec<NearMiss>,
     /// Facts that the text states.
     pub facts: Vec<StatedFact>,
-    /// Subjects of the contract, which determine the readers that are relevant.
+    /// Subjects of the contract, which determine the analysts that are relevant.
     pub activation: Activation,
     /// 0 to 100, by the rule of this module.
     pub risk_score: u32,
@@ -58,9 +59,11 @@ pub struct TextSpan {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Label<T> {
     /// The label.
-    pub what: T,
+    #[serde(rename = "what")]
+    pub topic: T,
     /// The span.
-    pub place: TextSpan,
+    #[serde(rename = "place")]
+    pub span: TextSpan,
 }
 
 /// A planted problem.
@@ -71,7 +74,8 @@ pub struct PlantedProblem {
     /// Severity of the problem.
     pub severity: Severity,
     /// Spans: two for a contradiction, none for something that is missing.
-    pub places: Vec<TextSpan>,
+    #[serde(rename = "places")]
+    pub spans: Vec<TextSpan>,
 }
 
 /// Wording that resembles topics that are not in the contract.
@@ -80,7 +84,8 @@ pub struct NearMiss {
     /// The topics that it resembles.
     pub about: Vec<ContractTopic>,
     /// The span.
-    pub place: TextSpan,
+    #[serde(rename = "place")]
+    pub span: TextSpan,
 }
 
 /// A fact that the text states.
@@ -91,10 +96,11 @@ pub struct StatedFact {
     /// Its value, independent of the format.
     pub value: Value,
     /// Spans of the value; for a party's role, where it is introduced.
-    pub places: Vec<Range<usize>>,
+    #[serde(rename = "places")]
+    pub spans: Vec<Range<usize>>,
 }
 
-/// Subjects of a contract, which determine the readers that are relevant.
+/// Subjects of a contract, which determine the analysts that are relevant.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 pub struct Activation {
     /// Personal data beyond the business contacts of the parties.
@@ -164,7 +170,10 @@ impl Recommendation {
 
     /// Returns the recommendation for a score.
     pub fn for_score(score: u32) -> Self {
-        Self::ALL.into_iter().find(|one| one.scores().contains(&score)).unwrap_or(Self::DoNotSign)
+        Self::ALL
+            .into_iter()
+            .find(|recommendation| recommendation.scores().contains(&score))
+            .unwrap_or(Self::DoNotSign)
     }
 
     /// Range of scores that lead to it.
@@ -181,7 +190,7 @@ impl Recommendation {
 impl GroundTruth {
     /// Whether a type of clause is present.
     pub fn has_clause(&self, clause: Clause) -> bool {
-        self.clauses.iter().any(|present| present.what == clause)
+        self.clauses.iter().any(|label| label.topic == clause)
     }
 
     /// Whether a problem was planted.
@@ -197,17 +206,17 @@ mod tests {
     #[test]
     fn the_rule_matches_its_description() {
         use Problem::{FreeAssignment, IpToVendor, OneSidedIndemnity, PhiWithoutBaa, ShortClaimPeriod};
-        let judge = |problems: &[Problem]| {
+        let assess = |problems: &[Problem]| {
             let score = risk_score(problems.iter().copied());
             (score, Recommendation::for_score(score))
         };
-        assert_eq!(judge(&[]), (5, Recommendation::SignAsIs));
-        assert_eq!(judge(&[FreeAssignment]), (12, Recommendation::SignAsIs));
-        assert_eq!(judge(&[FreeAssignment, ShortClaimPeriod]), (15, Recommendation::MinorRevisions));
-        assert_eq!(judge(&[OneSidedIndemnity]), (20, Recommendation::MinorRevisions));
-        assert_eq!(judge(&[IpToVendor]), (40, Recommendation::NegotiateKeyTerms));
-        assert_eq!(judge(&[IpToVendor, PhiWithoutBaa]), (75, Recommendation::DoNotSign));
+        assert_eq!(assess(&[]), (5, Recommendation::SignAsIs));
+        assert_eq!(assess(&[FreeAssignment]), (12, Recommendation::SignAsIs));
+        assert_eq!(assess(&[FreeAssignment, ShortClaimPeriod]), (15, Recommendation::MinorRevisions));
+        assert_eq!(assess(&[OneSidedIndemnity]), (20, Recommendation::MinorRevisions));
+        assert_eq!(assess(&[IpToVendor]), (40, Recommendation::NegotiateKeyTerms));
+        assert_eq!(assess(&[IpToVendor, PhiWithoutBaa]), (75, Recommendation::DoNotSign));
         let all: Vec<Problem> = Problem::all().collect();
-        assert_eq!(judge(&all), (100, Recommendation::DoNotSign));
+        assert_eq!(assess(&all), (100, Recommendation::DoNotSign));
     }
 }

@@ -40,34 +40,40 @@ pub(super) struct Layout {
 }
 
 impl Layout {
-    pub(super) fn random(draw: &mut SeededRng) -> Self {
+    pub(super) fn random(rng: &mut SeededRng) -> Self {
         use Numbering::{Article, Bare, Decimal, Letters, Paragraph};
-        let numbering = *draw.pick(&[Decimal, Decimal, Article, Paragraph, Letters, Bare]);
-        let titles = *draw.pick(&[Titles::None, Titles::Stop, Titles::Stop, Titles::Colon]);
-        let width = *draw.pick(&[None, None, Some(72), Some(80), Some(96)]);
-        Self { numbering, titles, sections: draw_order(draw), width }
+        let numbering = *rng.pick(&[Decimal, Decimal, Article, Paragraph, Letters, Bare]);
+        let titles = *rng.pick(&[Titles::None, Titles::Stop, Titles::Stop, Titles::Colon]);
+        let width = *rng.pick(&[None, None, Some(72), Some(80), Some(96)]);
+        Self { numbering, titles, sections: draw_order(rng), width }
     }
 
-    pub(super) fn heading(&self, number: usize, home: Section, words: &str) -> String {
-        if home == Section::Schedule {
-            return words.to_uppercase();
+    pub(super) fn heading(&self, number: usize, section: Section, heading: &str) -> String {
+        if section == Section::Schedule {
+            return heading.to_uppercase();
         }
         match self.numbering {
-            Numbering::Decimal => format!("{number}. {}", words.to_uppercase()),
-            Numbering::Article => format!("ARTICLE {}\n{}", roman(number), words.to_uppercase()),
-            Numbering::Paragraph => format!("§ {number} {words}"),
-            Numbering::Letters => format!("{number}. {words}"),
-            Numbering::Bare => words.to_uppercase(),
+            Numbering::Decimal => format!("{number}. {}", heading.to_uppercase()),
+            Numbering::Article => format!("ARTICLE {}\n{}", roman(number), heading.to_uppercase()),
+            Numbering::Paragraph => format!("§ {number} {heading}"),
+            Numbering::Letters => format!("{number}. {heading}"),
+            Numbering::Bare => heading.to_uppercase(),
         }
     }
 
     /// Number and title in front of a clause.
-    pub(super) fn lead(&self, section: usize, index: usize, home: Section, title: Option<&str>) -> String {
-        let number = match (self.numbering, home) {
+    pub(super) fn lead(
+        &self,
+        section_number: usize,
+        index: usize,
+        section: Section,
+        title: Option<&str>,
+    ) -> String {
+        let number = match (self.numbering, section) {
             (Numbering::Bare, _) => String::new(),
             (_, Section::Schedule) => format!("{}. ", index + 1),
-            (Numbering::Decimal, _) => format!("{section}.{} ", index + 1),
-            (Numbering::Article, _) => format!("Section {section}.{:02}. ", index + 1),
+            (Numbering::Decimal, _) => format!("{section_number}.{} ", index + 1),
+            (Numbering::Article, _) => format!("Section {section_number}.{:02}. ", index + 1),
             (Numbering::Paragraph, _) => format!("({}) ", index + 1),
             (Numbering::Letters, _) => format!("({}) ", letters(index)),
         };
@@ -84,17 +90,17 @@ impl Layout {
         let mut bytes = text.clone().into_bytes();
         // Column of the current line, and offset and column of its last space.
         let (mut column, mut space) = (0, None);
-        for (at, char) in text.char_indices() {
+        for (offset, char) in text.char_indices() {
             match char {
                 '\n' => (column, space) = (0, None),
-                ' ' => (column, space) = (column + 1, Some((at, column + 1))),
+                ' ' => (column, space) = (column + 1, Some((offset, column + 1))),
                 _ => column += 1,
             }
-            if let Some((end, before)) = space
+            if let Some((space_offset, space_column)) = space
                 && column > width
             {
-                bytes[end] = b'\n';
-                (column, space) = (column - before, None);
+                bytes[space_offset] = b'\n';
+                (column, space) = (column - space_column, None);
             }
         }
         // Only ASCII spaces were replaced by line breaks, so the text stays valid UTF-8.
@@ -104,16 +110,17 @@ impl Layout {
 
 /// Draws the order of sections: usually starting with definitions, always ending with general provisions and the
 /// schedule.
-fn draw_order(draw: &mut SeededRng) -> Vec<Section> {
+fn draw_order(rng: &mut SeededRng) -> Vec<Section> {
     let ends = [Section::Definitions, Section::Services, Section::General, Section::Schedule];
-    let mut middle: Vec<Section> = Section::HEADED.into_iter().filter(|home| !ends.contains(home)).collect();
-    draw.shuffle(&mut middle);
-    let mut homes = vec![Section::Services];
-    homes.append(&mut middle);
-    let first = if draw.with_percent(80) { 0 } else { homes.len() };
-    homes.insert(first, Section::Definitions);
-    homes.extend([Section::General, Section::Schedule]);
-    homes
+    let mut middle: Vec<Section> =
+        Section::HEADED.into_iter().filter(|section| !ends.contains(section)).collect();
+    rng.shuffle(&mut middle);
+    let mut sections = vec![Section::Services];
+    sections.append(&mut middle);
+    let first = if rng.with_percent(80) { 0 } else { sections.len() };
+    sections.insert(first, Section::Definitions);
+    sections.extend([Section::General, Section::Schedule]);
+    sections
 }
 
 /// Letters for list items: a to z, then aa, bb and so on.

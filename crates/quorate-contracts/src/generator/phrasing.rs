@@ -17,9 +17,9 @@ use super::template::Template;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum PhrasingSet {
-    /// Phrasings that authors of a reader may look at.
+    /// Phrasings that authors of an analyst may look at.
     Seen,
-    /// Held-out phrasings, committed before the first reader; its authors must not look at them.
+    /// Held-out phrasings, committed before the first analyst; its authors must not look at them.
     Unseen,
 }
 
@@ -45,7 +45,7 @@ pub(super) struct Phrasing {
 /// A text without a label: filler, or a near-miss.
 #[derive(Clone, Debug)]
 pub(super) struct UnlabelledText {
-    pub(super) home: Section,
+    pub(super) section: Section,
     /// Topics that it resembles; it is used only in contracts without them. Empty for filler.
     pub(super) about: Vec<ContractTopic>,
     pub(super) phrasing: Phrasing,
@@ -97,52 +97,54 @@ impl Phrasings {
     /// # Errors
     /// The file, the line and the problem. The format is described in `generator.rs`.
     pub(super) fn parse(file: &str, text: &str) -> Result<Self, String> {
-        let read: FileIn = serde_saphyr::from_str_with_options(text, options()).map_err(|error| {
+        let parsed: FileIn = serde_saphyr::from_str_with_options(text, options()).map_err(|error| {
             let line = error.location().map_or(1, |location| location.line());
             format!("{file}:{line}: {}", error.without_snippet())
         })?;
-        let reading = Reading { file };
+        let parser = PhrasingParser { file };
         let phrasings = Self {
-            headings: read.headings,
-            clauses: reading.map(read.clauses, "clauses", Clause::name)?,
-            provisions: reading.map(read.provisions, "provisions", Provision::name)?,
-            problems: reading.map(read.problems, "problems", Problem::name)?,
-            near_misses: reading.asides(read.near_misses, "near_misses")?,
-            filler: reading.asides(read.filler, "filler")?,
+            headings: parsed.headings,
+            clauses: parser.map(parsed.clauses, "clauses", Clause::name)?,
+            provisions: parser.map(parsed.provisions, "provisions", Provision::name)?,
+            problems: parser.map(parsed.problems, "problems", Problem::name)?,
+            near_misses: parser.unlabelled_texts(parsed.near_misses, "near_misses")?,
+            filler: parser.unlabelled_texts(parsed.filler, "filler")?,
         };
-        phrasings.check(&reading)?;
+        phrasings.check(&parser)?;
         Ok(phrasings)
     }
 
-    fn check(&self, reading: &Reading<'_>) -> Result<(), String> {
-        for home in Section::HEADED {
-            let count = self.headings.get(&home).map_or(0, Vec::len);
-            reading.enough(&format!("headings of {home:?}"), count, 1)?;
+    fn check(&self, parser: &PhrasingParser<'_>) -> Result<(), String> {
+        for section in Section::HEADED {
+            let count = self.headings.get(&section).map_or(0, Vec::len);
+            parser.check_count(&format!("headings of {section:?}"), count, 1)?;
         }
         for clause in Clause::all() {
             let count = self.clauses.get(&clause).map_or(0, Vec::len);
-            reading.enough(clause.name(), count, PHRASINGS_MIN)?;
+            parser.check_count(clause.name(), count, PHRASINGS_MIN)?;
         }
         for provision in Provision::ALL {
             let count = self.provisions.get(&provision).map_or(0, Vec::len);
-            reading.enough(provision.name(), count, PROVISIONS_MIN)?;
+            parser.check_count(provision.name(), count, PROVISIONS_MIN)?;
         }
         for problem in Problem::all() {
             let phrasings = self.problems.get(&problem).map_or(&[][..], Vec::as_slice);
             let required = if problem.is_absence() { 0 } else { PHRASINGS_MIN };
-            reading.enough(problem.name(), phrasings.len(), required)?;
+            parser.check_count(problem.name(), phrasings.len(), required)?;
             if phrasings.iter().any(|phrasing| phrasing.second.is_some() != problem.is_contradiction()) {
-                let why =
+                let message =
                     "needs a `second` phrasing in each entry if it is a contradiction, and none otherwise";
-                return Err(format!("{}: {} {why}", reading.file, problem.name()));
+                return Err(format!("{}: {} {message}", parser.file, problem.name()));
             }
         }
-        self.check_alone(reading)?;
+        self.check_alone(parser)?;
         let unpaired = self.clauses.values().flatten().chain(self.provisions.values().flatten());
-        match unpaired.chain(self.filler.iter().map(|aside| &aside.phrasing)).find(|one| one.second.is_some())
+        match unpaired
+            .chain(self.filler.iter().map(|text| &text.phrasing))
+            .find(|phrasing| phrasing.second.is_some())
         {
-            Some(one) => {
-                Err(format!("{}: {}: only a problem can have a `second` phrasing", reading.file, one.id))
+            Some(phrasing) => {
+                Err(format!("{}: {}: only a problem can have a `second` phrasing", parser.file, phrasing.id))
             }
             None => Ok(()),
         }
@@ -150,62 +152,69 @@ impl Phrasings {
 
     /// Checks that each clause and provision has a phrasing that contains nothing else, for contracts that must not
     /// contain more.
-    fn check_alone(&self, reading: &Reading<'_>) -> Result<(), String> {
+    fn check_alone(&self, parser: &PhrasingParser<'_>) -> Result<(), String> {
         for list in self.clauses.values().chain(self.provisions.values()) {
-            if let (Some(first), true) = (list.first(), list.iter().all(|one| !one.holds.is_empty())) {
-                let why = "needs at least one alternative phrasing with empty `holds`";
-                return Err(format!("{}: {} {why}", reading.file, first.id));
+            if let (Some(first), true) =
+                (list.first(), list.iter().all(|phrasing| !phrasing.holds.is_empty()))
+            {
+                let message = "needs at least one alternative phrasing with empty `holds`";
+                return Err(format!("{}: {} {message}", parser.file, first.id));
             }
         }
         Ok(())
     }
 }
 
-struct Reading<'a> {
+struct PhrasingParser<'a> {
     file: &'a str,
 }
 
-impl Reading<'_> {
+impl PhrasingParser<'_> {
     fn map<K: Ord + Copy>(
         &self,
-        all: BTreeMap<K, Vec<PhrasingIn>>,
-        section: &str,
+        entries: BTreeMap<K, Vec<PhrasingIn>>,
+        list: &str,
         name: impl Fn(K) -> &'static str,
     ) -> Result<BTreeMap<K, Vec<Phrasing>>, String> {
-        let mut read = BTreeMap::new();
-        for (key, list) in all {
-            let list = list.into_iter().enumerate();
-            let list =
-                list.map(|(index, one)| self.phrasing(one, format!("{section}.{}[{index}]", name(key))));
-            read.insert(key, list.collect::<Result<Vec<_>, _>>()?);
+        let mut phrasings = BTreeMap::new();
+        for (key, items) in entries {
+            let items = items.into_iter().enumerate();
+            let items = items
+                .map(|(index, phrasing)| self.phrasing(phrasing, format!("{list}.{}[{index}]", name(key))));
+            phrasings.insert(key, items.collect::<Result<Vec<_>, _>>()?);
         }
-        Ok(read)
+        Ok(phrasings)
     }
 
-    fn asides(&self, all: Vec<AsideIn>, section: &str) -> Result<Vec<UnlabelledText>, String> {
-        let asides = all.into_iter().enumerate().map(|(index, AsideIn { home, about, title, text })| {
-            let one = PhrasingIn { title, text, holds: Vec::new(), second: None };
-            let phrasing = self.phrasing(one, format!("{section}[{index}]"))?;
-            Ok(UnlabelledText { home, about, phrasing })
+    fn unlabelled_texts(
+        &self,
+        entries: Vec<UnlabelledIn>,
+        list: &str,
+    ) -> Result<Vec<UnlabelledText>, String> {
+        let texts = entries.into_iter().enumerate().map(|(index, entry)| {
+            let UnlabelledIn { section, about, title, text } = entry;
+            let phrasing = PhrasingIn { title, text, holds: Vec::new(), second: None };
+            let phrasing = self.phrasing(phrasing, format!("{list}[{index}]"))?;
+            Ok(UnlabelledText { section, about, phrasing })
         });
-        asides.collect()
+        texts.collect()
     }
 
-    fn phrasing(&self, one: PhrasingIn, id: String) -> Result<Phrasing, String> {
-        let line = one.text.referenced.line();
-        let text =
-            Template::parse(&one.text.value).map_err(|why| format!("{}:{line}: {id}: {why}", self.file))?;
-        let second = one.second.map(|SecondIn { text, holds }| {
+    fn phrasing(&self, phrasing: PhrasingIn, id: String) -> Result<Phrasing, String> {
+        let line = phrasing.text.referenced.line();
+        let text = Template::parse(&phrasing.text.value)
+            .map_err(|error| format!("{}:{line}: {id}: {error}", self.file))?;
+        let second = phrasing.second.map(|SecondIn { text, holds }| {
             let second = PhrasingIn { title: None, text, holds, second: None };
             self.phrasing(second, format!("{id}.second")).map(Box::new)
         });
-        Ok(Phrasing { id, title: one.title, text, holds: one.holds, second: second.transpose()? })
+        Ok(Phrasing { id, title: phrasing.title, text, holds: phrasing.holds, second: second.transpose()? })
     }
 
-    fn enough(&self, what: &str, count: usize, required: usize) -> Result<(), String> {
+    fn check_count(&self, name: &str, count: usize, required: usize) -> Result<(), String> {
         if count < required {
-            let why = format!("has {count} phrasings, needs at least {required}");
-            return Err(format!("{}: {what} {why}", self.file));
+            let message = format!("has {count} phrasings, needs at least {required}");
+            return Err(format!("{}: {name} {message}", self.file));
         }
         Ok(())
     }
@@ -227,8 +236,8 @@ struct FileIn {
     clauses: BTreeMap<Clause, Vec<PhrasingIn>>,
     provisions: BTreeMap<Provision, Vec<PhrasingIn>>,
     problems: BTreeMap<Problem, Vec<PhrasingIn>>,
-    near_misses: Vec<AsideIn>,
-    filler: Vec<AsideIn>,
+    near_misses: Vec<UnlabelledIn>,
+    filler: Vec<UnlabelledIn>,
 }
 
 #[derive(Deserialize)]
@@ -251,8 +260,9 @@ struct SecondIn {
 
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
-struct AsideIn {
-    home: Section,
+struct UnlabelledIn {
+    #[serde(rename = "home")]
+    section: Section,
     #[serde(default)]
     about: Vec<ContractTopic>,
     title: Option<String>,

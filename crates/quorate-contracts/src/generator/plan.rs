@@ -1,6 +1,6 @@
 //! Plan of a contract: its problems first, then unproblematic clauses and provisions.
 //!
-//! The plan of a seed is the same for both sets of phrasings, so that a reader can be compared on the same case in
+//! The plan of a seed is the same for both sets of phrasings, so that an analyst can be compared on the same case in
 //! phrasings that its authors have seen and in phrasings that they have not.
 
 use super::clause::Clause;
@@ -27,14 +27,14 @@ const SIZES: [(u32, [u32; 2]); 4] =
 
 impl Plan {
     pub(super) fn random(seed: u64) -> Self {
-        let mut draw = SeededRng::new(seed, "plan");
-        let problems = draw_problems(&mut draw);
-        let (density, [least, most]) = *draw.pick(&SIZES);
-        let words = draw.between(least, most) as usize;
-        let near_misses = draw.between(2, 9) as usize;
+        let mut rng = SeededRng::new(seed, "plan");
+        let problems = draw_problems(&mut rng);
+        let (density, [least, most]) = *rng.pick(&SIZES);
+        let words = rng.between(least, most) as usize;
+        let near_misses = rng.between(2, 9) as usize;
         let mut plan = Self { problems, clauses: Vec::new(), provisions: Vec::new(), near_misses, words };
-        plan.draw_clauses(&mut draw, density);
-        plan.draw_provisions(&mut draw);
+        plan.draw_clauses(&mut rng, density);
+        plan.draw_provisions(&mut rng);
         plan
     }
 
@@ -43,21 +43,21 @@ impl Plan {
         self.problems.iter().any(|problem| problem.replaces_clause(clause))
     }
 
-    fn draw_clauses(&mut self, draw: &mut SeededRng, density: u32) {
-        let has_ip = draw.with_percent(80);
+    fn draw_clauses(&mut self, rng: &mut SeededRng, density: u32) {
+        let has_ip = rng.with_percent(80);
         for clause in Clause::all() {
             // Mandatory clauses do not depend on the length.
             let percent = clause.frequency_percent();
             let percent = if percent == 100 { 100 } else { (percent * density / 100).min(95) };
-            let selected = draw.with_percent(percent) && (has_ip || clause.section() != Section::Ip);
+            let selected = rng.with_percent(percent) && (has_ip || clause.section() != Section::Ip);
             if selected && !self.excludes(clause) {
                 self.clauses.push(clause);
             }
         }
         let present = self.clauses.clone();
-        for needed in present.iter().filter_map(|clause| clause.depends_on()) {
-            if !self.clauses.contains(&needed) && !self.excludes(needed) {
-                self.clauses.push(needed);
+        for required in present.iter().filter_map(|clause| clause.depends_on()) {
+            if !self.clauses.contains(&required) && !self.excludes(required) {
+                self.clauses.push(required);
             }
         }
         // An unlimited licence together with a usage limit would be an unplanned contradiction.
@@ -67,14 +67,15 @@ impl Plan {
         self.clauses.sort_unstable();
     }
 
-    fn draw_provisions(&mut self, draw: &mut SeededRng) {
+    fn draw_provisions(&mut self, rng: &mut SeededRng) {
         for provision in Provision::ALL {
-            let selected = draw.with_percent(provision.frequency_percent());
-            let needed = self.problems.iter().any(|problem| problem.depends_on() == Some(provision));
-            let barred = self.problems.iter().any(|problem| problem.replaces_provision(provision));
+            let selected = rng.with_percent(provision.frequency_percent());
+            let is_required = self.problems.iter().any(|problem| problem.depends_on() == Some(provision));
+            let is_replaced = self.problems.iter().any(|problem| problem.replaces_provision(provision));
             // Without data of Europeans, terms about their transfer are pointless.
-            let idle = provision == Provision::TransferTerms && !self.provisions.contains(&Provision::EuData);
-            if (selected || needed) && !barred && !idle {
+            let is_pointless =
+                provision == Provision::TransferTerms && !self.provisions.contains(&Provision::EuData);
+            if (selected || is_required) && !is_replaced && !is_pointless {
                 self.provisions.push(provision);
             }
         }
@@ -82,22 +83,22 @@ impl Plan {
 }
 
 /// Draws a recommendation, each equally likely, and problems that lead to it.
-fn draw_problems(draw: &mut SeededRng) -> Vec<Problem> {
-    let scores = draw.pick(&Recommendation::ALL).scores();
-    let target = draw.between(scores.start, scores.end - 1);
-    let mut all: Vec<Problem> = Problem::all().collect();
-    draw.shuffle(&mut all);
+fn draw_problems(rng: &mut SeededRng) -> Vec<Problem> {
+    let scores = rng.pick(&Recommendation::ALL).scores();
+    let target = rng.between(scores.start, scores.end - 1);
+    let mut candidates: Vec<Problem> = Problem::all().collect();
+    rng.shuffle(&mut candidates);
     // Critical problems are rare: without this, most bad contracts would have only many small problems.
-    let critical = all.iter().position(|problem| problem.severity() == Severity::Critical);
-    if let (true, Some(critical)) = (draw.with_percent(60), critical) {
-        all.swap(0, critical);
+    let critical = candidates.iter().position(|problem| problem.severity() == Severity::Critical);
+    if let (true, Some(critical)) = (rng.with_percent(60), critical) {
+        candidates.swap(0, critical);
     }
     let mut problems: Vec<Problem> = Vec::new();
-    for problem in all {
+    for problem in candidates {
         let score = risk_score(problems.iter().copied());
         let next = risk_score(problems.iter().copied().chain([problem]));
-        let suits = problems.iter().all(|other| !problem.excludes(*other));
-        if score < target && next < scores.end && suits {
+        let is_compatible = problems.iter().all(|other| !problem.excludes(*other));
+        if score < target && next < scores.end && is_compatible {
             problems.push(problem);
         }
     }

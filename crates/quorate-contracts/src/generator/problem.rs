@@ -96,9 +96,9 @@ struct Row {
     problem: Problem,
     name: &'static str,
     severity: Severity,
-    home: Section,
+    section: Section,
     /// Topics that it replaces: they must not be in the same contract.
-    instead_of: (&'static [Clause], &'static [Provision]),
+    replaces: (&'static [Clause], &'static [Provision]),
 }
 
 /// In the order of the variants; verified by a test.
@@ -107,232 +107,232 @@ const ROWS: [Row; 33] = [
         problem: Problem::UncappedCustomerLiability,
         name: "uncapped_customer_liability",
         severity: Severity::Critical,
-        home: Section::Liability,
-        instead_of: (&[Clause::UncappedLiability], &[]),
+        section: Section::Liability,
+        replaces: (&[Clause::UncappedLiability], &[]),
     },
     Row {
         problem: Problem::TrivialVendorCap,
         name: "trivial_vendor_cap",
         severity: Severity::High,
-        home: Section::Liability,
-        instead_of: (&[Clause::CapOnLiability], &[]),
+        section: Section::Liability,
+        replaces: (&[Clause::CapOnLiability], &[]),
     },
     Row {
         problem: Problem::OneSidedIndemnity,
         name: "one_sided_indemnity",
         severity: Severity::High,
-        home: Section::Indemnity,
-        instead_of: (&[], &[Provision::Indemnity]),
+        section: Section::Indemnity,
+        replaces: (&[], &[Provision::Indemnity]),
     },
     Row {
         problem: Problem::LongRenewalNotice,
         name: "long_renewal_notice",
         severity: Severity::Medium,
-        home: Section::Term,
-        instead_of: (&[Clause::RenewalTerm, Clause::NoticePeriodToTerminateRenewal], &[]),
+        section: Section::Term,
+        replaces: (&[Clause::RenewalTerm, Clause::NoticePeriodToTerminateRenewal], &[]),
     },
     Row {
         problem: Problem::IpToVendor,
         name: "ip_to_vendor",
         severity: Severity::Critical,
-        home: Section::Ip,
-        instead_of: (&[Clause::IpOwnershipAssignment, Clause::JointIpOwnership], &[Provision::CustomerData]),
+        section: Section::Ip,
+        replaces: (&[Clause::IpOwnershipAssignment, Clause::JointIpOwnership], &[Provision::CustomerData]),
     },
     Row {
         problem: Problem::MissingDataProcessing,
         name: "missing_data_processing",
         severity: Severity::Critical,
-        home: Section::Data,
-        instead_of: (&[], &[Provision::EuData, Provision::TransferTerms]),
+        section: Section::Data,
+        replaces: (&[], &[Provision::EuData, Provision::TransferTerms]),
     },
     Row {
         problem: Problem::MissingTransferTerms,
         name: "missing_transfer_terms",
         severity: Severity::High,
-        home: Section::Data,
-        instead_of: (&[], &[Provision::TransferTerms]),
+        section: Section::Data,
+        replaces: (&[], &[Provision::TransferTerms]),
     },
     Row {
         problem: Problem::PhiWithoutBaa,
         name: "phi_without_baa",
         severity: Severity::Critical,
-        home: Section::Data,
-        instead_of: (&[], &[Provision::HealthData]),
+        section: Section::Data,
+        replaces: (&[], &[Provision::HealthData]),
     },
     Row {
         problem: Problem::CcpaSale,
         name: "ccpa_sale",
         severity: Severity::High,
-        home: Section::Data,
-        instead_of: (&[], &[Provision::CaliforniaData]),
+        section: Section::Data,
+        replaces: (&[], &[Provision::CaliforniaData]),
     },
     Row {
         problem: Problem::ExcessiveLateFee,
         name: "excessive_late_fee",
         severity: Severity::Medium,
-        home: Section::Fees,
-        instead_of: (&[], &[Provision::LateFee]),
+        section: Section::Fees,
+        replaces: (&[], &[Provision::LateFee]),
     },
     Row {
         problem: Problem::PaymentConflict,
         name: "payment_conflict",
         severity: Severity::Medium,
-        home: Section::Fees,
-        instead_of: (&[], &[Provision::PaymentTerms]),
+        section: Section::Fees,
+        replaces: (&[], &[Provision::PaymentTerms]),
     },
     Row {
         problem: Problem::CapConflict,
         name: "cap_conflict",
         severity: Severity::High,
-        home: Section::Liability,
-        instead_of: (&[Clause::CapOnLiability], &[]),
+        section: Section::Liability,
+        replaces: (&[Clause::CapOnLiability], &[]),
     },
     Row {
         problem: Problem::MinimumOverBudget,
         name: "minimum_over_budget",
         severity: Severity::High,
-        home: Section::Fees,
-        instead_of: (&[Clause::MinimumCommitment], &[Provision::Budget]),
+        section: Section::Fees,
+        replaces: (&[Clause::MinimumCommitment], &[Provision::Budget]),
     },
     Row {
         problem: Problem::UnlimitedPriceIncrease,
         name: "unlimited_price_increase",
         severity: Severity::High,
-        home: Section::Fees,
-        instead_of: (&[Clause::PriceRestrictions], &[]),
+        section: Section::Fees,
+        replaces: (&[Clause::PriceRestrictions], &[]),
     },
     Row {
         problem: Problem::TerminationAsymmetry,
         name: "termination_asymmetry",
         severity: Severity::High,
-        home: Section::Term,
-        instead_of: (&[Clause::TerminationForConvenience], &[Provision::TerminationForCause]),
+        section: Section::Term,
+        replaces: (&[Clause::TerminationForConvenience], &[Provision::TerminationForCause]),
     },
     Row {
         problem: Problem::GoverningLawMismatch,
         name: "governing_law_mismatch",
         severity: Severity::Medium,
-        home: Section::General,
-        instead_of: (&[Clause::GoverningLaw], &[]),
+        section: Section::General,
+        replaces: (&[Clause::GoverningLaw], &[]),
     },
     Row {
         problem: Problem::MissingConfidentiality,
         name: "missing_confidentiality",
         severity: Severity::High,
-        home: Section::Confidentiality,
-        instead_of: (&[], &[Provision::Confidentiality]),
+        section: Section::Confidentiality,
+        replaces: (&[], &[Provision::Confidentiality]),
     },
     Row {
         problem: Problem::UnilateralAmendment,
         name: "unilateral_amendment",
         severity: Severity::High,
-        home: Section::General,
-        instead_of: (&[], &[Provision::Amendment]),
+        section: Section::General,
+        replaces: (&[], &[Provision::Amendment]),
     },
     Row {
         problem: Problem::NoWarranty,
         name: "no_warranty",
         severity: Severity::Medium,
-        home: Section::Warranties,
-        instead_of: (&[Clause::WarrantyDuration], &[Provision::Warranty]),
+        section: Section::Warranties,
+        replaces: (&[Clause::WarrantyDuration], &[Provision::Warranty]),
     },
     Row {
         problem: Problem::CustomerNoncompete,
         name: "customer_noncompete",
         severity: Severity::High,
-        home: Section::Covenants,
-        instead_of: (&[Clause::NonCompete, Clause::CompetitiveRestrictionException], &[]),
+        section: Section::Covenants,
+        replaces: (&[Clause::NonCompete, Clause::CompetitiveRestrictionException], &[]),
     },
     Row {
         problem: Problem::CustomerExclusivity,
         name: "customer_exclusivity",
         severity: Severity::Medium,
-        home: Section::Covenants,
-        instead_of: (&[Clause::Exclusivity], &[]),
+        section: Section::Covenants,
+        replaces: (&[Clause::Exclusivity], &[]),
     },
     Row {
         problem: Problem::TrainingUse,
         name: "training_use",
         severity: Severity::High,
-        home: Section::Data,
-        instead_of: (&[], &[Provision::CustomerData]),
+        section: Section::Data,
+        replaces: (&[], &[Provision::CustomerData]),
     },
     Row {
         problem: Problem::SlowBreachNotice,
         name: "slow_breach_notice",
         severity: Severity::Medium,
-        home: Section::Data,
-        instead_of: (&[], &[Provision::BreachNotice]),
+        section: Section::Data,
+        replaces: (&[], &[Provision::BreachNotice]),
     },
     Row {
         problem: Problem::FreeAssignment,
         name: "free_assignment",
         severity: Severity::Medium,
-        home: Section::General,
-        instead_of: (&[Clause::AntiAssignment], &[]),
+        section: Section::General,
+        replaces: (&[Clause::AntiAssignment], &[]),
     },
     Row {
         problem: Problem::EarlyTerminationPenalty,
         name: "early_termination_penalty",
         severity: Severity::High,
-        home: Section::Liability,
-        instead_of: (&[Clause::LiquidatedDamages], &[]),
+        section: Section::Liability,
+        replaces: (&[Clause::LiquidatedDamages], &[]),
     },
     Row {
         problem: Problem::IntrusiveAudit,
         name: "intrusive_audit",
         severity: Severity::Medium,
-        home: Section::Fees,
-        instead_of: (&[Clause::AuditRights], &[]),
+        section: Section::Fees,
+        replaces: (&[Clause::AuditRights], &[]),
     },
     Row {
         problem: Problem::NonrefundablePrepayment,
         name: "nonrefundable_prepayment",
         severity: Severity::Medium,
-        home: Section::Fees,
-        instead_of: (&[], &[]),
+        section: Section::Fees,
+        replaces: (&[], &[]),
     },
     Row {
         problem: Problem::ShortClaimPeriod,
         name: "short_claim_period",
         severity: Severity::Low,
-        home: Section::Liability,
-        instead_of: (&[], &[]),
+        section: Section::Liability,
+        replaces: (&[], &[]),
     },
     Row {
         problem: Problem::PublicityWithoutConsent,
         name: "publicity_without_consent",
         severity: Severity::Low,
-        home: Section::General,
-        instead_of: (&[], &[Provision::Publicity]),
+        section: Section::General,
+        replaces: (&[], &[Provision::Publicity]),
     },
     Row {
         problem: Problem::SuspensionWithoutNotice,
         name: "suspension_without_notice",
         severity: Severity::Medium,
-        home: Section::Services,
-        instead_of: (&[], &[Provision::Suspension]),
+        section: Section::Services,
+        replaces: (&[], &[Provision::Suspension]),
     },
     Row {
         problem: Problem::UnboundedExpenses,
         name: "unbounded_expenses",
         severity: Severity::Low,
-        home: Section::Fees,
-        instead_of: (&[], &[Provision::Expenses]),
+        section: Section::Fees,
+        replaces: (&[], &[Provision::Expenses]),
     },
     Row {
         problem: Problem::TermConflict,
         name: "term_conflict",
         severity: Severity::Low,
-        home: Section::Term,
-        instead_of: (&[Clause::ExpirationDate], &[]),
+        section: Section::Term,
+        replaces: (&[Clause::ExpirationDate], &[]),
     },
     Row {
         problem: Problem::DeemedAcceptance,
         name: "deemed_acceptance",
         severity: Severity::Low,
-        home: Section::Services,
-        instead_of: (&[], &[Provision::Acceptance]),
+        section: Section::Services,
+        replaces: (&[], &[Provision::Acceptance]),
     },
 ];
 
@@ -354,7 +354,7 @@ impl Problem {
 
     /// Section of the contract that contains it.
     pub fn section(self) -> Section {
-        self.row().home
+        self.row().section
     }
 
     /// Whether it is planted by omission, so that it has no phrasing.
@@ -375,16 +375,16 @@ impl Problem {
     }
 
     pub(super) fn replaces_clause(self, clause: Clause) -> bool {
-        self.row().instead_of.0.contains(&clause)
+        self.row().replaces.0.contains(&clause)
     }
 
     pub(super) fn replaces_provision(self, provision: Provision) -> bool {
-        self.row().instead_of.1.contains(&provision)
+        self.row().replaces.1.contains(&provision)
     }
 
     /// Whether both problems replace the same topic and so cannot be planted together.
     pub(super) fn excludes(self, other: Self) -> bool {
-        let (clauses, provisions) = self.row().instead_of;
+        let (clauses, provisions) = self.row().replaces;
         clauses.iter().any(|clause| other.replaces_clause(*clause))
             || provisions.iter().any(|provision| other.replaces_provision(*provision))
     }

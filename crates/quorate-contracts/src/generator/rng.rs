@@ -8,11 +8,11 @@ pub(super) struct SeededRng {
 impl SeededRng {
     /// Creates a separate stream for each name, so that an additional draw in one does not affect the others.
     pub(super) fn new(seed: u64, name: &str) -> Self {
-        let mut draw = Self { state: seed };
+        let mut rng = Self { state: seed };
         for byte in name.bytes() {
-            draw.state = draw.next() ^ u64::from(byte);
+            rng.state = rng.next() ^ u64::from(byte);
         }
-        draw
+        rng
     }
 
     fn next(&mut self) -> u64 {
@@ -39,13 +39,13 @@ impl SeededRng {
     }
 
     /// One element of a non-empty slice.
-    pub(super) fn pick<'a, T>(&mut self, all: &'a [T]) -> &'a T {
-        &all[self.below(all.len())]
+    pub(super) fn pick<'a, T>(&mut self, items: &'a [T]) -> &'a T {
+        &items[self.below(items.len())]
     }
 
-    pub(super) fn shuffle<T>(&mut self, all: &mut [T]) {
-        for last in (1..all.len()).rev() {
-            all.swap(last, self.below(last + 1));
+    pub(super) fn shuffle<T>(&mut self, items: &mut [T]) {
+        for last in (1..items.len()).rev() {
+            items.swap(last, self.below(last + 1));
         }
     }
 }
@@ -57,9 +57,9 @@ mod tests {
     /// The first outputs of SplitMix64 for the seed 1234567, as its authors published them.
     #[test]
     fn the_numbers_match_splitmix64() {
-        let mut draw = SeededRng::new(1_234_567, "");
-        assert_eq!(draw.next(), 6_457_827_717_110_365_317);
-        assert_eq!(draw.next(), 3_203_168_211_198_807_973);
+        let mut rng = SeededRng::new(1_234_567, "");
+        assert_eq!(rng.next(), 6_457_827_717_110_365_317);
+        assert_eq!(rng.next(), 3_203_168_211_198_807_973);
     }
 
     #[test]

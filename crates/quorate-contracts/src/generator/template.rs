@@ -88,7 +88,7 @@ mod tests {
 
     #[test]
     fn unknown_facts_and_forms_are_rejected() {
-        for (text, why) in [
+        for (text, message) in [
             ("pays {capp}", "unknown fact"),
             ("pays {cap:loud}", "unknown form"),
             ("pays {cap:iso}", "does not apply"),
@@ -99,8 +99,8 @@ mod tests {
             ("pays cap}", "unbalanced brace"),
             (" pays", "leading or trailing"),
         ] {
-            let refused = Template::parse(text).unwrap_err();
-            assert!(refused.contains(why), "{text}: {refused}");
+            let error = Template::parse(text).unwrap_err();
+            assert!(error.contains(message), "{text}: {error}");
         }
     }
 }

@@ -11,43 +11,43 @@ use super::*;
 /// Number of seeds for statistical properties.
 const SEEDS: std::ops::RangeInclusive<u64> = 1..=200;
 /// Number of seeds for properties of each contract.
-const FEW: std::ops::RangeInclusive<u64> = 1..=60;
+const FEW_SEEDS: std::ops::RangeInclusive<u64> = 1..=60;
 
 fn both() -> impl Iterator<Item = Contract> {
-    FEW.flat_map(|seed| [generate(seed, PhrasingSet::Seen), generate(seed, PhrasingSet::Unseen)])
+    FEW_SEEDS.flat_map(|seed| [generate(seed, PhrasingSet::Seen), generate(seed, PhrasingSet::Unseen)])
 }
 
 fn name(contract: &Contract) -> String {
-    format!("seed {} {:?}", contract.truth.seed, contract.truth.half)
+    format!("seed {} {:?}", contract.truth.seed, contract.truth.set)
 }
 
-fn places(truth: &GroundTruth) -> impl Iterator<Item = &TextSpan> {
-    let clauses = truth.clauses.iter().map(|present| &present.place);
-    let provisions = truth.provisions.iter().map(|present| &present.place);
-    let problems = truth.problems.iter().flat_map(|planted| &planted.places);
-    clauses.chain(provisions).chain(problems).chain(truth.near_misses.iter().map(|near| &near.place))
+fn spans(truth: &GroundTruth) -> impl Iterator<Item = &TextSpan> {
+    let clauses = truth.clauses.iter().map(|label| &label.span);
+    let provisions = truth.provisions.iter().map(|label| &label.span);
+    let problems = truth.problems.iter().flat_map(|planted| &planted.spans);
+    clauses.chain(provisions).chain(problems).chain(truth.near_misses.iter().map(|near_miss| &near_miss.span))
 }
 
 fn by_id(phrasings: &Phrasings) -> BTreeMap<&str, &Phrasing> {
     let lists = phrasings.clauses.values().chain(phrasings.provisions.values());
     let labelled = lists.chain(phrasings.problems.values()).flatten();
-    let labelled = labelled.chain(phrasings.near_misses.iter().map(|aside| &aside.phrasing));
+    let labelled = labelled.chain(phrasings.near_misses.iter().map(|text| &text.phrasing));
     labelled
-        .flat_map(|one| std::iter::once(one).chain(one.second.as_deref()))
-        .map(|one| (one.id.as_str(), one))
+        .flat_map(|phrasing| std::iter::once(phrasing).chain(phrasing.second.as_deref()))
+        .map(|phrasing| (phrasing.id.as_str(), phrasing))
         .collect()
 }
 
 /// Whether the words of a phrasing occur in a span in order, from its first byte to its last.
-fn holds(place: &str, phrasing: &Phrasing) -> bool {
-    let place = place.replace('\n', " ");
-    let mut rest = place.as_str();
+fn holds(span: &str, phrasing: &Phrasing) -> bool {
+    let span = span.replace('\n', " ");
+    let mut rest = span.as_str();
     for (index, piece) in phrasing.text.pieces.iter().enumerate() {
         if let Piece::Words(words) = piece {
             let words = words.replace('\n', " ");
             match rest.find(&words) {
                 Some(0) if index == 0 => rest = &rest[words.len()..],
-                Some(at) if index > 0 => rest = &rest[at + words.len()..],
+                Some(offset) if index > 0 => rest = &rest[offset + words.len()..],
                 _ => return false,
             }
         }
@@ -58,10 +58,10 @@ fn holds(place: &str, phrasing: &Phrasing) -> bool {
 #[test]
 fn every_span_contains_its_phrasing() {
     for contract in both() {
-        let known = by_id(contract.truth.half.phrasings());
-        for place in places(&contract.truth) {
-            let text = contract.text.get(place.start..place.end).unwrap_or_default();
-            assert!(holds(text, known[place.phrasing.as_str()]), "{}: {place:?}\n{text}", name(&contract));
+        let phrasings = by_id(contract.truth.set.phrasings());
+        for span in spans(&contract.truth) {
+            let text = contract.text.get(span.start..span.end).unwrap_or_default();
+            assert!(holds(text, phrasings[span.phrasing.as_str()]), "{}: {span:?}\n{text}", name(&contract));
         }
     }
 }
@@ -70,9 +70,9 @@ fn every_span_contains_its_phrasing() {
 fn every_stated_fact_is_in_its_spans() {
     for contract in both() {
         for stated in &contract.truth.facts {
-            for place in &stated.places {
-                let text = contract.text[place.clone()].replace('\n', " ").to_lowercase();
-                let found = match &stated.value {
+            for span in &stated.spans {
+                let text = contract.text[span.clone()].replace('\n', " ").to_lowercase();
+                let is_stated = match &stated.value {
                     Value::Role(words) | Value::Text(words) => text.contains(&words.to_lowercase()),
                     Value::Date(date) => text.contains(&date.year.to_string()),
                     Value::Money { amount, .. } => text.contains(&numerals::group_digits(*amount)),
@@ -81,7 +81,7 @@ fn every_stated_fact_is_in_its_spans() {
                     }
                     Value::PercentTenths(tenths) => text.contains(&(tenths / 10).to_string()),
                 };
-                assert!(found, "{}: {} is written {text:?}", name(&contract), stated.fact.name());
+                assert!(is_stated, "{}: {} is written {text:?}", name(&contract), stated.fact.name());
             }
         }
     }
@@ -92,16 +92,16 @@ fn every_stated_fact_is_in_its_spans() {
 fn a_near_miss_excludes_its_topics() {
     for contract in both() {
         let truth = &contract.truth;
-        for near in &truth.near_misses {
-            for topic in &near.about {
-                let there = match topic {
+        for near_miss in &truth.near_misses {
+            for topic in &near_miss.about {
+                let is_present = match topic {
                     ContractTopic::Clause(clause) => truth.has_clause(*clause),
-                    ContractTopic::Provision(what) => {
-                        truth.provisions.iter().any(|present| present.what == *what)
+                    ContractTopic::Provision(provision) => {
+                        truth.provisions.iter().any(|present| present.topic == *provision)
                     }
                     ContractTopic::Problem(problem) => truth.has_problem(*problem),
                 };
-                assert!(!there, "{}: {topic:?} and its near-miss", name(&contract));
+                assert!(!is_present, "{}: {topic:?} and its near-miss", name(&contract));
             }
         }
     }
@@ -112,17 +112,17 @@ fn topics_replaced_by_a_problem_are_absent() {
     for contract in both() {
         let truth = &contract.truth;
         for planted in &truth.problems {
-            let own: BTreeSet<usize> = planted.places.iter().map(|place| place.start).collect();
-            assert_eq!(own.is_empty(), planted.problem.is_absence(), "{}", name(&contract));
-            assert_eq!(own.len() == 2, planted.problem.is_contradiction(), "{}", name(&contract));
-            let clauses = truth.clauses.iter().filter(|present| !own.contains(&present.place.start));
-            for present in clauses {
-                let replaced = planted.problem.replaces_clause(present.what);
-                assert!(!replaced, "{}: {:?} and {:?}", name(&contract), planted.problem, present);
+            let starts: BTreeSet<usize> = planted.spans.iter().map(|span| span.start).collect();
+            assert_eq!(starts.is_empty(), planted.problem.is_absence(), "{}", name(&contract));
+            assert_eq!(starts.len() == 2, planted.problem.is_contradiction(), "{}", name(&contract));
+            let clauses = truth.clauses.iter().filter(|label| !starts.contains(&label.span.start));
+            for label in clauses {
+                let replaced = planted.problem.replaces_clause(label.topic);
+                assert!(!replaced, "{}: {:?} and {:?}", name(&contract), planted.problem, label);
             }
-            for present in &truth.provisions {
-                let replaced = planted.problem.replaces_provision(present.what);
-                assert!(!replaced, "{}: {:?} and {:?}", name(&contract), planted.problem, present);
+            for label in &truth.provisions {
+                let replaced = planted.problem.replaces_provision(label.topic);
+                assert!(!replaced, "{}: {:?} and {:?}", name(&contract), planted.problem, label);
             }
         }
     }
@@ -151,45 +151,45 @@ fn every_recommendation_has_its_share_and_follows_from_the_problems() {
 
 #[test]
 fn every_clause_and_problem_occurs_and_no_topic_is_ubiquitous() {
-    for half in [PhrasingSet::Seen, PhrasingSet::Unseen] {
-        let truths: Vec<GroundTruth> = SEEDS.map(|seed| generate(seed, half).truth).collect();
+    for set in [PhrasingSet::Seen, PhrasingSet::Unseen] {
+        let truths: Vec<GroundTruth> = SEEDS.map(|seed| generate(seed, set).truth).collect();
         for clause in Clause::all() {
-            assert!(truths.iter().any(|truth| truth.has_clause(clause)), "{half:?}: {}", clause.name());
+            assert!(truths.iter().any(|truth| truth.has_clause(clause)), "{set:?}: {}", clause.name());
         }
         for problem in Problem::all() {
-            assert!(truths.iter().any(|truth| truth.has_problem(problem)), "{half:?}: {}", problem.name());
+            assert!(truths.iter().any(|truth| truth.has_problem(problem)), "{set:?}: {}", problem.name());
         }
         let on =
-            |what: fn(&Activation) -> bool| truths.iter().filter(|truth| what(&truth.activation)).count();
-        for (what, count) in [
-            ("personal data", on(|facts| facts.personal_data)),
-            ("eu", on(|facts| facts.eu)),
-            ("california", on(|facts| facts.california)),
-            ("health", on(|facts| facts.health)),
-            ("ip", on(|facts| facts.ip)),
+            |topic: fn(&Activation) -> bool| truths.iter().filter(|truth| topic(&truth.activation)).count();
+        for (topic, count) in [
+            ("personal data", on(|activation| activation.personal_data)),
+            ("eu", on(|activation| activation.eu)),
+            ("california", on(|activation| activation.california)),
+            ("health", on(|activation| activation.health)),
+            ("ip", on(|activation| activation.ip)),
         ] {
-            assert!((20..=190).contains(&count), "{half:?}: {what} in {count} of {}", truths.len());
+            assert!((20..=190).contains(&count), "{set:?}: {topic} in {count} of {}", truths.len());
         }
     }
 }
 
 #[test]
 fn every_phrasing_is_used() {
-    for half in [PhrasingSet::Seen, PhrasingSet::Unseen] {
-        let truths: Vec<GroundTruth> = (1..=400).map(|seed| generate(seed, half).truth).collect();
-        let used: BTreeSet<&str> =
-            truths.iter().flat_map(places).map(|place| place.phrasing.as_str()).collect();
-        let unused: Vec<&str> = by_id(half.phrasings()).into_keys().filter(|id| !used.contains(id)).collect();
-        assert!(unused.is_empty(), "{half:?}: {unused:?}");
+    for set in [PhrasingSet::Seen, PhrasingSet::Unseen] {
+        let truths: Vec<GroundTruth> = (1..=400).map(|seed| generate(seed, set).truth).collect();
+        let used: BTreeSet<&str> = truths.iter().flat_map(spans).map(|span| span.phrasing.as_str()).collect();
+        let unused: Vec<&str> = by_id(set.phrasings()).into_keys().filter(|id| !used.contains(id)).collect();
+        assert!(unused.is_empty(), "{set:?}: {unused:?}");
     }
 }
 
 #[test]
 fn both_sets_of_a_seed_describe_the_same_case() {
-    for seed in FEW {
+    for seed in FEW_SEEDS {
         let (seen, unseen) = (generate(seed, PhrasingSet::Seen), generate(seed, PhrasingSet::Unseen));
-        let problems =
-            |truth: &GroundTruth| -> Vec<Problem> { truth.problems.iter().map(|one| one.problem).collect() };
+        let problems = |truth: &GroundTruth| -> Vec<Problem> {
+            truth.problems.iter().map(|planted| planted.problem).collect()
+        };
         assert_eq!(problems(&seen.truth), problems(&unseen.truth), "seed {seed}");
         assert_eq!(seen.truth.risk_score, unseen.truth.risk_score, "seed {seed}");
         let parties = |contract: &Contract| {
@@ -204,15 +204,15 @@ fn both_sets_of_a_seed_describe_the_same_case() {
 #[test]
 fn contracts_differ_by_seed_and_are_deterministic() {
     let texts: BTreeSet<String> = both().map(|contract| contract.text).collect();
-    assert_eq!(texts.len(), 2 * FEW.count());
+    assert_eq!(texts.len(), 2 * FEW_SEEDS.count());
     assert_eq!(generate(7, PhrasingSet::Seen), generate(7, PhrasingSet::Seen));
 }
 
 /// A change here invalidates all results measured on these contracts: mention it in the changelog.
 #[test]
 fn the_same_seed_gives_the_same_bytes_in_every_version() {
-    let digest = |seed, half| {
-        let contract = generate(seed, half);
+    let digest = |seed, set| {
+        let contract = generate(seed, set);
         let truth = serde_json::to_vec(&contract.truth).unwrap();
         let digest = Sha256::new().chain_update(contract.text).chain_update(truth).finalize();
         digest[..8].iter().map(|byte| format!("{byte:02x}")).collect::<String>()
@@ -224,7 +224,7 @@ fn the_same_seed_gives_the_same_bytes_in_every_version() {
         (200, PhrasingSet::Unseen),
         (u64::MAX, PhrasingSet::Seen),
     ];
-    let digests = cases.map(|(seed, half)| digest(seed, half));
+    let digests = cases.map(|(seed, set)| digest(seed, set));
     assert_eq!(
         digests,
         ["7610bbe3b54c4ec7", "7e16c1f20eb0c9f2", "cb3a5060e28abae6", "d21f99eb4f687fa6", "94c14c7e97a7dd24"]

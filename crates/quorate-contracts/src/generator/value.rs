@@ -67,32 +67,32 @@ pub(super) struct Style {
 }
 
 impl Style {
-    pub(super) fn random(draw: &mut SeededRng) -> Self {
+    pub(super) fn random(rng: &mut SeededRng) -> Self {
         Self {
-            date: *draw.pick(&[FactForm::Long, FactForm::Long, FactForm::Day, FactForm::Day, FactForm::Iso]),
-            number: *draw.pick(&[FactForm::Figures, FactForm::Both, FactForm::Both, FactForm::Words]),
-            money: *draw.pick(&[FactForm::Figures, FactForm::Figures, FactForm::Both]),
-            percent: *draw.pick(&[FactForm::Figures, FactForm::Figures, FactForm::Both, FactForm::Words]),
-            codes: draw.with_percent(30),
-            article: draw.with_percent(50),
+            date: *rng.pick(&[FactForm::Long, FactForm::Long, FactForm::Day, FactForm::Day, FactForm::Iso]),
+            number: *rng.pick(&[FactForm::Figures, FactForm::Both, FactForm::Both, FactForm::Words]),
+            money: *rng.pick(&[FactForm::Figures, FactForm::Figures, FactForm::Both]),
+            percent: *rng.pick(&[FactForm::Figures, FactForm::Figures, FactForm::Both, FactForm::Words]),
+            codes: rng.with_percent(30),
+            article: rng.with_percent(50),
         }
     }
 
     /// Formats a value in the form that the phrasing specifies, else in the contract's own.
     pub(super) fn write(&self, value: &Value, form: FactForm) -> String {
-        let or = |own: FactForm| if form == FactForm::Plain { own } else { form };
+        let or_style = |own: FactForm| if form == FactForm::Plain { own } else { form };
         match value {
             Value::Role(role) => self.role(role, form),
             Value::Text(text) if form == FactForm::Upper => text.to_uppercase(),
             Value::Text(text) => text.clone(),
-            Value::Date(date) => date.write(or(self.date)),
-            Value::Money { currency, amount } => self.money(*currency, *amount, or(self.money)),
-            Value::Count(count) => match or(self.number) {
+            Value::Date(date) => date.write(or_style(self.date)),
+            Value::Money { currency, amount } => self.money(*currency, *amount, or_style(self.money)),
+            Value::Count(count) => match or_style(self.number) {
                 FactForm::Words => spell_out(*count),
                 FactForm::Both => format!("{} ({})", spell_out(*count), group_digits(*count)),
                 _ => group_digits(*count),
             },
-            Value::PercentTenths(tenths) => percent(*tenths, or(self.percent)),
+            Value::PercentTenths(tenths) => percent(*tenths, or_style(self.percent)),
         }
     }
 
@@ -103,8 +103,8 @@ impl Style {
             FactForm::Sentence => "The ",
             _ => "the ",
         };
-        let whole = format!("{article}{role}");
-        if form == FactForm::Upper { whole.to_uppercase() } else { whole }
+        let text = format!("{article}{role}");
+        if form == FactForm::Upper { text.to_uppercase() } else { text }
     }
 
     fn money(&self, currency: Currency, amount: u64, form: FactForm) -> String {

@@ -26,14 +26,16 @@ pub(crate) fn find(contract: &ParsedContract) -> Vec<FoundClause> {
         found.push(FoundClause { clause: Clause::Parties, paragraph: Some(0) });
     }
     for clause in Clause::all() {
-        if let Some(one) = contract.paragraphs.iter().find(|one| contains_clause(contract, one, clause)) {
-            found.push(FoundClause { clause, paragraph: Some(one.index) });
+        let mut paragraphs = contract.paragraphs.iter();
+        if let Some(paragraph) = paragraphs.find(|paragraph| contains_clause(contract, paragraph, clause)) {
+            found.push(FoundClause { clause, paragraph: Some(paragraph.index) });
         }
     }
     // Without a restriction there is no exception to it.
-    let restricts = |one: &FoundClause| matches!(one.clause, Clause::NonCompete | Clause::Exclusivity);
+    let restricts =
+        |found_clause: &FoundClause| matches!(found_clause.clause, Clause::NonCompete | Clause::Exclusivity);
     if !found.iter().any(restricts) {
-        found.retain(|one| one.clause != Clause::CompetitiveRestrictionException);
+        found.retain(|found_clause| found_clause.clause != Clause::CompetitiveRestrictionException);
     }
     found
 }
@@ -62,8 +64,8 @@ fn introduces_parties(contract: &ParsedContract) -> bool {
         .paragraphs
         .iter()
         .take(AGREEMENT_DATE_WITHIN)
-        .filter(|one| one.in_opening)
-        .map(|one| one.normalised.as_str())
+        .filter(|paragraph| paragraph.in_opening)
+        .map(|paragraph| paragraph.normalised.as_str())
         .collect::<Vec<_>>()
         .join(" ");
     let endings = [
@@ -84,23 +86,23 @@ fn introduces_parties(contract: &ParsedContract) -> bool {
     ];
     let companies =
         opening.split(|c: char| !c.is_ascii_alphanumeric()).filter(|word| endings.contains(word)).count();
-    let contracts = ["between", "parties", "party", "by and among", "contract", "agree"];
-    companies >= 2 && contracts.iter().any(|word| opening.contains(word))
+    let contract_words = ["between", "parties", "party", "by and among", "contract", "agree"];
+    companies >= 2 && contract_words.iter().any(|word| opening.contains(word))
 }
 
 /// Whether a paragraph contains a type of clause.
-pub(crate) fn contains_clause(contract: &ParsedContract, one: &Paragraph, clause: Clause) -> bool {
-    if one.is_definition && !can_be_defined(clause) {
+pub(crate) fn contains_clause(contract: &ParsedContract, paragraph: &Paragraph, clause: Clause) -> bool {
+    if paragraph.is_definition && !can_be_defined(clause) {
         return false;
     }
     match clause {
         // The date of the agreement is at its beginning; later dates belong to something else.
         Clause::AgreementDate => {
-            (one.in_opening || contract.headings.is_empty())
-                && one.index < AGREEMENT_DATE_WITHIN
-                && contract.matches(one, clause.name())
+            (paragraph.in_opening || contract.headings.is_empty())
+                && paragraph.index < AGREEMENT_DATE_WITHIN
+                && contract.matches(paragraph, clause.name())
         }
-        _ => contract.matches(one, clause.name()),
+        _ => contract.matches(paragraph, clause.name()),
     }
 }
 
@@ -120,6 +122,7 @@ fn can_be_defined(clause: Clause) -> bool {
 
 /// Indices of all paragraphs that contain a type of clause.
 pub(crate) fn paragraph_indices(contract: &ParsedContract, clause: Clause) -> Vec<usize> {
-    let fits = contract.paragraphs.iter().filter(|one| contains_clause(contract, one, clause));
-    fits.map(|one| one.index).collect()
+    let matching =
+        contract.paragraphs.iter().filter(|paragraph| contains_clause(contract, paragraph, clause));
+    matching.map(|paragraph| paragraph.index).collect()
 }

@@ -282,7 +282,7 @@ pub(crate) const CUE_RULES: &[RuleSource] = &[
             "audit*",
         ],
     ),
-    // Relevance for a reader.
+    // Relevance for an analyst.
     (
         "money",
         &[

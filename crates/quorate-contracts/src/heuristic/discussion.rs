@@ -1,4 +1,4 @@
-//! Replies of a reader when other agents disagree. The rules:
+//! Replies of an analyst when other agents disagree. The rules:
 //!
 //! - **score, recommendation**: an issue that a peer quotes is looked up in the contract. If the quoted words are
 //!   there, it is adopted with the peer's severity; otherwise it is not. An issue without a quotation is adopted if the
@@ -30,16 +30,16 @@ struct Position<'a> {
 }
 
 impl<'a> Position<'a> {
-    fn read(value: &'a Value) -> Self {
-        let text = |name: &str| value[name].as_str().unwrap_or_default();
-        let confidence = value["confidence"].as_f64().unwrap_or(0.5);
-        let held = &value["position"];
-        let position = match held {
+    fn read(json: &'a Value) -> Self {
+        let text = |name: &str| json[name].as_str().unwrap_or_default();
+        let confidence = json["confidence"].as_f64().unwrap_or(0.5);
+        let value = &json["position"];
+        let position = match value {
             Value::String(text) => text.clone(),
             Value::Null => String::new(),
             other => other.to_string(),
         };
-        Self { agent: text("agent"), value: held, position, confidence, reason: text("reason") }
+        Self { agent: text("agent"), value, position, confidence, reason: text("reason") }
     }
 
     /// Whether the positions are equal; numbers are compared by value.
@@ -52,18 +52,18 @@ impl<'a> Position<'a> {
 }
 
 /// Replies to a conflict.
-pub(crate) fn answer(reader: Heuristic, text: &str, payload: &Value) -> Value {
+pub(crate) fn answer(analyst: Heuristic, text: &str, payload: &Value) -> Value {
     let own = Position::read(&payload["your_position"]);
     let others: Vec<Position<'_>> =
         payload["other_positions"].as_array().into_iter().flatten().map(Position::read).collect();
-    let case = Review::new(reader, text);
+    let review = Review::new(analyst, text);
     let topic = payload["conflict"]["topic"].as_str().unwrap_or_default();
     match payload["conflict"]["kind"].as_str().unwrap_or_default() {
-        "numeric" => score_or_recommendation(&case, text, &own, &others, true),
-        "categorical" => score_or_recommendation(&case, text, &own, &others, false),
+        "numeric" => score_or_recommendation(&review, text, &own, &others, true),
+        "categorical" => score_or_recommendation(&review, text, &own, &others, false),
         "severity" => severity(&own, &others),
-        "presence" => presence(reader, &case, &own, &others, topic),
-        "factual" => fact(&case, &own, &others, topic),
+        "presence" => presence(analyst, &review, &own, &others, topic),
+        "factual" => fact(&review, &own, &others, topic),
         _ => keep(&own, "No rule applies to this kind of conflict.", None),
     }
 }
@@ -91,8 +91,8 @@ fn reply_with(
 }
 
 /// Builds a reply that keeps the position.
-fn keep(own: &Position<'_>, why: &str, evidence: Option<String>) -> Value {
-    reply_with(own, own.value, own.confidence, false, why.to_owned(), evidence)
+fn keep(own: &Position<'_>, reasoning: &str, evidence: Option<String>) -> Value {
+    reply_with(own, own.value, own.confidence, false, reasoning.to_owned(), evidence)
 }
 
 /// An issue claimed by an agent.
@@ -102,8 +102,8 @@ struct Claim {
     /// Description of the issue: `Section 9.1 lets the vendor …`.
     description: String,
     quote: Option<String>,
-    by: String,
-    sure: f64,
+    agent: String,
+    confidence: f64,
 }
 
 impl Claim {
@@ -116,38 +116,38 @@ impl Claim {
 
 /// Parses the issues in a reason: `Section 9.1 lets … (high, free assignment: "The Vendor may …").`
 fn claims(position: &Position<'_>) -> Vec<Claim> {
-    let mut found = Vec::new();
-    let mut from = 0;
-    for (at, _) in position.reason.match_indices('(') {
-        let inner = &position.reason[at + 1..];
+    let mut claims = Vec::new();
+    let mut start = 0;
+    for (offset, _) in position.reason.match_indices('(') {
+        let inner = &position.reason[offset + 1..];
         let severities = [Severity::Low, Severity::Medium, Severity::High, Severity::Critical];
-        let named = severities.into_iter().find_map(|severity| {
+        let parsed = severities.into_iter().find_map(|severity| {
             Some((severity, inner.strip_prefix(severity_name(severity))?.strip_prefix(", ")?))
         });
-        let Some((severity, rest)) = named else { continue };
+        let Some((severity, rest)) = parsed else { continue };
         let end = rest.find([':', ')']).unwrap_or(rest.len());
         let name = rest[..end].trim().replace(' ', "_");
         let Some(problem) = Problem::all().find(|problem| problem.name() == name) else { continue };
         let quote =
             rest[end..].strip_prefix(": \"").and_then(|rest| rest.split('"').next()).map(str::to_owned);
-        let description = position.reason.get(from..at).unwrap_or_default();
+        let description = position.reason.get(start..offset).unwrap_or_default();
         let description = description.trim_start_matches(|c: char| !c.is_alphanumeric()).trim().to_owned();
-        from = at + 1 + position.reason[at + 1..].find(").").map_or(0, |end| end + 2);
-        found.push(Claim {
+        start = offset + 1 + position.reason[offset + 1..].find(").").map_or(0, |end| end + 2);
+        claims.push(Claim {
             problem,
             severity,
             description,
             quote,
-            by: position.agent.to_owned(),
-            sure: position.confidence,
+            agent: position.agent.to_owned(),
+            confidence: position.confidence,
         });
     }
-    found
+    claims
 }
 
 /// Replies on score and recommendation: adopts the issues of peers that can be verified.
 fn score_or_recommendation(
-    case: &Review,
+    review: &Review,
     text: &str,
     own: &Position<'_>,
     others: &[Position<'_>],
@@ -155,38 +155,38 @@ fn score_or_recommendation(
 ) -> Value {
     let text =
         text.split_whitespace().collect::<Vec<_>>().join(" ").replace(['"', '\u{201c}', '\u{201d}'], "'");
-    let mut known: Vec<(Problem, Severity)> =
-        case.issues.iter().map(|issue| (issue.problem, issue.severity)).collect();
-    let mine = claims(own);
+    let mut counted: Vec<(Problem, Severity)> =
+        review.issues.iter().map(|issue| (issue.problem, issue.severity)).collect();
+    let own_claims = claims(own);
     let (mut adopted, mut doubted): (Vec<Claim>, Vec<Claim>) = (Vec::new(), Vec::new());
     // Issues adopted in an earlier round are part of the own reason.
     for claim in claims(own).into_iter().chain(others.iter().flat_map(claims)) {
-        if known.iter().any(|(problem, _)| *problem == claim.problem) {
+        if counted.iter().any(|(problem, _)| *problem == claim.problem) {
             continue;
         }
         let is_verified = match &claim.quote {
             Some(quote) => text.contains(quote.trim_end_matches([' ', '\u{2026}'])),
-            None => claim.sure >= 0.7,
+            None => claim.confidence >= 0.7,
         };
         if is_verified {
-            known.push((claim.problem, claim.severity));
+            counted.push((claim.problem, claim.severity));
             adopted.push(claim);
-        } else if !doubted.iter().any(|known| known.problem == claim.problem) {
+        } else if !doubted.iter().any(|doubt| doubt.problem == claim.problem) {
             doubted.push(claim);
         }
     }
-    let score = score(known.iter().map(|(_, severity)| *severity));
+    let score = score(counted.iter().map(|(_, severity)| *severity));
     let position = if numeric { json!(score) } else { json!(recommendation(score)) };
     let position_text = position.as_str().map_or_else(|| position.to_string(), str::to_owned);
-    let near = |other: &Position<'_>| match other.position.parse::<f64>() {
+    let is_near = |other: &Position<'_>| match other.position.parse::<f64>() {
         Ok(theirs) if numeric => (theirs - f64::from(score)).abs() <= 10.0,
         _ => other.position == position_text,
     };
-    let agrees = others.iter().any(near);
+    let agrees = others.iter().any(is_near);
     adopted.sort_by_key(|claim| std::cmp::Reverse(claim.severity));
     let new: Vec<&Claim> =
-        adopted.iter().filter(|claim| !mine.iter().any(|own| own.problem == claim.problem)).collect();
-    let reasoning = reasons(own, &position_text, (&new, &adopted, &doubted), known.len());
+        adopted.iter().filter(|claim| !own_claims.iter().any(|own| own.problem == claim.problem)).collect();
+    let reasoning = reasons(own, &position_text, (&new, &adopted, &doubted), counted.len());
     let evidence =
         new.first().and_then(|claim| Some(format!("{}: \"{}\"", claim.description, claim.quote.as_ref()?)));
     reply_with(own, &position, own.confidence + 0.1, agrees, reasoning, evidence)
@@ -197,12 +197,13 @@ fn reasons(
     own: &Position<'_>,
     position: &str,
     (new, adopted, doubted): (&[&Claim], &[Claim], &[Claim]),
-    known: usize,
+    issue_count: usize,
 ) -> String {
     let mut reasons = match (new, own.is(position)) {
-        ([], _) if known == 0 => "Nothing in the text speaks against it.".to_owned(),
+        ([], _) if issue_count == 0 => "Nothing in the text speaks against it.".to_owned(),
         ([], _) => {
-            let issues = if known == 1 { "one issue".to_owned() } else { format!("{known} issues") };
+            let issues =
+                if issue_count == 1 { "one issue".to_owned() } else { format!("{issue_count} issues") };
             format!("Peers show nothing new to me; I count {issues}.")
         }
         ([first], true) => format!("{}; I count it, and my position stays the same.", first.description),
@@ -214,15 +215,15 @@ fn reasons(
         }
     };
     if !adopted.is_empty() {
-        let all: Vec<String> = adopted.iter().map(Claim::render).collect();
-        reasons.push_str(&format!(" Adopted: {}", all.join(" ")));
+        let rendered: Vec<String> = adopted.iter().map(Claim::render).collect();
+        reasons.push_str(&format!(" Adopted: {}", rendered.join(" ")));
     }
     if !doubted.is_empty() {
-        let all: Vec<String> =
-            doubted.iter().map(|claim| format!("{} (by {})", topic(claim.problem), claim.by)).collect();
+        let rendered: Vec<String> =
+            doubted.iter().map(|claim| format!("{} (by {})", topic(claim.problem), claim.agent)).collect();
         reasons.push_str(&format!(
             " Not counted, because the quoted words are not in the text: {}.",
-            all.join(", ")
+            rendered.join(", ")
         ));
     }
     reasons
@@ -246,71 +247,85 @@ fn has_figure(position: &Position<'_>) -> bool {
 /// Replies on a severity: a position with a figure outranks one without.
 fn severity(own: &Position<'_>, others: &[Position<'_>]) -> Value {
     if !has_figure(own) {
-        let best =
-            others.iter().filter(|one| has_figure(one)).max_by(|a, b| a.confidence.total_cmp(&b.confidence));
+        let best = others
+            .iter()
+            .filter(|peer| has_figure(peer))
+            .max_by(|a, b| a.confidence.total_cmp(&b.confidence));
         if let Some(peer) = best.filter(|peer| peer.position != own.position) {
-            let why = format!(
+            let reasoning = format!(
                 "{} {} gives a figure, while I judge by category.",
                 peer.reason.trim_end(),
                 peer.agent
             );
-            return reply_with(own, peer.value, own.confidence, true, why, None);
+            return reply_with(own, peer.value, own.confidence, true, reasoning, None);
         }
     }
     for peer in others.iter().filter(|peer| peer.position != own.position) {
-        let same = others.iter().filter(|one| one.position == peer.position).count();
+        let same = others.iter().filter(|other| other.position == peer.position).count();
         if same >= 2 && !has_figure(own) {
-            let why = format!("{same} peers hold {}, and I have no figure against it.", peer.position);
-            return reply_with(own, peer.value, own.confidence - 0.05, true, why, None);
+            let reasoning = format!("{same} peers hold {}, and I have no figure against it.", peer.position);
+            return reply_with(own, peer.value, own.confidence - 0.05, true, reasoning, None);
         }
     }
-    let agrees = others.iter().any(|one| one.position == own.position);
-    let why = if has_figure(own) {
+    let agrees = others.iter().any(|peer| peer.position == own.position);
+    let reasoning = if has_figure(own) {
         "My figures are in the text, and no peer gives others."
     } else {
         "No peer gives a figure that contradicts me."
     };
-    reply_with(own, own.value, own.confidence, agrees, why.to_owned(), None)
+    reply_with(own, own.value, own.confidence, agrees, reasoning.to_owned(), None)
 }
 
 /// Replies on the presence of a clause: a position with a quoted paragraph is right.
 fn presence(
-    reader: Heuristic,
-    case: &Review,
+    analyst: Heuristic,
+    review: &Review,
     own: &Position<'_>,
     others: &[Position<'_>],
     topic: &str,
 ) -> Value {
-    let named = topic.split('"').nth(1).unwrap_or(topic);
-    let name = named.replace('_', " ");
+    let rule = topic.split('"').nth(1).unwrap_or(topic);
+    let name = rule.replace('_', " ");
     let stems: Vec<&str> =
         name.split(' ').filter(|word| word.len() > 3).map(|word| &word[..word.len().min(6)]).collect();
-    let contract = &case.contract;
-    let by_rule = || contract.paragraphs.iter().find_map(|one| Some((one, contract.match_rule(one, named)?)));
-    let by_words = || {
-        let all = |plain: &str| stems.iter().all(|stem| plain.contains(stem));
-        let one = contract.paragraphs.iter().find(|one| !stems.is_empty() && all(&one.normalised))?;
-        Some((one, one.normalised_sentences.iter().position(|plain| all(plain)).unwrap_or(0)))
+    let contract = &review.contract;
+    let by_rule = || {
+        contract
+            .paragraphs
+            .iter()
+            .find_map(|paragraph| Some((paragraph, contract.match_rule(paragraph, rule)?)))
     };
-    let Some((one, at)) = by_rule().or_else(by_words) else {
+    let by_words = || {
+        let contains_all = |text: &str| stems.iter().all(|stem| text.contains(stem));
+        let paragraph = contract
+            .paragraphs
+            .iter()
+            .find(|paragraph| !stems.is_empty() && contains_all(&paragraph.normalised))?;
+        Some((
+            paragraph,
+            paragraph.normalised_sentences.iter().position(|text| contains_all(text)).unwrap_or(0),
+        ))
+    };
+    let Some((paragraph, sentence)) = by_rule().or_else(by_words) else {
         if own.position == "absent" {
-            let mut kept = keep(own, &format!("No paragraph contains the words of \"{name}\"."), None);
+            let mut reply = keep(own, &format!("No paragraph contains the words of \"{name}\"."), None);
             if let Some(peer) = others.iter().find(|peer| peer.position == "present") {
-                kept["question"] =
+                reply["question"] =
                     json!({ "to": peer.agent, "text": format!("Which paragraph is the {name}?") });
             }
-            return kept;
+            return reply;
         }
-        if reader != Heuristic::Clauses && others.iter().any(|peer| peer.position == "absent") {
-            let why = format!("No paragraph can be quoted for \"{name}\"; I assumed it from a weaker cue.");
-            return reply_with(own, &"absent".into(), 0.5, true, why, None);
+        if analyst != Heuristic::Clauses && others.iter().any(|peer| peer.position == "absent") {
+            let reasoning =
+                format!("No paragraph can be quoted for \"{name}\"; I assumed it from a weaker cue.");
+            return reply_with(own, &"absent".into(), 0.5, true, reasoning, None);
         }
         return keep(own, "I have nothing to add.", None);
     };
-    let evidence = format!("{}: \"{}\"", one.label, truncate_quote(one.sentence(at), 200));
+    let evidence = format!("{}: \"{}\"", paragraph.label, truncate_quote(paragraph.sentence(sentence), 200));
     let agrees = others.iter().any(|peer| peer.position == "present");
-    let why = format!("{} contains the words of \"{name}\".", capital(&one.label));
-    reply_with(own, &"present".into(), own.confidence.max(0.6), agrees, why, Some(evidence))
+    let reasoning = format!("{} contains the words of \"{name}\".", capital(&paragraph.label));
+    reply_with(own, &"present".into(), own.confidence.max(0.6), agrees, reasoning, Some(evidence))
 }
 
 fn capital(text: &str) -> String {
@@ -319,31 +334,32 @@ fn capital(text: &str) -> String {
 }
 
 /// Replies on a fact: if the contract states which part prevails, that value holds.
-fn fact(case: &Review, own: &Position<'_>, others: &[Position<'_>], name: &str) -> Value {
-    let stated = match name {
-        "payment_days" => &case.facts.payment_days,
-        "liability_cap" => &case.facts.caps,
-        "governing_law" => &case.facts.laws,
-        "end_of_term" => &case.facts.ends,
+fn fact(review: &Review, own: &Position<'_>, others: &[Position<'_>], name: &str) -> Value {
+    let stated_values = match name {
+        "payment_days" => &review.facts.payment_days,
+        "liability_cap" => &review.facts.caps,
+        "governing_law" => &review.facts.laws,
+        "end_of_term" => &review.facts.ends,
         _ => return keep(own, "I find it stated in one place only.", None),
     };
-    let prevails = if case.contract.matches_anywhere("schedule_prevails") {
+    let prevails = if review.contract.matches_anywhere("schedule_prevails") {
         Some(true)
     } else {
-        case.contract.matches_anywhere("body_prevails").then_some(false)
+        review.contract.matches_anywhere("body_prevails").then_some(false)
     };
     let Some(in_schedule) = prevails else {
         return keep(own, "Body and schedule differ, and the contract does not state which prevails.", None);
     };
-    let Some(one) = finding::first(stated, in_schedule) else {
+    let Some(stated_value) = finding::first(stated_values, in_schedule) else {
         return keep(own, "I find it stated only once.", None);
     };
-    let value = finding::value(&one.value);
+    let value = finding::value(&stated_value.value);
     let text = value.as_str().map_or_else(|| value.to_string(), str::to_owned);
     let agrees = others.iter().any(|peer| peer.is(&text));
-    let which = if in_schedule { "schedule" } else { "main body" };
-    let paragraph = &case.contract.paragraphs[one.paragraph];
+    let part = if in_schedule { "schedule" } else { "main body" };
+    let paragraph = &review.contract.paragraphs[stated_value.paragraph];
     let evidence = format!("{}: \"{}\"", paragraph.label, truncate_quote(&paragraph.quote, 200));
-    let why = format!("{} states {}, and the {which} prevails.", capital(&paragraph.label), one.value);
-    reply_with(own, &value, own.confidence + 0.1, agrees, why, Some(evidence))
+    let reasoning =
+        format!("{} states {}, and the {part} prevails.", capital(&paragraph.label), stated_value.value);
+    reply_with(own, &value, own.confidence + 0.1, agrees, reasoning, Some(evidence))
 }

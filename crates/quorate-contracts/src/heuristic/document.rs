@@ -55,58 +55,58 @@ pub(crate) struct Paragraph {
 impl ParsedContract {
     /// Parses a contract.
     pub(crate) fn parse(text: &str) -> Self {
-        let cut = text.len() > TEXT_BYTES_MAX;
+        let truncated = text.len() > TEXT_BYTES_MAX;
         let mut end = text.len().min(TEXT_BYTES_MAX);
         while !text.is_char_boundary(end) {
             end -= 1;
         }
         let pieces: Vec<String> = pieces(&text[..end]);
-        let bare_pieces: Vec<String> = pieces.iter().map(|piece| normalise(piece)).collect();
-        let opening = bare_pieces[..bare_pieces.len().min(OPENING_MAX)].join("\n");
-        let roles = PartyRoles::detect(&opening, &bare_pieces.join("\n"));
+        let normalised_pieces: Vec<String> = pieces.iter().map(|piece| normalise(piece)).collect();
+        let opening = normalised_pieces[..normalised_pieces.len().min(OPENING_MAX)].join("\n");
+        let roles = PartyRoles::detect(&opening, &normalised_pieces.join("\n"));
         let mut contract = Self {
             paragraphs: Vec::new(),
             headings: Vec::new(),
             title: pieces.first().cloned().unwrap_or_default(),
             has_parties: roles.introduced,
-            truncated: cut,
+            truncated,
             lexicon: Lexicon::default(),
         };
-        let mut at = Heading::default();
-        for (index, (piece, bare)) in pieces.iter().zip(&bare_pieces).enumerate() {
-            let heading = is_heading(piece, bare);
-            if index == 0 && (heading || piece.len() < 120 && !piece.ends_with('.')) {
+        let mut heading = Heading::default();
+        for (index, (piece, normalised)) in pieces.iter().zip(&normalised_pieces).enumerate() {
+            let is_section_start = is_heading(piece, normalised);
+            if index == 0 && (is_section_start || piece.len() < 120 && !piece.ends_with('.')) {
                 continue;
             }
-            if heading {
-                contract.headings.push(bare.clone());
-                let last = !pieces[index + 1..]
+            if is_section_start {
+                contract.headings.push(normalised.clone());
+                let is_last = !pieces[index + 1..]
                     .iter()
-                    .zip(&bare_pieces[index + 1..])
-                    .any(|(piece, bare)| is_heading(piece, bare));
-                at.advance(piece, bare, (contract.headings.len() == 1, last));
+                    .zip(&normalised_pieces[index + 1..])
+                    .any(|(piece, normalised)| is_heading(piece, normalised));
+                heading.advance(piece, normalised, (contract.headings.len() == 1, is_last));
             } else {
-                contract.read_paragraph(piece, &roles, &at);
+                contract.read_paragraph(piece, &roles, &heading);
             }
         }
         contract
     }
 
-    fn read_paragraph(&mut self, piece: &str, roles: &PartyRoles, at: &Heading) {
+    fn read_paragraph(&mut self, piece: &str, roles: &PartyRoles, heading: &Heading) {
         let number = number_of(piece);
         let body = piece[number.map_or(0, str::len)..].trim_start();
-        let named = roles.replace_terms(&normalise(body));
-        if is_placeholder(&named) {
+        let normalised = roles.replace_terms(&normalise(body));
+        if is_placeholder(&normalised) {
             return;
         }
-        let said: Vec<String> = sentences(body).into_iter().map(str::to_owned).collect();
-        let plains: Vec<String> =
-            said.iter().map(|sentence| roles.replace_terms(&normalise(sentence))).collect();
-        let (mut all, mut whole) = (Vec::new(), Vec::new());
-        for sentence in &plains {
+        let sentence_texts: Vec<String> = sentences(body).into_iter().map(str::to_owned).collect();
+        let normalised_sentences: Vec<String> =
+            sentence_texts.iter().map(|sentence| roles.replace_terms(&normalise(sentence))).collect();
+        let (mut sentences, mut whole) = (Vec::new(), Vec::new());
+        for sentence in &normalised_sentences {
             let words = tokens(sentence);
-            for part in words.chunks(SENTENCE_WORDS_MAX) {
-                all.push(self.lexicon.sentence(part));
+            for chunk in words.chunks(SENTENCE_WORDS_MAX) {
+                sentences.push(self.lexicon.sentence(chunk));
             }
             if whole.len() < WHOLE_WORDS_MAX {
                 whole.extend(words);
@@ -114,39 +114,45 @@ impl ParsedContract {
         }
         whole.truncate(WHOLE_WORDS_MAX);
         // A sentence may be completed by the next one.
-        let pairs: Vec<Sentence> = all.windows(2).map(|pair| pair[0].concat(&pair[1])).collect();
+        let pairs: Vec<Sentence> = sentences.windows(2).map(|pair| pair[0].concat(&pair[1])).collect();
         let whole = self.lexicon.sentence(&whole);
-        let title = self.lexicon.sentence(&tokens(&roles.replace_terms(&normalise(title_of(&said)))));
+        let title =
+            self.lexicon.sentence(&tokens(&roles.replace_terms(&normalise(title_of(&sentence_texts)))));
         self.paragraphs.push(Paragraph {
-            label: at.cite(number),
+            label: heading.cite(number),
             quote: piece.to_owned(),
-            sentence_texts: said,
-            normalised_sentences: plains,
-            is_definition: defines(&named),
-            normalised: named,
-            in_schedule: at.in_schedule,
-            in_opening: at.words.is_empty(),
+            sentence_texts,
+            normalised_sentences,
+            is_definition: defines(&normalised),
+            normalised,
+            in_schedule: heading.in_schedule,
+            in_opening: heading.words.is_empty(),
             index: self.paragraphs.len(),
             title,
             pairs,
-            sentences: all,
+            sentences,
             whole,
         });
     }
 
     /// Index of the sentence that a rule matches.
-    pub(crate) fn match_rule(&self, one: &Paragraph, rule: &str) -> Option<usize> {
-        self.lexicon.match_rule(rule, (&one.title, &one.whole), &one.sentences, &one.pairs)
+    pub(crate) fn match_rule(&self, paragraph: &Paragraph, rule: &str) -> Option<usize> {
+        self.lexicon.match_rule(
+            rule,
+            (&paragraph.title, &paragraph.whole),
+            &paragraph.sentences,
+            &paragraph.pairs,
+        )
     }
 
     /// Whether a rule matches a paragraph.
-    pub(crate) fn matches(&self, one: &Paragraph, rule: &str) -> bool {
-        self.match_rule(one, rule).is_some()
+    pub(crate) fn matches(&self, paragraph: &Paragraph, rule: &str) -> bool {
+        self.match_rule(paragraph, rule).is_some()
     }
 
     /// Whether a rule matches any paragraph.
     pub(crate) fn matches_anywhere(&self, rule: &str) -> bool {
-        self.paragraphs.iter().any(|one| self.matches(one, rule))
+        self.paragraphs.iter().any(|paragraph| self.matches(paragraph, rule))
     }
 
     /// Whether a heading contains one of these stems.
@@ -157,16 +163,19 @@ impl ParsedContract {
 
 impl Paragraph {
     /// Returns a normalised sentence.
-    pub(crate) fn normalised_sentence(&self, at: usize) -> &str {
+    pub(crate) fn normalised_sentence(&self, index: usize) -> &str {
         self.normalised_sentences
-            .get(at)
+            .get(index)
             .or(self.normalised_sentences.last())
             .map_or(self.normalised.as_str(), String::as_str)
     }
 
     /// Returns a sentence of the text; for a sentence that was split into chunks, the last one available.
-    pub(crate) fn sentence(&self, at: usize) -> &str {
-        self.sentence_texts.get(at).or(self.sentence_texts.last()).map_or(self.quote.as_str(), String::as_str)
+    pub(crate) fn sentence(&self, index: usize) -> &str {
+        self.sentence_texts
+            .get(index)
+            .or(self.sentence_texts.last())
+            .map_or(self.quote.as_str(), String::as_str)
     }
 }
 
@@ -187,50 +196,52 @@ fn title_of(sentences: &[String]) -> &str {
 /// Splits a text into paragraphs of one line each, at empty lines or at numbers at line starts.
 fn pieces(text: &str) -> Vec<String> {
     let mut blocks: Vec<String> = Vec::new();
-    let mut open = false;
-    let mut after_short = false;
+    let mut in_block = false;
+    let mut after_title = false;
     for line in text.lines().map(|line| line.trim().trim_start_matches(['#', '*', '>']).trim()) {
         if line.is_empty() {
-            open = false;
+            in_block = false;
             continue;
         }
-        let clause = number_of(line).is_some_and(|number| number.contains('.') && number.len() > 2);
+        let is_clause = number_of(line).is_some_and(|number| number.contains('.') && number.len() > 2);
         let is_title =
             |line: &str| line.chars().any(char::is_alphabetic) && !line.chars().any(char::is_lowercase);
-        let apart = clause || after_short && !is_title(line);
-        match blocks.last_mut().filter(|_| open && !apart) {
+        let starts_block = is_clause || after_title && !is_title(line);
+        match blocks.last_mut().filter(|_| in_block && !starts_block) {
             Some(block) => {
                 block.push(' ');
                 block.push_str(line);
             }
             None => blocks.push(line.to_owned()),
         }
-        open = true;
-        let numbered = line.starts_with(|c: char| c.is_ascii_digit() || c == '\u{a7}');
-        after_short =
-            is_title(line) && line.len() < 60 && numbered && blocks.last().is_some_and(|block| block == line);
+        in_block = true;
+        let is_numbered = line.starts_with(|c: char| c.is_ascii_digit() || c == '\u{a7}');
+        after_title = is_title(line)
+            && line.len() < 60
+            && is_numbered
+            && blocks.last().is_some_and(|block| block == line);
     }
     blocks.into_iter().map(|block| block.split_whitespace().collect::<Vec<_>>().join(" ")).collect()
 }
 
 /// Number in front of a paragraph: `4.2`, `Section 4.02.`, `(b)`, `3.`.
 fn number_of(piece: &str) -> Option<&str> {
-    let word = |text: &str| text.find(char::is_whitespace).unwrap_or(text.len());
-    let first = &piece[..word(piece)];
+    let word_len = |text: &str| text.find(char::is_whitespace).unwrap_or(text.len());
+    let first = &piece[..word_len(piece)];
     let lower = first.to_lowercase();
     if matches!(lower.as_str(), "section" | "clause" | "article" | "sec." | "\u{a7}") {
         let rest = piece[first.len()..].trim_start();
-        let second = &rest[..word(rest)];
+        let second = &rest[..word_len(rest)];
         let end = piece.len() - rest.len() + second.len();
-        let ends = second.ends_with('.') || second.ends_with(':') || second.contains('.');
-        return (second.starts_with(|c: char| c.is_ascii_digit()) && ends).then(|| &piece[..end]);
+        let ends_number = second.ends_with('.') || second.ends_with(':') || second.contains('.');
+        return (second.starts_with(|c: char| c.is_ascii_digit()) && ends_number).then(|| &piece[..end]);
     }
     let inner = first.trim_end_matches(['.', ')', ':']).trim_start_matches('(');
-    let digits = !inner.is_empty() && inner.chars().all(|c| c.is_ascii_digit() || c == '.');
-    let bracket = first.starts_with('(') && first.ends_with(')') && inner.len() <= 4;
-    let point = digits && (first.ends_with(['.', ')']) || inner.contains('.')) && inner.len() <= 8;
-    let year = inner.len() == 4 && !inner.contains('.');
-    ((bracket && inner.chars().all(char::is_alphanumeric)) || point && !year).then_some(first)
+    let all_digits = !inner.is_empty() && inner.chars().all(|c| c.is_ascii_digit() || c == '.');
+    let is_bracketed = first.starts_with('(') && first.ends_with(')') && inner.len() <= 4;
+    let is_decimal = all_digits && (first.ends_with(['.', ')']) || inner.contains('.')) && inner.len() <= 8;
+    let is_year = inner.len() == 4 && !inner.contains('.');
+    ((is_bracketed && inner.chars().all(char::is_alphanumeric)) || is_decimal && !is_year).then_some(first)
 }
 
 /// Current heading.
@@ -270,22 +281,22 @@ const SCHEDULES: &[&str] = &[
 const UNAMBIGUOUS_SCHEDULES: usize = 5;
 
 impl Heading {
-    fn advance(&mut self, piece: &str, bare: &str, (first, last): (bool, bool)) {
-        let begins = bare.trim_start_matches(|c: char| !c.is_ascii_alphabetic());
-        let schedule = SCHEDULES.iter().any(|word| begins.starts_with(word));
-        let strong = SCHEDULES[..UNAMBIGUOUS_SCHEDULES].iter().any(|word| begins.starts_with(word));
+    fn advance(&mut self, piece: &str, normalised: &str, (is_first, is_last): (bool, bool)) {
+        let name = normalised.trim_start_matches(|c: char| !c.is_ascii_alphabetic());
+        let is_schedule = SCHEDULES.iter().any(|word| name.starts_with(word));
+        let is_unambiguous = SCHEDULES[..UNAMBIGUOUS_SCHEDULES].iter().any(|word| name.starts_with(word));
         // A section with commercial terms between other sections is not a schedule, and neither is a leading list of
         // key terms.
-        self.in_schedule |= schedule && !first && (strong || last);
-        if self.in_schedule && schedule {
-            self.words = begins.split([':', '-', '(']).next().unwrap_or(begins).trim().to_owned();
+        self.in_schedule |= is_schedule && !is_first && (is_unambiguous || is_last);
+        if self.in_schedule && is_schedule {
+            self.words = name.split([':', '-', '(']).next().unwrap_or(name).trim().to_owned();
             self.number = String::new();
             return;
         }
         if self.in_schedule {
             return;
         }
-        let number: String = bare
+        let number: String = normalised
             .trim_start_matches("article")
             .trim_start_matches("section")
             .trim_start_matches("sect")
@@ -300,7 +311,7 @@ impl Heading {
     /// Citation of a paragraph with this number under the heading.
     fn cite(&self, number: Option<&str>) -> String {
         let number = number.map(|number| number.trim_end_matches(['.', ':']));
-        let titled = |text: &str| {
+        let capitalised = |text: &str| {
             let mut chars = text.chars();
             let first: String = chars.next().into_iter().flat_map(char::to_uppercase).collect();
             first + &chars.as_str().to_lowercase()
@@ -308,18 +319,18 @@ impl Heading {
         match number {
             Some(number) if self.in_schedule => format!("{}, {number}", schedule_name(&self.words)),
             None if self.in_schedule => schedule_name(&self.words),
-            Some(number) if number.to_lowercase().starts_with(['s', 'c', 'a']) => titled(number),
+            Some(number) if number.to_lowercase().starts_with(['s', 'c', 'a']) => capitalised(number),
             Some(number) if number.starts_with('(') && !self.number.is_empty() => {
                 format!("Section {}{number}", self.number)
             }
             Some(number) if number.starts_with('(') && !self.words.is_empty() => {
-                format!("the section \"{}\" {number}", titled(&self.words))
+                format!("the section \"{}\" {number}", capitalised(&self.words))
             }
             Some(number) if number.starts_with('(') => format!("recital {number}"),
             Some(number) => format!("Section {number}"),
             None if self.words.is_empty() => "the opening".to_owned(),
             None if !self.number.is_empty() => format!("Section {}", self.number),
-            None => format!("the section \"{}\"", titled(&self.words)),
+            None => format!("the section \"{}\"", capitalised(&self.words)),
         }
     }
 }
@@ -335,44 +346,49 @@ fn schedule_name(words: &str) -> String {
 
 /// Whether a block is a heading: short, without a full stop, and numbered, in capitals, the name of a schedule, or in
 /// title case.
-fn is_heading(piece: &str, bare: &str) -> bool {
+fn is_heading(piece: &str, normalised: &str) -> bool {
     let body = piece[number_of(piece).map_or(0, str::len)..].trim_start();
     if piece.len() > 90
         || body.contains(". ")
         || body.contains(['[', ']'])
         || piece.ends_with(['.', ';', ':', ','])
-        || piece.contains(['"', '\u{201c}', ':']) && !bare_schedule(bare)
+        || piece.contains(['"', '\u{201c}', ':']) && !is_schedule_name(normalised)
     {
         return false;
     }
     let letters = || piece.chars().filter(|c| c.is_alphabetic());
-    let capitals = letters().next().is_some() && letters().all(|c| !c.is_lowercase());
+    let all_capitals = letters().next().is_some() && letters().all(|c| !c.is_lowercase());
     let words: Vec<&str> = piece.split(' ').filter(|word| word.chars().any(char::is_alphabetic)).collect();
-    let small = ["and", "of", "the", "for", "to", "in", "on", "or", "by", "with", "a", "from", "upon", "at"];
-    let capital = |word: &&str| word.starts_with(|c: char| !c.is_lowercase()) || small.contains(word);
-    let figures = body.contains(|c: char| c.is_ascii_digit());
-    let titled = (1..=8).contains(&words.len()) && words.iter().all(capital) && !figures;
-    let numbered = bare.starts_with("article ")
-        || bare.starts_with("section ")
-        || bare.starts_with("sect")
+    let minor_words =
+        ["and", "of", "the", "for", "to", "in", "on", "or", "by", "with", "a", "from", "upon", "at"];
+    let is_title_word =
+        |word: &&str| word.starts_with(|c: char| !c.is_lowercase()) || minor_words.contains(word);
+    let has_digits = body.contains(|c: char| c.is_ascii_digit());
+    let is_title_case = (1..=8).contains(&words.len()) && words.iter().all(is_title_word) && !has_digits;
+    let is_numbered = normalised.starts_with("article ")
+        || normalised.starts_with("section ")
+        || normalised.starts_with("sect")
         || number_of(piece).is_some_and(|number| !number.starts_with('('));
-    let modal =
-        [" shall ", " will ", " may ", " must ", " is ", " are "].iter().any(|modal| bare.contains(modal));
-    capitals || bare_schedule(bare) && !modal || (numbered || titled) && !modal && words.len() <= 10
+    let has_modal = [" shall ", " will ", " may ", " must ", " is ", " are "]
+        .iter()
+        .any(|modal| normalised.contains(modal));
+    all_capitals
+        || is_schedule_name(normalised) && !has_modal
+        || (is_numbered || is_title_case) && !has_modal && words.len() <= 10
 }
 
-fn bare_schedule(bare: &str) -> bool {
-    SCHEDULES.iter().any(|word| bare.starts_with(word))
+fn is_schedule_name(normalised: &str) -> bool {
+    SCHEDULES.iter().any(|word| normalised.starts_with(word))
 }
 
 /// Whether a paragraph is a placeholder: `Escrow. [Reserved.]`, `Not applicable.`
-fn is_placeholder(named: &str) -> bool {
-    let last = named.trim_end_matches(|c: char| !c.is_ascii_alphabetic());
-    let body = sentences(last).last().copied().unwrap_or_default();
+fn is_placeholder(text: &str) -> bool {
+    let trimmed = text.trim_end_matches(|c: char| !c.is_ascii_alphabetic());
+    let body = sentences(trimmed).last().copied().unwrap_or_default();
     let body = body.rsplit(": ").next().unwrap_or(body);
     let body: String = body.chars().filter(|c| c.is_ascii_alphabetic() || *c == ' ' || *c == '/').collect();
     let body = body.trim().trim_start_matches("this section ").trim_start_matches("is ").trim();
-    let begins = [
+    let markers = [
         "reserved",
         "intentionally",
         "not applicable",
@@ -387,12 +403,12 @@ fn is_placeholder(named: &str) -> bool {
         "no longer applicable",
         "void",
     ];
-    body.split(' ').count() <= 8 && begins.iter().any(|word| body.starts_with(word))
+    body.split(' ').count() <= 8 && markers.iter().any(|word| body.starts_with(word))
 }
 
 /// Whether a paragraph is a definition: `"Volume" means …`, `The term "Volume" refers to …`.
-fn defines(named: &str) -> bool {
-    let Some((before, rest)) = named.split_once('"') else { return false };
+fn defines(text: &str) -> bool {
+    let Some((before, rest)) = text.split_once('"') else { return false };
     let Some((_, after)) = rest.split_once('"') else { return false };
     let after = after.split_once(", ").filter(|_| after.starts_with(',')).map_or(after, |(_, after)| after);
     let verbs = [
@@ -427,7 +443,8 @@ mod tests {
                     \u{a7} 2 Term\n\n(1) It lasts.\n\nARTICLE III\nFEES\n\nSection 3.01. Fees are due.\n\nGENERAL TERMS\n\nNothing else holds.\n\n\
                     SCHEDULE A - PRICES\n\n2. EUR 5.";
         let contract = ParsedContract::parse(text);
-        let labels: Vec<&str> = contract.paragraphs.iter().map(|one| one.label.as_str()).collect();
+        let labels: Vec<&str> =
+            contract.paragraphs.iter().map(|paragraph| paragraph.label.as_str()).collect();
         assert_eq!(
             labels,
             [

@@ -105,81 +105,88 @@ impl Facts {
     /// Extracts the facts of a contract.
     pub(crate) fn extract(contract: &ParsedContract) -> Self {
         let mut facts = Self::default();
-        for one in &contract.paragraphs {
-            facts.read_money(contract, one);
-            facts.read_caps(contract, one);
-            facts.read_terms(contract, one);
+        for paragraph in &contract.paragraphs {
+            facts.read_money(contract, paragraph);
+            facts.read_caps(contract, paragraph);
+            facts.read_terms(contract, paragraph);
         }
         facts
     }
 
-    fn read_money(&mut self, contract: &ParsedContract, one: &Paragraph) {
-        let amount = |at: usize| numbers::amounts(one.normalised_sentence(at)).first().copied();
-        if let Some(amount) = contract.match_rule(one, "budget").and_then(amount) {
+    fn read_money(&mut self, contract: &ParsedContract, paragraph: &Paragraph) {
+        let amount =
+            |sentence: usize| numbers::amounts(paragraph.normalised_sentence(sentence)).first().copied();
+        if let Some(amount) = contract.match_rule(paragraph, "budget").and_then(amount) {
             self.budget.get_or_insert(amount);
             return;
         }
-        let named = Clause::MinimumCommitment.name();
-        let minimum = contract.match_rule(one, named).and_then(amount);
+        let rule = Clause::MinimumCommitment.name();
+        let minimum = contract.match_rule(paragraph, rule).and_then(amount);
         if let Some(minimum) = minimum.or_else(|| {
-            let any = numbers::amounts(&one.normalised).first().copied();
-            any.filter(|_| contract.matches(one, named))
+            let first_amount = numbers::amounts(&paragraph.normalised).first().copied();
+            first_amount.filter(|_| contract.matches(paragraph, rule))
         }) {
-            self.minimum.get_or_insert((one.index, minimum));
-        } else if let Some(fee) =
-            contract.match_rule(one, "fee").filter(|_| !contract.matches(one, "cap")).and_then(amount)
+            self.minimum.get_or_insert((paragraph.index, minimum));
+        } else if let Some(fee) = contract
+            .match_rule(paragraph, "fee")
+            .filter(|_| !contract.matches(paragraph, "cap"))
+            .and_then(amount)
         {
             self.annual_fee.get_or_insert(fee);
         }
     }
 
-    fn read_caps(&mut self, contract: &ParsedContract, one: &Paragraph) {
-        let Some(at) = contract.match_rule(one, "cap") else { return };
-        let sentence = one.normalised_sentence(at);
-        let amount = numbers::amounts(sentence).first().copied();
+    fn read_caps(&mut self, contract: &ParsedContract, paragraph: &Paragraph) {
+        let Some(sentence) = contract.match_rule(paragraph, "cap") else { return };
+        let text = paragraph.normalised_sentence(sentence);
+        let amount = numbers::amounts(text).first().copied();
         if let Some(amount) = amount {
-            self.caps.push(stated(one, FactValue::Number(amount)));
+            self.caps.push(stated(paragraph, FactValue::Number(amount)));
         }
-        let of_vendor = sentence.contains("vendor") && !contract.matches(one, "of_both");
-        if of_vendor && !one.in_schedule && (amount.is_some() || contract.matches(one, "month_of_fees")) {
-            self.vendor_caps.push((one.index, amount));
+        let caps_vendor = text.contains("vendor") && !contract.matches(paragraph, "of_both");
+        if caps_vendor
+            && !paragraph.in_schedule
+            && (amount.is_some() || contract.matches(paragraph, "month_of_fees"))
+        {
+            self.vendor_caps.push((paragraph.index, amount));
         }
     }
 
-    fn read_terms(&mut self, contract: &ParsedContract, one: &Paragraph) {
-        let days = contract.match_rule(one, "payment_due");
-        let days = days.and_then(|at| numbers::periods(one.normalised_sentence(at)).first().copied());
-        self.payment_days.extend(days.map(|days| stated(one, FactValue::Number(days))));
-        if let Some(law) = law(contract, one) {
-            self.laws.push(stated(one, FactValue::Text(law)));
+    fn read_terms(&mut self, contract: &ParsedContract, paragraph: &Paragraph) {
+        let days = contract.match_rule(paragraph, "payment_due");
+        let days = days
+            .and_then(|sentence| numbers::periods(paragraph.normalised_sentence(sentence)).first().copied());
+        self.payment_days.extend(days.map(|days| stated(paragraph, FactValue::Number(days))));
+        if let Some(law) = law(contract, paragraph) {
+            self.laws.push(stated(paragraph, FactValue::Text(law)));
         }
-        let whole = |plain: &str| {
-            ["term", "agreement", "expir", "contract", "duration"].iter().any(|word| plain.contains(word))
+        let is_about_term = |text: &str| {
+            ["term", "agreement", "expir", "contract", "duration"].iter().any(|word| text.contains(word))
         };
         let ends = contract
-            .match_rule(one, "term_end")
-            .map(|at| one.normalised_sentence(at))
-            .filter(|plain| whole(plain));
-        if let Some((year, month, day)) = ends.and_then(|plain| numbers::dates(plain).last().copied()) {
-            self.ends.push(stated(one, FactValue::Date(year, month, day)));
+            .match_rule(paragraph, "term_end")
+            .map(|sentence| paragraph.normalised_sentence(sentence))
+            .filter(|text| is_about_term(text));
+        if let Some((year, month, day)) = ends.and_then(|text| numbers::dates(text).last().copied()) {
+            self.ends.push(stated(paragraph, FactValue::Date(year, month, day)));
         }
     }
 }
 
-fn stated(one: &Paragraph, value: FactValue) -> StatedValue {
-    StatedValue { value, paragraph: one.index, in_schedule: one.in_schedule }
+fn stated(paragraph: &Paragraph, value: FactValue) -> StatedValue {
+    StatedValue { value, paragraph: paragraph.index, in_schedule: paragraph.in_schedule }
 }
 
 /// The jurisdiction that a paragraph chooses: the one nearest to the word "law".
-fn law(contract: &ParsedContract, one: &Paragraph) -> Option<String> {
-    let at = contract.match_rule(one, Clause::GoverningLaw.name())?;
-    let chosen = |plain: &str| {
-        let word = plain.find("law")?;
-        let found = JURISDICTIONS.iter().filter_map(|(name, place)| {
-            let places = plain.match_indices(name).map(|(at, _)| at.abs_diff(word));
-            places.min().map(|far| (far, *place))
+fn law(contract: &ParsedContract, paragraph: &Paragraph) -> Option<String> {
+    let sentence = contract.match_rule(paragraph, Clause::GoverningLaw.name())?;
+    let nearest = |text: &str| {
+        let law_offset = text.find("law")?;
+        let candidates = JURISDICTIONS.iter().filter_map(|(name, jurisdiction)| {
+            let distances = text.match_indices(name).map(|(offset, _)| offset.abs_diff(law_offset));
+            distances.min().map(|distance| (distance, *jurisdiction))
         });
-        found.min().map(|(_, place)| place.to_owned())
+        candidates.min().map(|(_, jurisdiction)| jurisdiction.to_owned())
     };
-    chosen(one.normalised_sentence(at)).or_else(|| chosen(&one.normalised))
+    nearest(paragraph.normalised_sentence(sentence)).or_else(|| nearest(&paragraph.normalised))
 }

@@ -1,6 +1,6 @@
-//! Field of each reader, its assessment of issues, and the finding that it returns.
+//! Field of each analyst, its assessment of issues, and the finding that it returns.
 //!
-//! | reader | field |
+//! | analyst | field |
 //! |---|---|
 //! | `clauses` | clauses that are present or missing; contradictions between body and schedule |
 //! | `risk` | allocation of risks: liability, indemnity, termination, amendments, restrictions |
@@ -8,8 +8,8 @@
 //! | `ip` | ownership and usage rights |
 //! | `compliance` | personal data under GDPR, CCPA and HIPAA, and other regulatory concerns |
 //!
-//! The fields overlap on purpose: readers assess shared issues from their own perspective, so they disagree for
-//! reasons. Score and recommendation follow from the issues of each reader by the rule of
+//! The fields overlap on purpose: analysts assess shared issues from their own perspective, so they disagree for
+//! reasons. Score and recommendation follow from the issues of each analyst by the rule of
 //! [`crate::generator::GroundTruth`].
 
 use std::collections::BTreeMap;
@@ -28,26 +28,26 @@ const EVIDENCE_CHARS: usize = 300;
 /// Maximum number of issues in a summary.
 const NAMED_MAX: usize = 6;
 
-/// A contract with everything that a reader needs to assess it.
+/// A contract with everything that an analyst needs to assess it.
 pub(crate) struct Review {
     pub(crate) contract: ParsedContract,
     pub(crate) facts: Facts,
-    /// Issues in this reader's field with its severities, worst first.
+    /// Issues in this analyst's field with its severities, worst first.
     pub(crate) issues: Vec<Issue>,
 }
 
 impl Review {
-    /// Parses a contract for this reader.
-    pub(crate) fn new(reader: Heuristic, text: &str) -> Self {
+    /// Parses a contract for this analyst.
+    pub(crate) fn new(analyst: Heuristic, text: &str) -> Self {
         let contract = ParsedContract::parse(text);
         let facts = Facts::extract(&contract);
         let mut issues = issues::find(&contract, &facts);
-        let personal = is_relevant(Heuristic::Compliance, &contract);
-        issues.retain(|issue| reader.field().contains(&issue.problem));
+        let has_personal_data = is_relevant(Heuristic::Compliance, &contract);
+        issues.retain(|issue| analyst.field().contains(&issue.problem));
         for issue in &mut issues {
-            issue.severity = reader.assess(issue, &contract, &facts, personal);
-            let paragraph = issue.paragraph.map(|place| &contract.paragraphs[place]);
-            if paragraph.is_some_and(|one| contract.matches(one, "mitigated")) {
+            issue.severity = analyst.assess(issue, &contract, &facts, has_personal_data);
+            let paragraph = issue.paragraph.map(|index| &contract.paragraphs[index]);
+            if paragraph.is_some_and(|paragraph| contract.matches(paragraph, "mitigated")) {
                 issue.severity = milder(issue.severity);
             }
         }
@@ -57,13 +57,13 @@ impl Review {
 
     /// Describes an issue in a sentence with its location.
     pub(crate) fn describe(&self, issue: &Issue) -> String {
-        describe(issue, issue.paragraph.map_or("", |place| &self.contract.paragraphs[place].label))
+        describe(issue, issue.paragraph.map_or("", |index| &self.contract.paragraphs[index].label))
     }
 
     /// Quotes the sentence that states the issue.
     pub(crate) fn quote(&self, issue: &Issue) -> Option<String> {
-        let one = &self.contract.paragraphs[issue.paragraph?];
-        Some(truncate_quote(one.sentence(issue.sentence), QUOTE_CHARS))
+        let paragraph = &self.contract.paragraphs[issue.paragraph?];
+        Some(truncate_quote(paragraph.sentence(issue.sentence), QUOTE_CHARS))
     }
 
     /// The same with severity, topic and quotation, so that others can verify it:
@@ -147,7 +147,7 @@ const COMPLIANCE_FIELD: &[P] = &[
 ];
 
 impl Heuristic {
-    /// Problems in the reader's field.
+    /// Problems in the analyst's field.
     fn field(self) -> &'static [Problem] {
         match self {
             Self::Clauses => CLAUSES_FIELD,
@@ -158,12 +158,18 @@ impl Heuristic {
         }
     }
 
-    /// Severity of an issue from the reader's perspective.
-    fn assess(self, issue: &Issue, contract: &ParsedContract, facts: &Facts, personal: bool) -> Severity {
+    /// Severity of an issue from the analyst's perspective.
+    fn assess(
+        self,
+        issue: &Issue,
+        contract: &ParsedContract,
+        facts: &Facts,
+        has_personal_data: bool,
+    ) -> Severity {
         use Severity::{Critical, High, Low, Medium};
         let default = issue.severity;
         let fee = facts.annual_fee.unwrap_or(u64::MAX);
-        let plain = issue.paragraph.map_or("", |place| &contract.paragraphs[place].normalised);
+        let text = issue.paragraph.map_or("", |index| &contract.paragraphs[index].normalised);
         match (self, issue.problem) {
             // To the extractor, a contradiction is the same whatever it is about.
             (Self::Clauses, Problem::CapConflict) => Medium,
@@ -172,7 +178,7 @@ impl Heuristic {
                 if cap.is_some_and(|cap| cap < fee / 20) { Critical } else { High }
             }
             (Self::Financial, Problem::EarlyTerminationPenalty) => {
-                let amount = super::numbers::amounts(plain).into_iter().max();
+                let amount = super::numbers::amounts(text).into_iter().max();
                 if amount.is_some_and(|amount| amount < fee / 2) { Medium } else { default }
             }
             (Self::Financial, Problem::LongRenewalNotice)
@@ -180,23 +186,23 @@ impl Heuristic {
             {
                 High
             }
-            (Self::Ip, Problem::FreeAssignment) if plain.contains("competitor") => High,
+            (Self::Ip, Problem::FreeAssignment) if text.contains("competitor") => High,
             (Self::Ip, Problem::FreeAssignment) => Low,
-            (Self::Compliance, Problem::TrainingUse) if personal => Critical,
-            (Self::Compliance, Problem::MissingConfidentiality) if !personal => Medium,
+            (Self::Compliance, Problem::TrainingUse) if has_personal_data => Critical,
+            (Self::Compliance, Problem::MissingConfidentiality) if !has_personal_data => Medium,
             _ => default,
         }
     }
 
-    /// Clauses that the reader assumes to be present, also where the stricter extractor finds only a definition.
+    /// Clauses that the analyst assumes to be present, also where the stricter extractor finds only a definition.
     fn relies_on(self, contract: &ParsedContract) -> Vec<&'static str> {
-        let cues = RELIED_CLAUSES.iter().filter(|(reader, _)| *reader == self);
+        let cues = RELIED_CLAUSES.iter().filter(|(analyst, _)| *analyst == self);
         let present = cues.filter(|(_, clause)| contract.matches_anywhere(clause.name()));
         present.map(|(_, clause)| clause.name()).collect()
     }
 }
 
-/// Clauses that a reader relies on.
+/// Clauses that an analyst relies on.
 const RELIED_CLAUSES: &[(Heuristic, Clause)] = &[
     (Heuristic::Risk, Clause::CapOnLiability),
     (Heuristic::Risk, Clause::TerminationForConvenience),
@@ -216,7 +222,7 @@ fn milder(severity: Severity) -> Severity {
     }
 }
 
-/// Whether a contract contains anything in a reader's field.
+/// Whether a contract contains anything in an analyst's field.
 ///
 /// - `clauses` and `risk`: any text with a paragraph.
 /// - `financial`: an amount, or an obligation to pay fees.
@@ -224,40 +230,40 @@ fn milder(severity: Severity) -> Severity {
 ///   license, require compliance with laws or indemnify for infringement do not count, and neither do definitions.
 /// - `compliance`: personal data beyond the parties' business contacts, or a law about it. Sentences that exclude the
 ///   processing or submission of such data do not count.
-pub(crate) fn is_relevant(reader: Heuristic, contract: &ParsedContract) -> bool {
-    let cue = match reader {
+pub(crate) fn is_relevant(analyst: Heuristic, contract: &ParsedContract) -> bool {
+    let cue = match analyst {
         Heuristic::Clauses | Heuristic::Risk => return !contract.paragraphs.is_empty(),
         Heuristic::Financial => "money",
         Heuristic::Ip => "rights",
         Heuristic::Compliance => "personal",
     };
-    contract.paragraphs.iter().any(|one| !one.is_definition && contract.matches(one, cue))
+    contract.paragraphs.iter().any(|paragraph| !paragraph.is_definition && contract.matches(paragraph, cue))
 }
 
-/// Returns the finding of a reader on a contract.
-pub(crate) fn finding(reader: Heuristic, text: &str) -> Value {
-    let case = Review::new(reader, text);
-    if !is_relevant(reader, &case.contract) {
-        let summary = format!("Nothing in this contract is in my field ({}).", field(reader));
+/// Returns the finding of an analyst on a contract.
+pub(crate) fn finding(analyst: Heuristic, text: &str) -> Value {
+    let review = Review::new(analyst, text);
+    if !is_relevant(analyst, &review.contract) {
+        let summary = format!("Nothing in this contract is in my field ({}).", field(analyst));
         return json!({ "summary": summary, "confidence": 0.2 });
     }
-    let score = score(case.issues.iter().map(|issue| issue.severity));
-    let issues: Vec<Value> = case.issues.iter().map(|issue| issue_json(&case, issue)).collect();
+    let score = score(review.issues.iter().map(|issue| issue.severity));
+    let issues: Vec<Value> = review.issues.iter().map(|issue| issue_json(&review, issue)).collect();
     let mut finding = json!({
-        "summary": summary(&case),
-        "confidence": confidence(&case),
+        "summary": summary(&review),
+        "confidence": confidence(&review),
         "scores": { "overall_risk_score": score },
         "recommendation": recommendation(score),
         "issues": issues,
-        "facts": facts(reader, &case.facts),
-        "relies_on": reader.relies_on(&case.contract),
+        "facts": facts(analyst, &review.facts),
+        "relies_on": analyst.relies_on(&review.contract),
     });
-    if reader == Heuristic::Clauses {
-        let found = clauses::find(&case.contract);
-        finding["found"] = found.iter().map(|one| one.clause.name()).collect();
-        finding["details"] = json!({ "clauses": extract(&case.contract, &found) });
+    if analyst == Heuristic::Clauses {
+        let found = clauses::find(&review.contract);
+        finding["found"] = found.iter().map(|found_clause| found_clause.clause.name()).collect();
+        finding["details"] = json!({ "clauses": extract(&review.contract, &found) });
     }
-    if case.contract.truncated {
+    if review.contract.truncated {
         finding["details"]["cut"] =
             json!(format!("only the first {} bytes were read", super::document::TEXT_BYTES_MAX));
     }
@@ -266,38 +272,38 @@ pub(crate) fn finding(reader: Heuristic, text: &str) -> Value {
 
 /// All types of clauses with presence and location.
 fn extract(contract: &ParsedContract, found: &[clauses::FoundClause]) -> Value {
-    let one = |clause: Clause| {
-        let found = found.iter().find(|one| one.clause == clause);
-        let place = found.and_then(|one| one.paragraph).map(|place| &contract.paragraphs[place]);
+    let clause_json = |clause: Clause| {
+        let found = found.iter().find(|found| found.clause == clause);
+        let paragraph = found.and_then(|found| found.paragraph).map(|index| &contract.paragraphs[index]);
         json!({
             "type": clause.name(),
             "present": found.is_some(),
-            "section": place.map(|one| one.label.as_str()),
-            "quote": place.map(|one| truncate_quote(&one.quote, QUOTE_CHARS)),
+            "section": paragraph.map(|paragraph| paragraph.label.as_str()),
+            "quote": paragraph.map(|paragraph| truncate_quote(&paragraph.quote, QUOTE_CHARS)),
         })
     };
-    Clause::all().map(one).collect()
+    Clause::all().map(clause_json).collect()
 }
 
-fn issue_json(case: &Review, issue: &Issue) -> Value {
-    let place = issue.paragraph.map(|place| &case.contract.paragraphs[place]);
+fn issue_json(review: &Review, issue: &Issue) -> Value {
+    let paragraph = issue.paragraph.map(|index| &review.contract.paragraphs[index]);
     let mut json = json!({
         "topic": topic(issue.problem),
         "severity": severity_name(issue.severity),
-        "detail": case.describe(issue),
+        "detail": review.describe(issue),
         "advice": advice(issue.problem),
     });
-    if let Some(one) = place {
+    if let Some(paragraph) = paragraph {
         json["evidence"] =
-            format!("{}: \"{}\"", one.label, truncate_quote(&one.quote, EVIDENCE_CHARS)).into();
+            format!("{}: \"{}\"", paragraph.label, truncate_quote(&paragraph.quote, EVIDENCE_CHARS)).into();
     }
     json
 }
 
-fn summary(case: &Review) -> String {
-    let claims: Vec<String> = case.issues.iter().take(NAMED_MAX).map(|issue| case.claim(issue)).collect();
-    match case.issues.len().saturating_sub(NAMED_MAX) {
-        _ if case.issues.is_empty() => "Nothing in my field speaks against signing.".to_owned(),
+fn summary(review: &Review) -> String {
+    let claims: Vec<String> = review.issues.iter().take(NAMED_MAX).map(|issue| review.claim(issue)).collect();
+    match review.issues.len().saturating_sub(NAMED_MAX) {
+        _ if review.issues.is_empty() => "Nothing in my field speaks against signing.".to_owned(),
         0 => claims.join(" "),
         1 => format!("{} One lesser issue is listed.", claims.join(" ")),
         more => format!("{} {more} lesser issues are listed.", claims.join(" ")),
@@ -305,21 +311,21 @@ fn summary(case: &Review) -> String {
 }
 
 /// Confidence grows with the number of issues, but never reaches certainty.
-fn confidence(case: &Review) -> f64 {
-    let shown = u32::try_from(case.issues.len().min(5)).unwrap_or(5);
-    (60.0 + 5.0 * f64::from(shown)) / 100.0
+fn confidence(review: &Review) -> f64 {
+    let count = u32::try_from(review.issues.len().min(5)).unwrap_or(5);
+    (60.0 + 5.0 * f64::from(count)) / 100.0
 }
 
-fn facts(reader: Heuristic, facts: &Facts) -> BTreeMap<&'static str, Value> {
+fn facts(analyst: Heuristic, facts: &Facts) -> BTreeMap<&'static str, Value> {
     // Commercial terms are in the schedule; everything else is in the body.
-    let schedule_first = reader == Heuristic::Financial;
+    let schedule_first = analyst == Heuristic::Financial;
     let mut stated_facts = BTreeMap::new();
     let mut add = |name, stated: &[StatedValue]| {
-        if let Some(one) = first(stated, schedule_first) {
-            stated_facts.insert(name, value(&one.value));
+        if let Some(stated_value) = first(stated, schedule_first) {
+            stated_facts.insert(name, value(&stated_value.value));
         }
     };
-    match reader {
+    match analyst {
         Heuristic::Clauses => {
             add("governing_law", &facts.laws);
             add("end_of_term", &facts.ends);
@@ -345,7 +351,7 @@ fn facts(reader: Heuristic, facts: &Facts) -> BTreeMap<&'static str, Value> {
 
 /// The first stated value, preferring the schedule or the body.
 pub(crate) fn first(stated: &[StatedValue], schedule_first: bool) -> Option<&StatedValue> {
-    stated.iter().find(|one| one.in_schedule == schedule_first).or_else(|| stated.first())
+    stated.iter().find(|value| value.in_schedule == schedule_first).or_else(|| stated.first())
 }
 
 pub(crate) fn value(fact: &Fact) -> Value {
@@ -379,8 +385,8 @@ pub(crate) fn severity_name(severity: Severity) -> &'static str {
     }
 }
 
-fn field(reader: Heuristic) -> &'static str {
-    match reader {
+fn field(analyst: Heuristic) -> &'static str {
+    match analyst {
         Heuristic::Clauses => "clauses",
         Heuristic::Risk => "risk",
         Heuristic::Financial => "money",
@@ -394,7 +400,7 @@ pub(crate) fn truncate_quote(text: &str, chars: usize) -> String {
     let text = text.replace(['"', '\u{201c}', '\u{201d}'], "'");
     let Some((end, _)) = text.char_indices().nth(chars) else { return text };
     let head = &text[..end];
-    let part = head.rfind([',', ';', ':']).filter(|at| *at * 2 > head.len());
-    let head = part.or_else(|| head.rfind(' ')).map_or(head, |at| &head[..at]);
+    let clause_end = head.rfind([',', ';', ':']).filter(|offset| *offset * 2 > head.len());
+    let head = clause_end.or_else(|| head.rfind(' ')).map_or(head, |offset| &head[..offset]);
     format!("{} \u{2026}", head.trim_end_matches([',', ';', ':', ' ']))
 }

@@ -31,11 +31,11 @@ pub(crate) struct WordSet(Vec<u64>);
 
 impl WordSet {
     fn set(&mut self, bit: u16) {
-        let (at, bit) = (usize::from(bit / 64), bit % 64);
-        if self.0.len() <= at {
-            self.0.resize(at + 1, 0);
+        let (index, bit) = (usize::from(bit / 64), bit % 64);
+        if self.0.len() <= index {
+            self.0.resize(index + 1, 0);
         }
-        self.0[at] |= 1 << bit;
+        self.0[index] |= 1 << bit;
     }
 
     fn has(&self, bit: u16) -> bool {
@@ -150,20 +150,22 @@ impl Lexicon {
         pairs: &[Sentence],
     ) -> Option<usize> {
         let rule = GRAMMAR.rules.get(name)?;
-        let one_of = |patterns: &[Pattern], window: Window, sentence: &Sentence| {
+        let any_matches = |patterns: &[Pattern], window: Window, sentence: &Sentence| {
             patterns.iter().any(|pattern| pattern.window == window && self.has(pattern, sentence))
         };
-        let excluded = |one: &Sentence| one_of(&rule.not, Window::Sentence, one);
-        let matches = |one: &Sentence| one_of(&rule.any, Window::Sentence, one) && !excluded(one);
+        let excluded = |sentence: &Sentence| any_matches(&rule.not, Window::Sentence, sentence);
+        let matches =
+            |sentence: &Sentence| any_matches(&rule.any, Window::Sentence, sentence) && !excluded(sentence);
         let index =
             sentences.iter().position(matches).or_else(|| pairs.iter().position(matches)).or_else(|| {
-                let titled = one_of(&rule.any, Window::Title, title)
-                    && !one_of(&GRAMMAR.rules["denied"].any, Window::Sentence, whole);
-                let fits = (titled || one_of(&rule.any, Window::Paragraph, whole)) && !excluded(whole);
+                let title_matches = any_matches(&rule.any, Window::Title, title)
+                    && !any_matches(&GRAMMAR.rules["denied"].any, Window::Sentence, whole);
+                let paragraph_matches =
+                    (title_matches || any_matches(&rule.any, Window::Paragraph, whole)) && !excluded(whole);
                 // The sentence after a title belongs to it.
-                fits.then(|| usize::from(titled && sentences.len() > 1))
+                paragraph_matches.then(|| usize::from(title_matches && sentences.len() > 1))
             })?;
-        (!one_of(&rule.not, Window::Paragraph, whole)).then_some(index)
+        (!any_matches(&rule.not, Window::Paragraph, whole)).then_some(index)
     }
 
     fn has(&self, pattern: &Pattern, sentence: &Sentence) -> bool {
@@ -174,35 +176,37 @@ impl Lexicon {
 
     fn is_in(&self, node: &Node, sentence: &Sentence) -> bool {
         GRAMMAR.may_match(node, sentence)
-            && (0..sentence.words.len()).any(|at| !self.ends(node, &sentence.words, at).is_empty())
+            && (0..sentence.words.len())
+                .any(|start| !self.match_ends(node, &sentence.words, start).is_empty())
     }
 
     /// End positions of all matches of a node that start at a position.
-    fn ends(&self, node: &Node, words: &[usize], at: usize) -> Vec<usize> {
+    fn match_ends(&self, node: &Node, words: &[usize], start: usize) -> Vec<usize> {
         match node {
             Node::Word(bit) => {
-                let fits = words.get(at).is_some_and(|word| self.bits[*word].has(*bit));
-                if fits { vec![at + 1] } else { Vec::new() }
+                let matches = words.get(start).is_some_and(|word| self.bits[*word].has(*bit));
+                if matches { vec![start + 1] } else { Vec::new() }
             }
-            Node::Named(index) => self.ends(&GRAMMAR.concepts[usize::from(*index)], words, at),
+            Node::Named(index) => self.match_ends(&GRAMMAR.concepts[usize::from(*index)], words, start),
             Node::Any(nodes) => {
-                sorted_unique(nodes.iter().flat_map(|node| self.ends(node, words, at)).collect())
+                sorted_unique(nodes.iter().flat_map(|node| self.match_ends(node, words, start)).collect())
             }
             Node::Maybe(node) => {
-                let mut ends = self.ends(node, words, at);
-                ends.push(at);
+                let mut ends = self.match_ends(node, words, start);
+                ends.push(start);
                 sorted_unique(ends)
             }
             Node::Gap { max, without } => {
-                let stops =
-                    |at: usize| without.as_ref().is_some_and(|node| !self.ends(node, words, at).is_empty());
-                let far = (at..words.len()).take(*max).take_while(|at| !stops(*at)).last();
-                (at..=far.map_or(at, |far| far + 1)).collect()
+                let is_excluded = |start: usize| {
+                    without.as_ref().is_some_and(|node| !self.match_ends(node, words, start).is_empty())
+                };
+                let last = (start..words.len()).take(*max).take_while(|start| !is_excluded(*start)).last();
+                (start..=last.map_or(start, |last| last + 1)).collect()
             }
             Node::Seq(nodes) => {
-                let mut starts = vec![at];
+                let mut starts = vec![start];
                 for node in nodes {
-                    let ends = starts.iter().flat_map(|start| self.ends(node, words, *start)).collect();
+                    let ends = starts.iter().flat_map(|start| self.match_ends(node, words, *start)).collect();
                     starts = sorted_unique(ends);
                     if starts.is_empty() {
                         break;
@@ -229,16 +233,16 @@ impl Grammar {
             concepts: Vec::new(),
             rules: HashMap::new(),
         };
-        for (name, written) in CONCEPTS {
-            let node = grammar.alternatives(written);
+        for (name, source) in CONCEPTS {
+            let node = grammar.alternatives(source);
             let index = u16::try_from(grammar.concepts.len()).unwrap_or(u16::MAX);
             grammar.names.insert(name, index);
             grammar.concepts.push(node);
         }
         let tables = [super::clauses::CLAUSE_RULES, super::issues::PROBLEM_RULES, super::cues::CUE_RULES];
         for (name, any, not) in tables.into_iter().flatten() {
-            let any = any.iter().map(|written| grammar.pattern(written)).collect();
-            let not = not.iter().map(|written| grammar.pattern(written)).collect();
+            let any = any.iter().map(|source| grammar.pattern(source)).collect();
+            let not = not.iter().map(|source| grammar.pattern(source)).collect();
             grammar.rules.insert(name, Compiled { any, not });
         }
         grammar
@@ -268,14 +272,14 @@ impl Grammar {
         }
     }
 
-    fn pattern(&mut self, written: &'static str) -> Pattern {
-        let (window, written) = match (written.strip_prefix("P: "), written.strip_prefix("T: ")) {
+    fn pattern(&mut self, source: &'static str) -> Pattern {
+        let (window, source) = match (source.strip_prefix("P: "), source.strip_prefix("T: ")) {
             (Some(rest), _) => (Window::Paragraph, rest),
             (_, Some(rest)) => (Window::Title, rest),
-            _ => (Window::Sentence, written),
+            _ => (Window::Sentence, source),
         };
         let (mut all, mut none) = (Vec::new(), Vec::new());
-        for part in written.split(" & ") {
+        for part in source.split(" & ") {
             match part.trim().strip_prefix('!') {
                 Some(part) => none.push(self.alternatives(part)),
                 None => all.push(self.alternatives(part)),
@@ -285,26 +289,26 @@ impl Grammar {
     }
 
     /// Parses alternatives: `a b | c | <d>`.
-    fn alternatives(&mut self, written: &'static str) -> Node {
-        let (mut nodes, mut depth, mut begin) = (Vec::new(), 0, 0);
-        for (at, c) in written.char_indices() {
+    fn alternatives(&mut self, source: &'static str) -> Node {
+        let (mut nodes, mut depth, mut start) = (Vec::new(), 0, 0);
+        for (offset, c) in source.char_indices() {
             match c {
                 '(' => depth += 1,
                 ')' => depth -= 1,
                 '|' if depth == 0 => {
-                    nodes.push(self.sequence(&written[begin..at]));
-                    begin = at + 1;
+                    nodes.push(self.sequence(&source[start..offset]));
+                    start = offset + 1;
                 }
                 _ => {}
             }
         }
-        nodes.push(self.sequence(&written[begin..]));
+        nodes.push(self.sequence(&source[start..]));
         Node::Any(nodes)
     }
 
-    fn sequence(&mut self, written: &'static str) -> Node {
+    fn sequence(&mut self, source: &'static str) -> Node {
         let mut nodes = Vec::new();
-        let mut rest = written.trim();
+        let mut rest = source.trim();
         while !rest.is_empty() {
             // A group may be separate or follow a gap: `(a | b)`, `~4!(a | b)`.
             let space = rest.find(' ').unwrap_or(rest.len());
@@ -344,17 +348,17 @@ impl Grammar {
 }
 
 /// Offset after the closing parenthesis of the group at the start, including a `?` after it.
-fn closing(written: &str) -> usize {
+fn closing(source: &str) -> usize {
     let mut depth = 0;
-    for (at, c) in written.char_indices() {
+    for (offset, c) in source.char_indices() {
         depth += match c {
             '(' => 1,
             ')' => -1,
             _ => 0,
         };
         if depth == 0 {
-            return written[at..].find(' ').map_or(written.len(), |space| at + space);
+            return source[offset..].find(' ').map_or(source.len(), |space| offset + space);
         }
     }
-    written.len()
+    source.len()
 }

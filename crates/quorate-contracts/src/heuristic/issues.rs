@@ -25,12 +25,12 @@ pub(crate) struct Issue {
 }
 
 impl Issue {
-    fn at(problem: Problem, place: usize, sentence: usize) -> Self {
+    fn at(problem: Problem, paragraph: usize, sentence: usize) -> Self {
         Self {
             problem,
             severity: problem.severity(),
             extent: String::new(),
-            paragraph: Some(place),
+            paragraph: Some(paragraph),
             sentence,
         }
     }
@@ -53,13 +53,18 @@ const LATE_FEE_MAX: u64 = 150;
 /// A cap below this amount is trivial, if no fee is stated.
 const TRIVIAL_CAP: u64 = 20_000;
 
-/// Finds all problems, regardless of the reader's field, worst first.
+/// Finds all problems, regardless of the analyst's field, worst first.
 pub(crate) fn find(contract: &ParsedContract, facts: &Facts) -> Vec<Issue> {
     let mut issues = Vec::new();
     for problem in Problem::all() {
-        let matches = contract.paragraphs.iter().filter(|one| !one.is_definition);
-        let mut matches = matches.filter_map(|one| Some((one, contract.match_rule(one, problem.name())?)));
-        issues.extend(matches.next().map(|(one, at)| measured(Issue::at(problem, one.index, at), one)));
+        let matches = contract.paragraphs.iter().filter(|paragraph| !paragraph.is_definition);
+        let mut matches = matches
+            .filter_map(|paragraph| Some((paragraph, contract.match_rule(paragraph, problem.name())?)));
+        issues.extend(
+            matches.next().map(|(paragraph, sentence)| {
+                measured(Issue::at(problem, paragraph.index, sentence), paragraph)
+            }),
+        );
     }
     issues.extend(obligations(contract));
     issues.extend(personal_data(contract));
@@ -72,18 +77,20 @@ pub(crate) fn find(contract: &ParsedContract, facts: &Facts) -> Vec<Issue> {
 }
 
 /// Adjusts severity and extent by the text of the paragraph.
-fn measured(mut issue: Issue, one: &Paragraph) -> Issue {
+fn measured(mut issue: Issue, paragraph: &Paragraph) -> Issue {
     match issue.problem {
-        Problem::UncappedCustomerLiability if one.normalised.contains("indemnif") => {
+        Problem::UncappedCustomerLiability if paragraph.normalised.contains("indemnif") => {
             issue.severity = Severity::High;
             issue.with_extent("indemnity")
         }
         Problem::EarlyTerminationPenalty => {
-            let part =
-                numbers::percents(&one.normalised).into_iter().max().filter(|percent| *percent < 10_000);
-            let Some(part) = part else { return issue };
+            let percent = numbers::percents(&paragraph.normalised)
+                .into_iter()
+                .max()
+                .filter(|percent| *percent < 10_000);
+            let Some(percent) = percent else { return issue };
             issue.severity = Severity::Medium;
-            issue.with_extent(format!("{} %", part / 100))
+            issue.with_extent(format!("{} %", percent / 100))
         }
         _ => issue,
     }
@@ -95,16 +102,20 @@ fn obligations(contract: &ParsedContract) -> Vec<Issue> {
     let mut by_customer = contract
         .paragraphs
         .iter()
-        .filter_map(|one| Some((one, contract.match_rule(one, "indemnity_by_customer")?)));
-    if let Some((one, at)) = by_customer.next().filter(|_| !contract.matches_anywhere("indemnity_by_vendor"))
+        .filter_map(|paragraph| Some((paragraph, contract.match_rule(paragraph, "indemnity_by_customer")?)));
+    if let Some((paragraph, sentence)) =
+        by_customer.next().filter(|_| !contract.matches_anywhere("indemnity_by_vendor"))
     {
-        issues.push(Issue::at(Problem::OneSidedIndemnity, one.index, at));
+        issues.push(Issue::at(Problem::OneSidedIndemnity, paragraph.index, sentence));
     }
-    let headed = contract.has_heading(&["confiden", "secre", "non-disclosure", "nondisclosure"]);
-    let kept = || {
-        contract.paragraphs.iter().any(|one| !one.is_definition && contract.matches(one, "confidentiality"))
+    let has_heading = contract.has_heading(&["confiden", "secre", "non-disclosure", "nondisclosure"]);
+    let is_agreed = || {
+        contract
+            .paragraphs
+            .iter()
+            .any(|paragraph| !paragraph.is_definition && contract.matches(paragraph, "confidentiality"))
     };
-    if !headed && !contract.paragraphs.is_empty() && !kept() {
+    if !has_heading && !contract.paragraphs.is_empty() && !is_agreed() {
         let problem = Problem::MissingConfidentiality;
         let (severity, extent) = (problem.severity(), String::new());
         issues.push(Issue { problem, severity, extent, paragraph: None, sentence: 0 });
@@ -115,30 +126,43 @@ fn obligations(contract: &ParsedContract) -> Vec<Issue> {
 /// Personal data without the terms that the law requires.
 fn personal_data(contract: &ParsedContract) -> Vec<Issue> {
     let mut issues = Vec::new();
-    let all = || contract.paragraphs.iter().filter(|one| !one.is_definition);
-    let of_europeans =
-        |one: &Paragraph| contract.matches(one, "eu_people") && !contract.matches(one, "no_people");
-    let terms = contract.matches_anywhere("processing_terms");
-    let processes = terms || all().any(of_europeans);
-    let direct = || {
-        let leaves = all().filter(|one| of_europeans(one) || one.normalised.contains("personal data"));
-        leaves.filter_map(|one| Some((one, contract.match_rule(one, "transfer")?))).next()
+    let paragraphs = || contract.paragraphs.iter().filter(|paragraph| !paragraph.is_definition);
+    let of_europeans = |paragraph: &Paragraph| {
+        contract.matches(paragraph, "eu_people") && !contract.matches(paragraph, "no_people")
     };
-    let by_place = || all().filter_map(|one| Some((one, contract.match_rule(one, "located_abroad")?))).next();
-    let abroad = if processes { direct().or_else(by_place) } else { None };
-    let safe = contract.matches_anywhere("transfer_terms");
-    if let Some((one, at)) = abroad.filter(|_| !safe) {
-        issues.push(Issue::at(Problem::MissingTransferTerms, one.index, at));
+    let has_terms = contract.matches_anywhere("processing_terms");
+    let processes = has_terms || paragraphs().any(of_europeans);
+    let direct = || {
+        let candidates = paragraphs()
+            .filter(|paragraph| of_europeans(paragraph) || paragraph.normalised.contains("personal data"));
+        candidates
+            .filter_map(|paragraph| Some((paragraph, contract.match_rule(paragraph, "transfer")?)))
+            .next()
+    };
+    let by_location = || {
+        paragraphs()
+            .filter_map(|paragraph| Some((paragraph, contract.match_rule(paragraph, "located_abroad")?)))
+            .next()
+    };
+    let abroad = if processes { direct().or_else(by_location) } else { None };
+    let has_safeguards = contract.matches_anywhere("transfer_terms");
+    if let Some((paragraph, sentence)) = abroad.filter(|_| !has_safeguards) {
+        issues.push(Issue::at(Problem::MissingTransferTerms, paragraph.index, sentence));
     }
     let transfer = issues.first().and_then(|issue| issue.paragraph);
-    let processed = all().filter(|one| of_europeans(one) && Some(one.index) != transfer);
-    let processed = processed.filter_map(|one| Some((one, contract.match_rule(one, "eu_people")?))).next();
-    if let Some((one, at)) = processed.filter(|_| !terms) {
-        issues.push(Issue::at(Problem::MissingDataProcessing, one.index, at));
+    let processed =
+        paragraphs().filter(|paragraph| of_europeans(paragraph) && Some(paragraph.index) != transfer);
+    let processed = processed
+        .filter_map(|paragraph| Some((paragraph, contract.match_rule(paragraph, "eu_people")?)))
+        .next();
+    if let Some((paragraph, sentence)) = processed.filter(|_| !has_terms) {
+        issues.push(Issue::at(Problem::MissingDataProcessing, paragraph.index, sentence));
     }
-    let health = all().filter_map(|one| Some((one, contract.match_rule(one, "health")?))).next();
-    if let Some((one, at)) = health.filter(|_| !contract.matches_anywhere("associate")) {
-        issues.push(Issue::at(Problem::PhiWithoutBaa, one.index, at));
+    let health = paragraphs()
+        .filter_map(|paragraph| Some((paragraph, contract.match_rule(paragraph, "health")?)))
+        .next();
+    if let Some((paragraph, sentence)) = health.filter(|_| !contract.matches_anywhere("associate")) {
+        issues.push(Issue::at(Problem::PhiWithoutBaa, paragraph.index, sentence));
     }
     issues
 }
@@ -146,26 +170,30 @@ fn personal_data(contract: &ParsedContract) -> Vec<Issue> {
 /// Periods that are too long or too short.
 fn periods(contract: &ParsedContract) -> Vec<Issue> {
     let mut issues = Vec::new();
-    for place in super::clauses::paragraph_indices(contract, Clause::NoticePeriodToTerminateRenewal) {
-        let one = &contract.paragraphs[place];
-        let days = notice_days(&one.normalised);
+    for index in super::clauses::paragraph_indices(contract, Clause::NoticePeriodToTerminateRenewal) {
+        let paragraph = &contract.paragraphs[index];
+        let days = notice_days(&paragraph.normalised);
         if days >= LONG_NOTICE_DAYS {
-            let at =
-                one.normalised_sentences.iter().position(|plain| notice_days(plain) == days).unwrap_or(0);
-            let issue = Issue::at(Problem::LongRenewalNotice, place, at);
+            let sentence =
+                paragraph.normalised_sentences.iter().position(|text| notice_days(text) == days).unwrap_or(0);
+            let issue = Issue::at(Problem::LongRenewalNotice, index, sentence);
             issues.push(issue.with_extent(format!("{days} days")));
             break;
         }
     }
-    let notices =
-        contract.paragraphs.iter().filter_map(|one| Some((one, contract.match_rule(one, "breach_notice")?)));
-    for (one, at) in notices {
-        let sentence = one.normalised_sentence(at);
-        let days = numbers::periods(sentence).into_iter().max().unwrap_or(0);
+    let notices = contract
+        .paragraphs
+        .iter()
+        .filter_map(|paragraph| Some((paragraph, contract.match_rule(paragraph, "breach_notice")?)));
+    for (paragraph, sentence) in notices {
+        let text = paragraph.normalised_sentence(sentence);
+        let days = numbers::periods(text).into_iter().max().unwrap_or(0);
         // A notice within hours may be followed by details within days.
-        let prompt = sentence.contains("hour");
-        if !prompt && (days > PROMPT_NOTICE_DAYS || days == 0 && contract.matches(one, "at_will_notice")) {
-            let mut issue = Issue::at(Problem::SlowBreachNotice, one.index, at);
+        let is_prompt = text.contains("hour");
+        if !is_prompt
+            && (days > PROMPT_NOTICE_DAYS || days == 0 && contract.matches(paragraph, "at_will_notice"))
+        {
+            let mut issue = Issue::at(Problem::SlowBreachNotice, paragraph.index, sentence);
             if days > 0 {
                 issue = issue.with_extent(format!("{days} days"));
             }
@@ -176,13 +204,17 @@ fn periods(contract: &ParsedContract) -> Vec<Issue> {
             break;
         }
     }
-    let barred =
-        contract.paragraphs.iter().filter_map(|one| Some((one, contract.match_rule(one, "claim_barred")?)));
-    for (one, at) in barred.filter(|(one, _)| one.normalised.contains("customer")) {
-        let days = numbers::periods(one.normalised_sentence(at)).into_iter().min().unwrap_or(u64::MAX);
+    let barred = contract
+        .paragraphs
+        .iter()
+        .filter_map(|paragraph| Some((paragraph, contract.match_rule(paragraph, "claim_barred")?)));
+    for (paragraph, sentence) in barred.filter(|(paragraph, _)| paragraph.normalised.contains("customer")) {
+        let days =
+            numbers::periods(paragraph.normalised_sentence(sentence)).into_iter().min().unwrap_or(u64::MAX);
         if days <= SHORT_CLAIM_DAYS {
             issues.push(
-                Issue::at(Problem::ShortClaimPeriod, one.index, at).with_extent(format!("{days} days")),
+                Issue::at(Problem::ShortClaimPeriod, paragraph.index, sentence)
+                    .with_extent(format!("{days} days")),
             );
             break;
         }
@@ -191,49 +223,50 @@ fn periods(contract: &ParsedContract) -> Vec<Issue> {
 }
 
 /// Notice period in days: the period next to the word "notice" or similar, not the renewal term.
-fn notice_days(plain: &str) -> u64 {
+fn notice_days(text: &str) -> u64 {
     let cues = ["notice", "before", "prior", "ahead", "advance", "preceding", "earlier"];
-    let words: Vec<&str> = plain.split(' ').collect();
-    let mut most = 0;
-    for (at, word) in words.iter().enumerate() {
+    let words: Vec<&str> = text.split(' ').collect();
+    let mut longest = 0;
+    for (index, word) in words.iter().enumerate() {
         let unit = word.trim_end_matches(|c: char| !c.is_ascii_alphabetic());
         if !["day", "days", "month", "months", "week", "weeks"].contains(&unit) {
             continue;
         }
-        let begin = at.saturating_sub(7);
-        let near = words[at + 1..].iter().take(4).any(|next| cues.iter().any(|cue| next.starts_with(cue)))
-            || words[begin..at]
-                .windows(2)
-                .any(|pair| pair[0] == "notice" && matches!(pair[1], "of" | "period"));
-        let days = numbers::periods(&words[begin..=at].join(" ")).last().copied().unwrap_or(0);
-        if near {
-            most = most.max(days);
+        let start = index.saturating_sub(7);
+        let is_near_cue =
+            words[index + 1..].iter().take(4).any(|next| cues.iter().any(|cue| next.starts_with(cue)))
+                || words[start..index]
+                    .windows(2)
+                    .any(|pair| pair[0] == "notice" && matches!(pair[1], "of" | "period"));
+        let days = numbers::periods(&words[start..=index].join(" ")).last().copied().unwrap_or(0);
+        if is_near_cue {
+            longest = longest.max(days);
         }
     }
-    most
+    longest
 }
 
 /// Late fee per month.
 fn late_fee(contract: &ParsedContract) -> Option<Issue> {
-    let late =
-        contract.paragraphs.iter().filter_map(|one| Some((one, contract.match_rule(one, "interest")?)));
-    let excessive = late.filter_map(|(one, at)| {
-        let rate = numbers::monthly_rates(one.normalised_sentence(at)).into_iter().max()?;
+    let matches = contract
+        .paragraphs
+        .iter()
+        .filter_map(|paragraph| Some((paragraph, contract.match_rule(paragraph, "interest")?)));
+    let mut excessive = matches.filter_map(|(paragraph, sentence)| {
+        let rate = numbers::monthly_rates(paragraph.normalised_sentence(sentence)).into_iter().max()?;
         #[allow(clippy::cast_precision_loss, reason = "a rate is small")]
         let extent = format!("{} % a month", rate as f64 / 100.0);
-        (rate > LATE_FEE_MAX).then(|| Issue::at(Problem::ExcessiveLateFee, one.index, at).with_extent(extent))
+        (rate > LATE_FEE_MAX)
+            .then(|| Issue::at(Problem::ExcessiveLateFee, paragraph.index, sentence).with_extent(extent))
     });
-    {
-        let mut excessive = excessive;
-        excessive.next()
-    }
+    excessive.next()
 }
 
 /// Amounts compared with a year's fees and the budget.
 fn money(facts: &Facts) -> Vec<Issue> {
     let mut issues = Vec::new();
     let month = facts.annual_fee.map_or(TRIVIAL_CAP, |fee| fee / 12 + fee / 600);
-    for (place, cap) in &facts.vendor_caps {
+    for (paragraph, cap) in &facts.vendor_caps {
         if cap.is_none_or(|cap| cap <= month) {
             let extent = match (cap, facts.annual_fee) {
                 (Some(cap), Some(fee)) => {
@@ -242,11 +275,11 @@ fn money(facts: &Facts) -> Vec<Issue> {
                 (Some(cap), None) => numbers::group_digits(*cap),
                 (None, _) => "the fees of one month".to_owned(),
             };
-            issues.push(Issue::at(Problem::TrivialVendorCap, *place, 0).with_extent(extent));
+            issues.push(Issue::at(Problem::TrivialVendorCap, *paragraph, 0).with_extent(extent));
             break;
         }
     }
-    if let (Some((place, minimum)), Some(budget)) = (facts.minimum, facts.budget)
+    if let (Some((paragraph, minimum)), Some(budget)) = (facts.minimum, facts.budget)
         && minimum > budget
     {
         let extent = format!(
@@ -254,7 +287,7 @@ fn money(facts: &Facts) -> Vec<Issue> {
             numbers::group_digits(minimum),
             numbers::group_digits(budget)
         );
-        issues.push(Issue::at(Problem::MinimumOverBudget, place, 0).with_extent(extent));
+        issues.push(Issue::at(Problem::MinimumOverBudget, paragraph, 0).with_extent(extent));
     }
     issues
 }
@@ -262,19 +295,19 @@ fn money(facts: &Facts) -> Vec<Issue> {
 /// Contradictions between body and schedule.
 fn contradictions(facts: &Facts) -> Vec<Issue> {
     let mut issues = Vec::new();
-    let mut differ = |problem, unit: &str, stated: &[StatedValue]| {
-        let first = stated.iter().find(|one| !one.in_schedule);
-        let second = stated.iter().find(|one| one.in_schedule);
-        if let (Some(first), Some(second)) = (first, second)
-            && first.value != second.value
+    let mut compare = |problem, unit: &str, stated: &[StatedValue]| {
+        let in_body = stated.iter().find(|value| !value.in_schedule);
+        let in_schedule = stated.iter().find(|value| value.in_schedule);
+        if let (Some(in_body), Some(in_schedule)) = (in_body, in_schedule)
+            && in_body.value != in_schedule.value
         {
-            let extent = format!("{}{unit} and {}{unit}", first.value, second.value);
-            issues.push(Issue::at(problem, second.paragraph, 0).with_extent(extent));
+            let extent = format!("{}{unit} and {}{unit}", in_body.value, in_schedule.value);
+            issues.push(Issue::at(problem, in_schedule.paragraph, 0).with_extent(extent));
         }
     };
-    differ(Problem::PaymentConflict, " days", &facts.payment_days);
-    differ(Problem::CapConflict, "", &facts.caps);
-    differ(Problem::GoverningLawMismatch, "", &facts.laws);
-    differ(Problem::TermConflict, "", &facts.ends);
+    compare(Problem::PaymentConflict, " days", &facts.payment_days);
+    compare(Problem::CapConflict, "", &facts.caps);
+    compare(Problem::GoverningLawMismatch, "", &facts.laws);
+    compare(Problem::TermConflict, "", &facts.ends);
     issues
 }

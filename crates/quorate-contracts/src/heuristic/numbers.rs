@@ -4,15 +4,15 @@ use crate::generator::numerals::{SMALL, TENS};
 use crate::months::month_index;
 
 /// Amounts of money, in whole units.
-pub(crate) fn amounts(plain: &str) -> Vec<u64> {
-    let words = split(plain);
+pub(crate) fn amounts(text: &str) -> Vec<u64> {
+    let words = split(text);
     let mut found = Vec::new();
-    for (at, word) in words.iter().enumerate() {
+    for (index, word) in words.iter().enumerate() {
         if is_currency(word) {
-            let figures = words.get(at + 1).and_then(|word| figures(word));
-            let scale = words.get(at + 2).map_or(1, |word| scale(word));
+            let figures = words.get(index + 1).and_then(|word| figures(word));
+            let scale = words.get(index + 2).map_or(1, |word| scale(word));
             let scaled = figures.map(|number| scaled(number, scale));
-            let amount = scaled.or_else(|| number_before(&words[..at]));
+            let amount = scaled.or_else(|| number_before(&words[..index]));
             if let Some(amount) = amount.filter(|amount| !found.contains(amount)) {
                 found.push(amount);
             }
@@ -22,13 +22,14 @@ pub(crate) fn amounts(plain: &str) -> Vec<u64> {
 }
 
 /// Percentages, in hundredths of a percent.
-pub(crate) fn percents(plain: &str) -> Vec<u64> {
-    let spaced = plain.replace('%', " percent ").replace("per cent", "percent");
+pub(crate) fn percents(text: &str) -> Vec<u64> {
+    let spaced = text.replace('%', " percent ").replace("per cent", "percent");
     let words = split(&spaced);
     let mut found = Vec::new();
-    for (at, _) in words.iter().enumerate().filter(|(_, word)| **word == "percent") {
-        let hundredths = words[..at].last().and_then(|word| figures(word)).map(|number| scaled(number, 100));
-        found.extend(hundredths.or_else(|| hundredths_in_words(&words[..at])));
+    for (index, _) in words.iter().enumerate().filter(|(_, word)| **word == "percent") {
+        let hundredths =
+            words[..index].last().and_then(|word| figures(word)).map(|number| scaled(number, 100));
+        found.extend(hundredths.or_else(|| hundredths_in_words(&words[..index])));
     }
     found
 }
@@ -43,9 +44,8 @@ fn hundredths_in_words(words: &[&str]) -> Option<u64> {
     }
 }
 
-fn split(plain: &str) -> Vec<&str> {
-    plain
-        .split(|c: char| c.is_whitespace() || matches!(c, '(' | ')' | ';' | ':' | '"' | '/'))
+fn split(text: &str) -> Vec<&str> {
+    text.split(|c: char| c.is_whitespace() || matches!(c, '(' | ')' | ';' | ':' | '"' | '/'))
         .map(|word| word.trim_matches(['.', ',']))
         .filter(|word| !word.is_empty())
         .collect()
@@ -58,10 +58,13 @@ fn is_currency(word: &str) -> bool {
 /// Parses a number in digits into its digits and the number of decimals.
 fn figures(word: &str) -> Option<(u64, u32)> {
     let word = word.replace(',', "");
-    let (whole, part) = word.split_once('_').unwrap_or((&word, ""));
-    let digits = format!("{whole}{part}");
-    let all = !whole.is_empty() && digits.chars().all(|c| c.is_ascii_digit());
-    all.then(|| digits.parse().ok()).flatten().map(|number| (number, u32::try_from(part.len()).unwrap_or(0)))
+    let (whole, fraction) = word.split_once('_').unwrap_or((&word, ""));
+    let digits = format!("{whole}{fraction}");
+    let is_numeric = !whole.is_empty() && digits.chars().all(|c| c.is_ascii_digit());
+    is_numeric
+        .then(|| digits.parse().ok())
+        .flatten()
+        .map(|number| (number, u32::try_from(fraction.len()).unwrap_or(0)))
 }
 
 fn scaled((number, decimals): (u64, u32), scale: u64) -> u64 {
@@ -82,8 +85,8 @@ fn number_before(words: &[&str]) -> Option<u64> {
         return Some(scaled(number, 1));
     }
     let is_number = |word: &&str| word.split('-').all(|part| value(part).is_some()) || *word == "and";
-    let begin = words.iter().rposition(|word| !is_number(word)).map_or(0, |at| at + 1);
-    let parts: Vec<u64> = words[begin..].iter().flat_map(|word| word.split('-')).filter_map(value).collect();
+    let start = words.iter().rposition(|word| !is_number(word)).map_or(0, |index| index + 1);
+    let parts: Vec<u64> = words[start..].iter().flat_map(|word| word.split('-')).filter_map(value).collect();
     if parts.is_empty() {
         return None;
     }
@@ -102,20 +105,20 @@ fn number_before(words: &[&str]) -> Option<u64> {
 }
 
 fn value(word: &str) -> Option<u64> {
-    let index = |list: &[&str]| list.iter().position(|known| *known == word).map(|at| at as u64);
+    let index = |list: &[&str]| list.iter().position(|numeral| *numeral == word).map(|index| index as u64);
     match word {
         "hundred" => Some(100),
         "thousand" => Some(1_000),
         "million" => Some(1_000_000),
-        _ => index(&SMALL).or_else(|| index(&TENS).map(|at| at * 10)),
+        _ => index(&SMALL).or_else(|| index(&TENS).map(|index| index * 10)),
     }
 }
 
 /// Dates, as year, month and day.
-pub(crate) fn dates(plain: &str) -> Vec<(u64, u64, u64)> {
-    let words = split(plain);
+pub(crate) fn dates(text: &str) -> Vec<(u64, u64, u64)> {
+    let words = split(text);
     let mut found = Vec::new();
-    for (at, word) in words.iter().enumerate() {
+    for (index, word) in words.iter().enumerate() {
         let iso: Vec<u64> = word.split('-').filter_map(|part| part.parse().ok()).collect();
         if let [year @ 1900..=2200, month @ 1..=12, day @ 1..=31] = iso[..] {
             found.push((year, month, day));
@@ -124,10 +127,13 @@ pub(crate) fn dates(plain: &str) -> Vec<(u64, u64, u64)> {
         let day_of = |word: &&str| {
             word.trim_end_matches(|c: char| c.is_ascii_alphabetic()).parse().ok().filter(|day| *day <= 31)
         };
-        let before = words[..at].iter().rev().find(|word| !matches!(**word, "day" | "of"));
-        let after = words.get(at + 1);
-        let year =
-            words[at..].iter().skip(1).take(3).find_map(|word| word.parse().ok().filter(|year| *year > 1900));
+        let before = words[..index].iter().rev().find(|word| !matches!(**word, "day" | "of"));
+        let after = words.get(index + 1);
+        let year = words[index..]
+            .iter()
+            .skip(1)
+            .take(3)
+            .find_map(|word| word.parse().ok().filter(|year| *year > 1900));
         let day = after
             .and_then(day_of)
             .filter(|_| after.is_some_and(|w| w.len() <= 4 && w.parse::<u64>().is_ok_and(|d| d <= 31)));
@@ -157,10 +163,10 @@ pub(crate) fn leading_date_len(words: &[&str]) -> Option<usize> {
     let year =
         |word: &str| word.len() == 4 && word.parse::<u64>().is_ok_and(|year| (1900..2200).contains(&year));
     match words {
-        [one, two, three, ..] if month(one) && day(two) && year(three) => Some(3),
-        [one, two, three, ..] if day(one) && month(two) && year(three) => Some(3),
-        [one, "of", two, three, ..] if day(one) && month(two) && year(three) => Some(4),
-        [one, "day", "of", two, three, ..] if day(one) && month(two) && year(three) => Some(5),
+        [first, second, third, ..] if month(first) && day(second) && year(third) => Some(3),
+        [first, second, third, ..] if day(first) && month(second) && year(third) => Some(3),
+        [first, "of", second, third, ..] if day(first) && month(second) && year(third) => Some(4),
+        [first, "day", "of", second, third, ..] if day(first) && month(second) && year(third) => Some(5),
         ["@date", ..] => Some(1),
         _ => None,
     }
@@ -176,35 +182,35 @@ pub(crate) fn leading_amount_len(words: &[&str]) -> Option<usize> {
 
 /// Number of leading words that form a number.
 pub(crate) fn leading_number_len(words: &[&str]) -> Option<usize> {
-    let is = |word: &str| figures(word).is_some() || value(word).is_some();
-    let first = words.first().filter(|word| is(word))?;
+    let is_number = |word: &str| figures(word).is_some() || value(word).is_some();
+    let first = words.first().filter(|word| is_number(word))?;
     let mut end = 1;
     while let Some(word) = words.get(end) {
-        let joined =
-            matches!(*word, "and" | "point" | "of") && words.get(end + 1).is_some_and(|next| is(next));
-        let joined = joined && (*word != "of" || words[end - 1] == "half");
-        let half = *word == "half" || joined && words.get(end + 1) == Some(&"half");
-        if !(is(word) || joined || half) {
+        let is_joined =
+            matches!(*word, "and" | "point" | "of") && words.get(end + 1).is_some_and(|next| is_number(next));
+        let is_joined = is_joined && (*word != "of" || words[end - 1] == "half");
+        let is_half = *word == "half" || is_joined && words.get(end + 1) == Some(&"half");
+        if !(is_number(word) || is_joined || is_half) {
             break;
         }
         end += 1;
     }
     // `no one`, `one Party`: "one" is a number only before another number word or a unit.
-    let counts = |word: &&str| {
+    let is_unit = |word: &&str| {
         let stems = [
             "day", "month", "year", "week", "hour", "percent", "per", "calendar", "business", "full",
             "twelfth",
         ];
         stems.iter().any(|stem| word.starts_with(stem))
     };
-    (*first != "one" || end > 1 || words.get(1).is_some_and(counts)).then_some(end)
+    (*first != "one" || end > 1 || words.get(1).is_some_and(is_unit)).then_some(end)
 }
 
 /// Periods in days, in the order of the text: `six months` is 180, `72 hours` is 3.
-pub(crate) fn periods(plain: &str) -> Vec<u64> {
-    let words = split(plain);
+pub(crate) fn periods(text: &str) -> Vec<u64> {
+    let words = split(text);
     let mut found = Vec::new();
-    for (at, word) in words.iter().enumerate() {
+    for (index, word) in words.iter().enumerate() {
         let days = match word.trim_end_matches(['\'', 's']) {
             "day" => 1,
             "week" => 7,
@@ -214,7 +220,7 @@ pub(crate) fn periods(plain: &str) -> Vec<u64> {
             "hour" => 0,
             _ => continue,
         };
-        let mut end = at;
+        let mut end = index;
         while end > 0
             && matches!(
                 words[end - 1],
@@ -243,28 +249,31 @@ pub(crate) fn periods(plain: &str) -> Vec<u64> {
 
 /// Number of occurrences of a whole word.
 pub(crate) fn count_word(text: &str, word: &str) -> usize {
-    let letter = |c: char| c.is_ascii_alphanumeric();
-    let alone = |at: &usize| !text[..*at].ends_with(letter) && !text[at + word.len()..].starts_with(letter);
-    text.match_indices(word).map(|(at, _)| at).filter(alone).count()
+    let is_word_char = |c: char| c.is_ascii_alphanumeric();
+    let is_whole_word = |offset: &usize| {
+        !text[..*offset].ends_with(is_word_char) && !text[offset + word.len()..].starts_with(is_word_char)
+    };
+    text.match_indices(word).map(|(offset, _)| offset).filter(is_whole_word).count()
 }
 
 /// Monthly rates in hundredths of a percent; each rate is converted by the nearest unit of time.
-pub(crate) fn monthly_rates(plain: &str) -> Vec<u64> {
-    let spaced = plain.replace('%', " percent ").replace("per cent", "percent");
+pub(crate) fn monthly_rates(text: &str) -> Vec<u64> {
+    let spaced = text.replace('%', " percent ").replace("per cent", "percent");
     let words = split(&spaced);
     let mut found = Vec::new();
-    let by_month = |word: &&str, rate: u64| match *word {
+    let per_month = |word: &&str, rate: u64| match *word {
         "day" | "daily" | "diem" => Some(rate * 30),
         "week" | "weekly" => Some(rate * 4),
         "month" | "monthly" => Some(rate),
         "annum" | "year" | "annual" | "annually" | "yearly" | "p.a" => Some(rate / 12),
         _ => None,
     };
-    for (at, _) in words.iter().enumerate().filter(|(_, word)| **word == "percent") {
-        let in_figures = words[..at].last().and_then(|word| figures(word)).map(|number| scaled(number, 100));
-        let Some(rate) = in_figures.or_else(|| hundredths_in_words(&words[..at])) else { continue };
-        let after = words[at + 1..].iter().take(12).find_map(|word| by_month(word, rate));
-        let before = || words[..at].iter().rev().take(14).find_map(|word| by_month(word, rate));
+    for (index, _) in words.iter().enumerate().filter(|(_, word)| **word == "percent") {
+        let in_figures =
+            words[..index].last().and_then(|word| figures(word)).map(|number| scaled(number, 100));
+        let Some(rate) = in_figures.or_else(|| hundredths_in_words(&words[..index])) else { continue };
+        let after = words[index + 1..].iter().take(12).find_map(|word| per_month(word, rate));
+        let before = || words[..index].iter().rev().take(14).find_map(|word| per_month(word, rate));
         found.extend(after.or_else(before));
     }
     found
@@ -274,8 +283,8 @@ pub(crate) fn monthly_rates(plain: &str) -> Vec<u64> {
 pub(crate) fn group_digits(number: u64) -> String {
     let digits = number.to_string();
     let mut out = String::new();
-    for (at, digit) in digits.chars().enumerate() {
-        if at > 0 && (digits.len() - at).is_multiple_of(3) {
+    for (index, digit) in digits.chars().enumerate() {
+        if index > 0 && (digits.len() - index).is_multiple_of(3) {
             out.push(',');
         }
         out.push(digit);
@@ -311,7 +320,7 @@ mod tests {
 
     #[test]
     fn dates_are_parsed_in_each_style() {
-        let all = "november 23, 2026; 1 december 2026; 2027-01-05; the 3rd day of may, 2028";
-        assert_eq!(dates(all), [(2026, 11, 23), (2026, 12, 1), (2027, 1, 5), (2028, 5, 3)]);
+        let text = "november 23, 2026; 1 december 2026; 2027-01-05; the 3rd day of may, 2028";
+        assert_eq!(dates(text), [(2026, 11, 23), (2026, 12, 1), (2027, 1, 5), (2028, 5, 3)]);
     }
 }

@@ -1,4 +1,4 @@
-//! The readers on additional phrases that are not part of the generator; each contains one topic, or only resembles it.
+//! The analysts on additional phrases that are not part of the generator; each contains one topic, or only resembles it.
 
 use std::collections::BTreeMap;
 
@@ -19,12 +19,12 @@ type File = BTreeMap<String, Phrases>;
 
 const CLAUSES: &str = include_str!("phrases/clauses.yaml");
 const PROBLEMS: &str = include_str!("phrases/problems.yaml");
-const HELD: &str = include_str!("phrases/held.yaml");
+const HELD_OUT: &str = include_str!("phrases/held.yaml");
 
 /// Held-out phrases with their labels.
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
-struct Held {
+struct HeldOut {
     clauses: BTreeMap<String, Vec<String>>,
     problems: BTreeMap<String, Vec<String>>,
 }
@@ -39,10 +39,10 @@ const ROLES: [(&str, &str); 6] = [
 ];
 
 /// Builds a contract around a phrase. The form in which the parties are introduced varies.
-fn contract(phrase: &str, at: usize, secret: bool) -> String {
-    let (supplier, customer) = ROLES[at % ROLES.len()];
+fn contract(phrase: &str, index: usize, has_confidentiality: bool) -> String {
+    let (supplier, customer) = ROLES[index % ROLES.len()];
     let plain_language = !phrase.contains('{');
-    let opening = match at % 4 {
+    let opening = match index % 4 {
         _ if plain_language => String::new(),
         0 => format!(
             "This Agreement is between Alder Ltd (the \"{supplier}\") and Birch Inc. (the \"{customer}\")."
@@ -55,7 +55,7 @@ fn contract(phrase: &str, at: usize, secret: bool) -> String {
             "Parties: Alder LLC (\u{201c}{supplier}\u{201d}), Birch LLC (\u{201c}{customer}\u{201d})."
         ),
     };
-    let article = if at.is_multiple_of(2) { "the " } else { "" };
+    let article = if index.is_multiple_of(2) { "the " } else { "" };
     let fill = |text: &str| {
         let text = text
             .replace("{S}", &format!("{article}{supplier}"))
@@ -69,7 +69,7 @@ fn contract(phrase: &str, at: usize, secret: bool) -> String {
     if plain_language {
         text.push_str("1.2 We provide the services to you, and you pay our fees.\n\n");
     }
-    if secret {
+    if has_confidentiality {
         text.push_str(
             "2. SECRETS\n\n2.1 Each party shall keep the other's Confidential Information secret.\n\n",
         );
@@ -82,7 +82,7 @@ fn contract(phrase: &str, at: usize, secret: bool) -> String {
 
 /// Correct results and errors.
 struct Score {
-    right: usize,
+    correct: usize,
     false_positives: Vec<String>,
     missed: Vec<String>,
 }
@@ -90,28 +90,28 @@ struct Score {
 impl Score {
     #[allow(clippy::cast_precision_loss, reason = "there are a few hundred")]
     fn recall(&self) -> f64 {
-        self.right as f64 / (self.right + self.missed.len()) as f64
+        self.correct as f64 / (self.correct + self.missed.len()) as f64
     }
 
     #[allow(clippy::cast_precision_loss, reason = "there are a few hundred")]
     fn precision(&self) -> f64 {
-        self.right as f64 / (self.right + self.false_positives.len()) as f64
+        self.correct as f64 / (self.correct + self.false_positives.len()) as f64
     }
 }
 
 fn score(file: &str, finds: impl Fn(&str, &str, usize) -> bool) -> Score {
     let file: File = serde_saphyr::from_str(file).unwrap();
-    let mut score = Score { right: 0, false_positives: Vec::new(), missed: Vec::new() };
+    let mut score = Score { correct: 0, false_positives: Vec::new(), missed: Vec::new() };
     for (name, phrases) in &file {
-        for (at, phrase) in phrases.is.iter().enumerate() {
-            if finds(name, phrase, at) {
-                score.right += 1;
+        for (index, phrase) in phrases.is.iter().enumerate() {
+            if finds(name, phrase, index) {
+                score.correct += 1;
             } else {
                 score.missed.push(format!("{name}: {phrase}"));
             }
         }
-        for (at, phrase) in phrases.not.iter().enumerate() {
-            if finds(name, phrase, at) {
+        for (index, phrase) in phrases.not.iter().enumerate() {
+            if finds(name, phrase, index) {
                 score.false_positives.push(format!("{name}: {phrase}"));
             }
         }
@@ -119,9 +119,9 @@ fn score(file: &str, finds: impl Fn(&str, &str, usize) -> bool) -> Score {
     score
 }
 
-fn finds_clause(name: &str, phrase: &str, at: usize) -> bool {
+fn finds_clause(name: &str, phrase: &str, index: usize) -> bool {
     let clause = Clause::all().find(|clause| clause.name() == name).unwrap();
-    let mut text = contract(phrase, at, true);
+    let mut text = contract(phrase, index, true);
     match clause {
         // It is part of the opening.
         Clause::AgreementDate => text = format!("CONTRACT\n\n{phrase}\n\n1. TERMS\n\n1.1 Fees are due."),
@@ -134,9 +134,9 @@ fn finds_clause(name: &str, phrase: &str, at: usize) -> bool {
     find_clauses(&text).contains(&clause)
 }
 
-fn finds_problem(name: &str, phrase: &str, at: usize) -> bool {
+fn finds_problem(name: &str, phrase: &str, index: usize) -> bool {
     let problem = Problem::all().find(|problem| problem.name() == name).unwrap();
-    let text = contract(phrase, at, problem != Problem::MissingConfidentiality);
+    let text = contract(phrase, index, problem != Problem::MissingConfidentiality);
     find_problems(&text).contains(&problem)
 }
 
@@ -149,7 +149,7 @@ fn clauses_are_found_in_phrases_outside_the_generator() {
         "missed {missed:#?}, false positives {false_positives:#?}"
     );
     let file: File = serde_saphyr::from_str(CLAUSES).unwrap();
-    assert!(file.len() >= 38 && file.values().all(|one| one.is.len() >= 4));
+    assert!(file.len() >= 38 && file.values().all(|phrases| phrases.is.len() >= 4));
 }
 
 #[test]
@@ -168,35 +168,35 @@ fn problems_are_found_in_phrases_outside_the_generator() {
 #[test]
 fn boilerplate_triggers_almost_no_rule() {
     let phrases: Vec<String> = serde_saphyr::from_str(include_str!("phrases/boilerplate.yaml")).unwrap();
-    let mut alarms = Vec::new();
-    for (at, phrase) in phrases.iter().enumerate() {
-        let text = contract(phrase, at * 4, true);
+    let mut false_positives = Vec::new();
+    for (index, phrase) in phrases.iter().enumerate() {
+        let text = contract(phrase, index * 4, true);
         let mut found: Vec<&str> = find_clauses(&text).into_iter().skip(2).map(Clause::name).collect();
         found.extend(find_problems(&text).into_iter().map(Problem::name));
         if !found.is_empty() {
-            alarms.push(format!("{phrase} {found:?}"));
+            false_positives.push(format!("{phrase} {found:?}"));
         }
     }
-    assert!(phrases.len() >= 40 && alarms.len() <= 1, "{alarms:#?}");
+    assert!(phrases.len() >= 40 && false_positives.len() <= 1, "{false_positives:#?}");
 }
 
 #[test]
 fn held_out_phrases_are_recognised() {
-    let held: Held = serde_saphyr::from_str(HELD).unwrap();
-    let (mut right, mut missed) = (0, Vec::new());
+    let held_out: HeldOut = serde_saphyr::from_str(HELD_OUT).unwrap();
+    let (mut correct, mut missed) = (0, Vec::new());
     let mut count = |found: bool, name: &str, phrase: &str| {
-        if found { right += 1 } else { missed.push(format!("{name}: {phrase}")) }
+        if found { correct += 1 } else { missed.push(format!("{name}: {phrase}")) }
     };
-    for (name, phrases) in &held.clauses {
-        for (at, phrase) in phrases.iter().enumerate() {
-            count(finds_clause(name, phrase, at + 2), name, phrase);
+    for (name, phrases) in &held_out.clauses {
+        for (index, phrase) in phrases.iter().enumerate() {
+            count(finds_clause(name, phrase, index + 2), name, phrase);
         }
     }
-    for (name, phrases) in &held.problems {
-        for (at, phrase) in phrases.iter().enumerate() {
-            count(finds_problem(name, phrase, at + 3), name, phrase);
+    for (name, phrases) in &held_out.problems {
+        for (index, phrase) in phrases.iter().enumerate() {
+            count(finds_problem(name, phrase, index + 3), name, phrase);
         }
     }
-    let all = right + missed.len();
-    assert!(right * 100 >= all * 95, "{right} of {all}: missed {missed:#?}");
+    let total = correct + missed.len();
+    assert!(correct * 100 >= total * 95, "{correct} of {total}: missed {missed:#?}");
 }

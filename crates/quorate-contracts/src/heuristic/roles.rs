@@ -99,26 +99,26 @@ fn has_word(term: &str, list: &[&str]) -> bool {
 
 impl PartyRoles {
     /// Detects the roles from the opening or, if it is not conclusive, from the whole text; both normalised.
-    pub(crate) fn detect(opening: &str, whole: &str) -> Self {
-        let all = introduced(opening);
-        let named = |term: &&String| {
+    pub(crate) fn detect(opening: &str, text: &str) -> Self {
+        let introduced_terms = introduced(opening);
+        let is_role = |term: &&String| {
             has_word(term, CUSTOMERS) || has_word(term, VENDORS) || has_word(term, AMBIGUOUS)
         };
-        let roles: Vec<&String> = all.iter().filter(named).collect();
-        let names: Vec<&String> = all.iter().filter(|term| !named(term)).collect();
-        let used = in_use(whole, roles.first().copied());
-        let introduced = roles.len() >= 2 || names.len() >= 2;
-        let (vendor, customer) = match (&roles[..], &names[..]) {
-            ([first, second, ..], _) => sides(first, second, whole),
+        let role_terms: Vec<&String> = introduced_terms.iter().filter(is_role).collect();
+        let other_terms: Vec<&String> = introduced_terms.iter().filter(|term| !is_role(term)).collect();
+        let used = in_use(text, role_terms.first().copied());
+        let introduced = role_terms.len() >= 2 || other_terms.len() >= 2;
+        let (vendor, customer) = match (&role_terms[..], &other_terms[..]) {
+            ([first, second, ..], _) => sides(first, second, text),
             // Role words used for both sides are more reliable than names.
             _ if !used.0.is_empty() && !used.1.is_empty() => used,
-            (_, [first, second, ..]) => sides(first, second, whole),
+            (_, [first, second, ..]) => sides(first, second, text),
             _ => used,
         };
         let mut terms = Vec::new();
         terms.extend(vendor.into_iter().map(|term| (term, "vendor")));
         terms.extend(customer.into_iter().map(|term| (term, "customer")));
-        if !introduced && is_plain_language(whole) {
+        if !introduced && is_plain_language(text) {
             terms.extend(["we", "us", "our", "ours"].map(|term| (term.to_owned(), "vendor")));
             terms.extend(["you", "your", "yours"].map(|term| (term.to_owned(), "customer")));
         }
@@ -127,22 +127,22 @@ impl PartyRoles {
     }
 
     /// Replaces the terms for the parties by `vendor` and `customer`.
-    pub(crate) fn replace_terms(&self, plain: &str) -> String {
-        let mut out = String::with_capacity(plain.len());
-        let mut at = 0;
-        while at < plain.len() {
-            let rest = &plain[at..];
-            let begins = !plain[..at].ends_with(|c: char| c.is_ascii_alphanumeric());
-            let term = self.terms.iter().find(|(term, _)| begins && starts_with_term(rest, term));
-            let (written, taken) = match term {
+    pub(crate) fn replace_terms(&self, text: &str) -> String {
+        let mut out = String::with_capacity(text.len());
+        let mut offset = 0;
+        while offset < text.len() {
+            let rest = &text[offset..];
+            let at_word_start = !text[..offset].ends_with(|c: char| c.is_ascii_alphanumeric());
+            let term = self.terms.iter().find(|(term, _)| at_word_start && starts_with_term(rest, term));
+            let (replacement, consumed) = match term {
                 Some((term, role)) => (*role, term.len()),
                 None => {
-                    let taken = rest.chars().next().map_or(1, char::len_utf8);
-                    (&rest[..taken], taken)
+                    let consumed = rest.chars().next().map_or(1, char::len_utf8);
+                    (&rest[..consumed], consumed)
                 }
             };
-            out.push_str(written);
-            at += taken;
+            out.push_str(replacement);
+            offset += consumed;
         }
         out
     }
@@ -154,19 +154,19 @@ fn starts_with_term(text: &str, term: &str) -> bool {
 
 /// Terms introduced for parties, in order.
 fn introduced(opening: &str) -> Vec<String> {
-    let mut found: Vec<String> = Vec::new();
+    let mut terms: Vec<String> = Vec::new();
     let mut add = |term: &str| {
         let term = term.trim().trim_start_matches("the ").trim();
-        let fits = (3..=30).contains(&term.len())
+        let is_valid = (3..=30).contains(&term.len())
             && term.chars().all(|c| c.is_ascii_alphanumeric() || " -&".contains(c));
-        if fits && !has_word(term, NOT_PARTIES) && !found.iter().any(|known| known == term) {
-            found.push(term.to_owned());
+        if is_valid && !has_word(term, NOT_PARTIES) && !terms.iter().any(|existing| existing == term) {
+            terms.push(term.to_owned());
         }
     };
-    for (at, _) in opening.match_indices(['"', '\'', '(']) {
-        let rest = &opening[at + 1..];
-        let before = opening[..at].trim_end();
-        let mark = &opening[at..=at];
+    for (offset, _) in opening.match_indices(['"', '\'', '(']) {
+        let rest = &opening[offset + 1..];
+        let before = opening[..offset].trim_end();
+        let mark = &opening[offset..=offset];
         let Some(end) = rest.find(if mark == "(" { ")" } else { mark }) else { continue };
         let inner = &rest[..end];
         let cue =
@@ -182,9 +182,9 @@ fn introduced(opening: &str) -> Vec<String> {
                     .fold(inner.trim().to_owned(), |text, cue| {
                         text.trim().trim_start_matches(cue).trim().to_owned()
                     });
-                let known =
+                let is_role_word =
                     has_word(&bare, CUSTOMERS) || has_word(&bare, VENDORS) || has_word(&bare, AMBIGUOUS);
-                if known && bare.split(' ').count() <= 3 {
+                if is_role_word && bare.split(' ').count() <= 3 {
                     add(&bare);
                 }
             }
@@ -200,22 +200,23 @@ fn introduced(opening: &str) -> Vec<String> {
         "referred to as ",
         "known as ",
     ] {
-        for (at, _) in opening.match_indices(cue) {
-            let rest = opening[at + cue.len()..].trim_start_matches(['"', '\'']).trim_start_matches("the ");
+        for (offset, _) in opening.match_indices(cue) {
+            let rest =
+                opening[offset + cue.len()..].trim_start_matches(['"', '\'']).trim_start_matches("the ");
             let term = rest.split(['"', '\'', ',', ')', ';', '.', '\n']).next().unwrap_or_default();
             if has_word(term, CUSTOMERS) || has_word(term, VENDORS) || has_word(term, AMBIGUOUS) {
                 add(term);
             }
         }
     }
-    if found.len() < 2 {
+    if terms.len() < 2 {
         for word in by_role(opening) {
-            if !found.iter().any(|known| known.split(' ').any(|part| part == word)) {
-                found.push(word.to_owned());
+            if !terms.iter().any(|existing| existing.split(' ').any(|part| part == word)) {
+                terms.push(word.to_owned());
             }
         }
     }
-    found
+    terms
 }
 
 /// Role words next to a name, in order: `Supplier: Acme Ltd`, `Acme Ltd - Supplier`, `Acme Ltd, as the Client`.
@@ -224,33 +225,37 @@ fn by_role(opening: &str) -> Vec<&'static str> {
     for word in VENDORS.iter().chain(CUSTOMERS) {
         let cues = ["{}: ", "as {}", "as the {}", "the {} is ", "- {}"];
         let positions = cues.iter().filter_map(|cue| opening.find(&cue.replace("{}", word)));
-        found.extend(positions.min().map(|at| (at, *word)));
+        found.extend(positions.min().map(|offset| (offset, *word)));
     }
     found.sort_unstable();
     found.into_iter().map(|(_, word)| word).collect()
 }
 
 /// Assigns two terms to vendor and customer.
-fn sides(first: &str, second: &str, whole: &str) -> (Vec<String>, Vec<String>) {
-    let (one, two) = (vec![first.to_owned()], vec![second.to_owned()]);
+fn sides(first: &str, second: &str, text: &str) -> (Vec<String>, Vec<String>) {
+    let (first_terms, second_terms) = (vec![first.to_owned()], vec![second.to_owned()]);
     let pays = |term: &str| has_word(term, CUSTOMERS) && !has_word(term, VENDORS);
     let delivers = |term: &str| has_word(term, VENDORS);
     if delivers(first) && !delivers(second) || pays(second) && !pays(first) {
-        return (one, two);
+        return (first_terms, second_terms);
     }
     if delivers(second) && !delivers(first) || pays(first) && !pays(second) {
-        return (two, one);
+        return (second_terms, first_terms);
     }
-    if vendor_score(first, whole) >= vendor_score(second, whole) { (one, two) } else { (two, one) }
+    if vendor_score(first, text) >= vendor_score(second, text) {
+        (first_terms, second_terms)
+    } else {
+        (second_terms, first_terms)
+    }
 }
 
 /// Score of a term as the vendor: verbs of providing minus verbs of paying.
-fn vendor_score(term: &str, whole: &str) -> i64 {
+fn vendor_score(term: &str, text: &str) -> i64 {
     let count = |verbs: &[&str]| {
         let modals = ["shall", "will", "must", "agrees to"];
-        let all =
+        let phrases =
             modals.iter().flat_map(|modal| verbs.iter().map(move |verb| format!("{term} {modal} {verb}")));
-        all.map(|words| whole.matches(&words).count() as i64).sum::<i64>()
+        phrases.map(|phrase| text.matches(&phrase).count() as i64).sum::<i64>()
     };
     count(&[
         "provide",
@@ -267,17 +272,17 @@ fn vendor_score(term: &str, whole: &str) -> i64 {
 }
 
 /// The most frequent role words, used if at most one party is introduced.
-fn in_use(whole: &str, known: Option<&String>) -> (Vec<String>, Vec<String>) {
-    let count = |word: &&str| numbers::count_word(whole, word);
-    let most = |list: &[&'static str]| {
+fn in_use(text: &str, known: Option<&String>) -> (Vec<String>, Vec<String>) {
+    let count = |word: &&str| numbers::count_word(text, word);
+    let most_frequent = |list: &[&'static str]| {
         let used: Vec<&'static str> = list.iter().copied().filter(|word| count(word) > 0).collect();
         used.into_iter().rev().max_by_key(count).map(str::to_owned)
     };
-    let (mut vendor, mut customer) = (most(VENDORS), most(CUSTOMERS));
-    let either = most(AMBIGUOUS);
+    let (mut vendor, mut customer) = (most_frequent(VENDORS), most_frequent(CUSTOMERS));
+    let ambiguous = most_frequent(AMBIGUOUS);
     match (&vendor, &customer) {
-        (None, Some(_)) => vendor = either,
-        (Some(_), None) => customer = either,
+        (None, Some(_)) => vendor = ambiguous,
+        (Some(_), None) => customer = ambiguous,
         _ => {}
     }
     if let Some(known) = known.filter(|term| has_word(term, VENDORS) || has_word(term, CUSTOMERS)) {
@@ -287,9 +292,9 @@ fn in_use(whole: &str, known: Option<&String>) -> (Vec<String>, Vec<String>) {
     (vendor.into_iter().collect(), customer.into_iter().collect())
 }
 
-fn is_plain_language(whole: &str) -> bool {
-    let any = |words: &[&str]| words.iter().any(|word| numbers::count_word(whole, word) > 0);
-    any(&["we", "us", "our", "ours"]) && any(&["you", "your", "yours"])
+fn is_plain_language(text: &str) -> bool {
+    let has_any = |words: &[&str]| words.iter().any(|word| numbers::count_word(text, word) > 0);
+    has_any(&["we", "us", "our", "ours"]) && has_any(&["you", "your", "yours"])
 }
 
 #[cfg(test)]

@@ -1,4 +1,4 @@
-//! Results of the readers on generated contracts, and their replies to each other's findings.
+//! Results of the analysts on generated contracts, and their replies to each other's findings.
 
 use serde_json::{Value, json};
 
@@ -6,8 +6,8 @@ use super::Heuristic;
 use crate::generator::{PhrasingSet, Recommendation, generate};
 use crate::measure;
 
-fn analyse(reader: Heuristic, text: &str) -> Value {
-    reader.analyse(text)
+fn analyse(analyst: Heuristic, text: &str) -> Value {
+    analyst.analyse(text)
 }
 
 /// Checks that a finding has the format of deliberations.
@@ -40,26 +40,26 @@ fn is_finding(body: &Value) {
 #[test]
 fn clauses_and_issues_are_found_in_seen_phrasings_with_few_errors() {
     let rows = measure::clauses(201..=260, PhrasingSet::Seen);
-    let good = rows
+    let accurate = rows
         .iter()
         .filter(|row| row.true_positives > 0 && row.precision() >= 0.9 && row.recall() >= 0.9)
         .count();
-    assert!(good >= 38, "{good} of 41: {rows:#?}");
+    assert!(accurate >= 38, "{accurate} of 41: {rows:#?}");
     let issues = measure::total(&measure::issues(201..=260, PhrasingSet::Seen));
     assert!(issues.precision() >= 0.98 && issues.recall() >= 0.98, "{issues:?}");
-    let all = measure::total(&rows);
-    assert!(all.precision() >= 0.98 && all.recall() >= 0.98, "{all:?}");
+    let total = measure::total(&rows);
+    assert!(total.precision() >= 0.98 && total.recall() >= 0.98, "{total:?}");
 }
 
 #[test]
 fn every_finding_is_valid_and_deterministic() {
     for seed in 1..=4 {
         let contract = generate(seed, PhrasingSet::Seen);
-        for reader in Heuristic::ALL {
-            let body = analyse(reader, &contract.text);
+        for analyst in Heuristic::ALL {
+            let body = analyse(analyst, &contract.text);
             is_finding(&body);
-            assert_eq!(body, analyse(reader, &contract.text));
-            assert_eq!(body.get("found").is_some(), reader == Heuristic::Clauses);
+            assert_eq!(body, analyse(analyst, &contract.text));
+            assert_eq!(body.get("found").is_some(), analyst == Heuristic::Clauses);
         }
     }
 }
@@ -67,22 +67,22 @@ fn every_finding_is_valid_and_deterministic() {
 #[test]
 fn evidence_is_contained_in_the_text() {
     let contract = generate(7, PhrasingSet::Seen);
-    let flat = contract.text.split_whitespace().collect::<Vec<_>>().join(" ").replace('"', "'");
-    let mut shown = 0;
-    for reader in Heuristic::ALL {
-        for issue in analyse(reader, &contract.text)["issues"].as_array().into_iter().flatten() {
+    let text = contract.text.split_whitespace().collect::<Vec<_>>().join(" ").replace('"', "'");
+    let mut quoted = 0;
+    for analyst in Heuristic::ALL {
+        for issue in analyse(analyst, &contract.text)["issues"].as_array().into_iter().flatten() {
             if let Some(evidence) = issue["evidence"].as_str() {
                 let quote = evidence.rsplit('"').nth(1).unwrap().trim_end_matches([' ', '\u{2026}']);
-                assert!(flat.contains(quote), "{quote}");
-                shown += 1;
+                assert!(text.contains(quote), "{quote}");
+                quoted += 1;
             }
         }
     }
-    assert!(shown > 0);
+    assert!(quoted > 0);
 }
 
 #[test]
-fn a_reader_without_relevant_text_abstains() {
+fn an_analyst_without_relevant_text_abstains() {
     let text = "SERVICES AGREEMENT\n\nThis Agreement is between A Ltd (\"Vendor\") and B Ltd (\"Customer\").\n\n\
                 1. SERVICES\n\n1.1 Vendor shall sweep the yard. The Services do not involve the processing of personal data.";
     assert!(!Heuristic::Compliance.is_relevant_to(text) && !Heuristic::Ip.is_relevant_to(text));
@@ -93,49 +93,52 @@ fn a_reader_without_relevant_text_abstains() {
 }
 
 #[test]
-fn readers_are_activated_by_the_content_of_the_contract() {
-    let (mut right, mut all) = (0, 0);
+fn analysts_are_activated_by_the_content_of_the_contract() {
+    let (mut correct, mut total) = (0, 0);
     for seed in 1..=60 {
         let contract = generate(seed, PhrasingSet::Seen);
-        let about = contract.truth.activation;
-        let wanted = [
-            (Heuristic::Compliance, about.personal_data || about.eu || about.california || about.health),
-            (Heuristic::Ip, about.ip),
-            (Heuristic::Financial, about.money),
+        let activation = contract.truth.activation;
+        let expected = [
+            (
+                Heuristic::Compliance,
+                activation.personal_data || activation.eu || activation.california || activation.health,
+            ),
+            (Heuristic::Ip, activation.ip),
+            (Heuristic::Financial, activation.money),
         ];
-        for (reader, wanted) in wanted {
-            all += 1;
-            let relevant = reader.is_relevant_to(&contract.text);
-            right += u32::from(relevant == wanted);
+        for (analyst, expected) in expected {
+            total += 1;
+            let relevant = analyst.is_relevant_to(&contract.text);
+            correct += u32::from(relevant == expected);
         }
     }
-    assert!(right * 100 >= all * 97, "{right} of {all}");
+    assert!(correct * 100 >= total * 97, "{correct} of {total}");
 }
 
-/// Positions of all readers on the recommendation, as in a deliberation.
+/// Positions of all analysts on the recommendation, as in a deliberation.
 fn positions(findings: &[(Heuristic, Value)]) -> Vec<Value> {
-    let of = |(reader, body): &(Heuristic, Value)| {
+    let position_of = |(analyst, body): &(Heuristic, Value)| {
         let position = body.get("recommendation")?;
         Some(
-            json!({ "agent": reader.name(), "position": position, "confidence": body["confidence"], "reason": body["summary"] }),
+            json!({ "agent": analyst.name(), "position": position, "confidence": body["confidence"], "reason": body["summary"] }),
         )
     };
-    findings.iter().filter_map(of).collect()
+    findings.iter().filter_map(position_of).collect()
 }
 
-fn discuss(reader: Heuristic, text: &str, kind: &str, topic: &str, positions: &[Value]) -> Value {
+fn discuss(analyst: Heuristic, text: &str, kind: &str, topic: &str, positions: &[Value]) -> Value {
     let (own, others): (Vec<_>, Vec<_>) =
-        positions.iter().cloned().partition(|one| one["agent"] == reader.name());
+        positions.iter().cloned().partition(|position| position["agent"] == analyst.name());
     let payload = json!({
         "input": { "text": text }, "conflict": { "kind": kind, "topic": topic },
         "your_position": own.first(), "other_positions": others,
     });
-    reader.discuss(text, &payload)
+    analyst.discuss(text, &payload)
 }
 
 #[test]
 fn a4_verified_issues_of_peers_are_adopted_and_positions_converge() {
-    let (mut alone, mut together, mut all) = (0, 0, 0);
+    let (mut alone, mut together, mut total) = (0, 0, 0);
     for seed in 1..=16 {
         let contract = generate(seed, PhrasingSet::Seen);
         let truth = match contract.truth.recommendation {
@@ -144,17 +147,21 @@ fn a4_verified_issues_of_peers_are_adopted_and_positions_converge() {
             Recommendation::NegotiateKeyTerms => "negotiate key terms",
             Recommendation::DoNotSign => "do not sign",
         };
-        let findings: Vec<_> = Heuristic::ALL.map(|reader| (reader, analyse(reader, &contract.text))).into();
+        let findings: Vec<_> =
+            Heuristic::ALL.map(|analyst| (analyst, analyse(analyst, &contract.text))).into();
         let positions = positions(&findings);
         for position in &positions {
-            let reader = Heuristic::from_name(position["agent"].as_str().unwrap()).unwrap();
-            let reply = discuss(reader, &contract.text, "categorical", "what to do", &positions);
-            all += 1;
+            let analyst = Heuristic::from_name(position["agent"].as_str().unwrap()).unwrap();
+            let reply = discuss(analyst, &contract.text, "categorical", "what to do", &positions);
+            total += 1;
             alone += u32::from(position["position"] == truth);
             together += u32::from(reply["revised_position"] == truth);
         }
     }
-    assert!(together > alone && together * 100 >= all * 80, "alone {alone}, together {together} of {all}");
+    assert!(
+        together > alone && together * 100 >= total * 80,
+        "alone {alone}, together {together} of {total}"
+    );
 }
 
 #[test]
@@ -180,24 +187,26 @@ fn a4_adopting_an_issue_without_a_new_position_keeps_the_confidence() {
                 1.3 Vendor grants Customer a license to use the Software.\n\n\
                 2. SECRETS\n\n2.1 Each Party shall keep Confidential Information secret.";
     let findings: Vec<_> =
-        [Heuristic::Risk, Heuristic::Ip].map(|reader| (reader, analyse(reader, text))).into();
+        [Heuristic::Risk, Heuristic::Ip].map(|analyst| (analyst, analyse(analyst, text))).into();
     let positions = positions(&findings);
     assert_eq!(positions[0]["position"], "negotiate key terms", "{positions:?}");
     let kept = discuss(Heuristic::Risk, text, "categorical", "what to do", &positions);
     assert_eq!(kept["revised_position"], "negotiate key terms");
     assert!(kept.get("confidence").is_none(), "{kept}");
-    let why = kept["reasoning"].as_str().unwrap();
+    let reasoning = kept["reasoning"].as_str().unwrap();
     assert!(
-        why.starts_with("Section 1.2 lets the vendor advertise") && why.contains("stays the same"),
-        "{why}"
+        reasoning.starts_with("Section 1.2 lets the vendor advertise")
+            && reasoning.contains("stays the same"),
+        "{reasoning}"
     );
     assert!(kept["evidence"].as_str().unwrap().contains("name and logo"), "{kept}");
     let moved = discuss(Heuristic::Ip, text, "categorical", "what to do", &positions);
     assert_eq!(moved["revised_position"], "negotiate key terms");
-    let why = moved["reasoning"].as_str().unwrap();
+    let reasoning = moved["reasoning"].as_str().unwrap();
     assert!(
-        why.starts_with("Section 1.1 leaves the customer's liability without a cap; I had not counted it."),
-        "{why}"
+        reasoning
+            .starts_with("Section 1.1 leaves the customer's liability without a cap; I had not counted it."),
+        "{reasoning}"
     );
     assert!(moved["confidence"].is_number(), "{moved}");
 }
@@ -209,9 +218,9 @@ fn an_issue_is_described_in_a_sentence_with_its_section() {
         let contract = generate(seed, PhrasingSet::Seen);
         for issue in analyse(Heuristic::Risk, &contract.text)["issues"].as_array().into_iter().flatten() {
             let detail = issue["detail"].as_str().unwrap();
-            let placed = ["Section ", "The section ", "Schedule ", "Exhibit ", "Nothing in the contract"];
+            let locations = ["Section ", "The section ", "Schedule ", "Exhibit ", "Nothing in the contract"];
             assert!(
-                placed.iter().any(|begin| detail.starts_with(begin)) && detail.ends_with('.'),
+                locations.iter().any(|prefix| detail.starts_with(prefix)) && detail.ends_with('.'),
                 "{detail}"
             );
             assert!(!detail.contains(['[', '"']) || detail.starts_with("The section"), "{detail}");
@@ -274,7 +283,7 @@ fn a4_the_prevailing_part_settles_a_fact() {
 }
 
 #[test]
-fn fifty_megabytes_are_truncated_and_marked() {
+fn a_contract_over_the_size_limit_is_truncated_and_marked() {
     let long =
         "AGREEMENT\n\n".to_owned() + &"The Vendor shall provide the services. ".repeat(28_000) + "\n\nend";
     let body = analyse(Heuristic::Clauses, &long);
@@ -294,10 +303,11 @@ fn problems_are_found_for_every_form_of_introduction() {
     ];
     for seed in 1..=5 {
         let contract = generate(seed, PhrasingSet::Seen);
-        let place = contract.truth.clauses.iter().find(|one| one.what == Clause::Parties).unwrap();
-        let (start, end) = (place.place.start, place.place.end);
+        let parties = contract.truth.clauses.iter().find(|label| label.topic == Clause::Parties).unwrap();
+        let (start, end) = (parties.span.start, parties.span.end);
         let fact =
-            |wanted: Fact| match &contract.truth.facts.iter().find(|one| one.fact == wanted).unwrap().value {
+            |fact: Fact| match &contract.truth.facts.iter().find(|stated| stated.fact == fact).unwrap().value
+            {
                 Known::Role(text) | Known::Text(text) => text.clone(),
                 _ => String::new(),
             };

@@ -13,8 +13,9 @@ pub(crate) const SENTENCE_WORDS_MAX: usize = 250;
 pub(crate) fn normalise(text: &str) -> String {
     let mut out = String::with_capacity(text.len());
     let chars: Vec<char> = text.chars().collect();
-    for (at, &c) in chars.iter().enumerate() {
-        let digit = |at: Option<usize>| at.and_then(|at| chars.get(at)).is_some_and(char::is_ascii_digit);
+    for (index, &c) in chars.iter().enumerate() {
+        let digit =
+            |index: Option<usize>| index.and_then(|index| chars.get(index)).is_some_and(char::is_ascii_digit);
         match c {
             '\u{201c}' | '\u{201d}' | '\u{201e}' | '\u{ab}' | '\u{bb}' => out.push('"'),
             '\u{2018}' | '\u{2019}' => out.push('\''),
@@ -24,7 +25,7 @@ pub(crate) fn normalise(text: &str) -> String {
             '\u{20ac}' => out.push_str("eur "),
             '\u{a3}' => out.push_str("gbp "),
             '$' => out.push_str("usd "),
-            '.' if digit(at.checked_sub(1)) && digit(Some(at + 1)) => out.push('_'),
+            '.' if digit(index.checked_sub(1)) && digit(Some(index + 1)) => out.push('_'),
             _ if c.is_ascii() => out.push(c.to_ascii_lowercase()),
             _ => out.push('?'),
         }
@@ -40,45 +41,46 @@ const ABBREVIATIONS: &[&str] = &[
 
 /// Splits a paragraph into sentences, unchanged.
 pub(crate) fn sentences(text: &str) -> Vec<&str> {
-    let (mut found, mut begin) = (Vec::new(), 0);
-    for (at, c) in text.char_indices() {
-        let rest = &text[at + c.len_utf8()..];
+    let (mut sentences, mut start) = (Vec::new(), 0);
+    for (offset, c) in text.char_indices() {
+        let rest = &text[offset + c.len_utf8()..];
         if !matches!(c, '.' | '?' | '!')
             || !(rest.is_empty() || rest.starts_with([' ', '"', '\u{201d}', ')']))
         {
             continue;
         }
-        let last = text[begin..at].rsplit([' ', '(']).next().unwrap_or_default().to_lowercase();
-        let label = at - begin < 6 && text[begin..at].trim().chars().all(|c| c.is_ascii_digit() || c == '.');
-        if ABBREVIATIONS.contains(&last.as_str()) && !rest.is_empty() || label {
+        let last_word = text[start..offset].rsplit([' ', '(']).next().unwrap_or_default().to_lowercase();
+        let is_label =
+            offset - start < 6 && text[start..offset].trim().chars().all(|c| c.is_ascii_digit() || c == '.');
+        if ABBREVIATIONS.contains(&last_word.as_str()) && !rest.is_empty() || is_label {
             continue;
         }
-        found.push(text[begin..=at].trim());
-        begin = at + c.len_utf8();
+        sentences.push(text[start..=offset].trim());
+        start = offset + c.len_utf8();
     }
-    found.push(text[begin..].trim());
-    found.retain(|sentence| sentence.chars().any(char::is_alphanumeric));
-    found
+    sentences.push(text[start..].trim());
+    sentences.retain(|sentence| sentence.chars().any(char::is_alphanumeric));
+    sentences
 }
 
 /// Splits a normalised sentence into tokens.
-pub(crate) fn tokens(plain: &str) -> Vec<String> {
-    let pieces = plain
-        .split(|c: char| !(c.is_ascii_alphanumeric() || matches!(c, '\'' | '_' | ',' | '%' | '-' | '/')));
-    let mut split: Vec<&str> = Vec::new();
+pub(crate) fn tokens(text: &str) -> Vec<String> {
+    let pieces =
+        text.split(|c: char| !(c.is_ascii_alphanumeric() || matches!(c, '\'' | '_' | ',' | '%' | '-' | '/')));
+    let mut words: Vec<&str> = Vec::new();
     for piece in pieces {
         let piece = piece.trim_matches(|c| matches!(c, ',' | '\'' | '-' | '/' | '_'));
         if numbers::is_iso_date(piece) {
-            split.push("@date");
+            words.push("@date");
             continue;
         }
         let parts = piece.split(['-', '/']).flat_map(|part| match part.strip_suffix('%') {
             Some(number) => [number, "percent"],
             None => [part, ""],
         });
-        split.extend(parts.map(strip_possessive).filter(|word| !word.is_empty()));
+        words.extend(parts.map(strip_possessive).filter(|word| !word.is_empty()));
     }
-    merge_tokens(&split)
+    merge_tokens(&words)
 }
 
 /// Removes a possessive ending and a comma.
@@ -92,26 +94,26 @@ fn is_stop_word(word: &str) -> bool {
 }
 
 /// Merges numbers, amounts, rates and dates into one token each and drops stop words.
-fn merge_tokens(split: &[&str]) -> Vec<String> {
-    let mut out: Vec<String> = Vec::with_capacity(split.len());
-    let mut at = 0;
-    while at < split.len() {
-        let rest = &split[at..];
-        let (word, taken) = if let Some(taken) = numbers::leading_date_len(rest) {
-            ("@date", taken)
-        } else if let Some(taken) = numbers::leading_amount_len(rest) {
-            ("@money", taken)
-        } else if let Some(taken) = numbers::leading_number_len(rest) {
-            let (next, unit) = unit_after(&rest[taken..]);
-            (next, taken + unit)
+fn merge_tokens(words: &[&str]) -> Vec<String> {
+    let mut out: Vec<String> = Vec::with_capacity(words.len());
+    let mut index = 0;
+    while index < words.len() {
+        let rest = &words[index..];
+        let (word, consumed) = if let Some(consumed) = numbers::leading_date_len(rest) {
+            ("@date", consumed)
+        } else if let Some(consumed) = numbers::leading_amount_len(rest) {
+            ("@money", consumed)
+        } else if let Some(consumed) = numbers::leading_number_len(rest) {
+            let (next, unit) = unit_after(&rest[consumed..]);
+            (next, consumed + unit)
         } else if let ["sub", next, ..] = rest {
             out.push(format!("sub{}", american(next)));
-            at += 2;
+            index += 2;
             continue;
         } else {
             (american(rest[0]), 1)
         };
-        at += taken;
+        index += consumed;
         // `five thousand dollars (USD 5,000)` is one amount, `thirty (30)` one number.
         if word.starts_with('@') && out.last().is_some_and(|last| last == word) || is_stop_word(word) {
             continue;

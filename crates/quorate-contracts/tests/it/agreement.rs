@@ -74,12 +74,10 @@ fn sections() -> Vec<(String, String)> {
             schedule = rest.split(':').next().map(str::to_owned);
         }
         let number = first.trim_end_matches('.');
-        let point = number.parse::<u32>().is_ok();
+        let is_item = number.parse::<u32>().is_ok();
         let name = match &schedule {
-            Some(schedule) if point => Some(format!("Schedule {schedule}, {number}")),
-            None if !point && number.starts_with(|char: char| char.is_ascii_digit()) => {
-                Some(number.to_owned())
-            }
+            Some(schedule) if is_item => Some(format!("Schedule {schedule}, {number}")),
+            None if !is_item && number.starts_with(|ch: char| ch.is_ascii_digit()) => Some(number.to_owned()),
             None if matches!(first, "(A)" | "(B)" | "(C)" | "(D)") => Some(first.to_owned()),
             _ => None,
         };
@@ -93,9 +91,9 @@ fn sections() -> Vec<(String, String)> {
 }
 
 fn assert_quote_in(sections: &[(String, String)], section: &str, quote: &str) {
-    let places: Vec<&str> =
+    let names: Vec<&str> =
         sections.iter().flat_map(|(name, text)| text.matches(quote).map(|_| name.as_str())).collect();
-    assert_eq!(places, [section], "{quote:?}");
+    assert_eq!(names, [section], "{quote:?}");
 }
 
 #[test]
@@ -103,7 +101,7 @@ fn every_labelled_quote_occurs_once_in_its_section() {
     let (truth, sections) = (truth(), sections());
     let quotes = truth.clauses.values().chain(truth.absent.values()).flatten();
     let issues = truth.issues.iter().flat_map(|issue| &issue.places);
-    let disagreements = truth.disagreements.iter().flat_map(|one| &one.places);
+    let disagreements = truth.disagreements.iter().flat_map(|disagreement| &disagreement.places);
     for Quote { section, quote } in quotes.chain(issues).chain(disagreements) {
         assert_quote_in(&sections, section, quote);
     }
@@ -131,8 +129,15 @@ fn every_type_of_clause_is_labelled_and_the_score_follows_the_rule() {
     let kinds: BTreeSet<Problem> = truth.issues.iter().map(|issue| issue.problem).collect();
     assert_eq!(kinds.len(), truth.issues.len(), "an issue is listed twice");
     assert!(truth.issues.iter().all(|issue| !issue.places.is_empty() && !issue.why.is_empty()));
-    let sides = |one: &Disagreement| [one.about.len(), one.one_side.len(), one.other_side.len()];
-    assert!(truth.disagreements.iter().all(|one| sides(one).into_iter().all(|length| length > 0)));
+    let sides = |disagreement: &Disagreement| {
+        [disagreement.about.len(), disagreement.one_side.len(), disagreement.other_side.len()]
+    };
+    assert!(
+        truth
+            .disagreements
+            .iter()
+            .all(|disagreement| sides(disagreement).into_iter().all(|length| length > 0))
+    );
 }
 
 /// References to sections must resolve.
@@ -142,9 +147,9 @@ fn every_referenced_section_exists() {
     let names: BTreeSet<&str> = sections.iter().map(|(name, _)| name.as_str()).collect();
     let text = AGREEMENT.split_whitespace().collect::<Vec<_>>().join(" ");
     let mut found = 0;
-    for (at, _) in text.match_indices("Section ") {
-        let rest = &text[at + "Section ".len()..];
-        let number: String = rest.chars().take_while(|char| char.is_ascii_digit() || *char == '.').collect();
+    for (offset, _) in text.match_indices("Section ") {
+        let rest = &text[offset + "Section ".len()..];
+        let number: String = rest.chars().take_while(|ch| ch.is_ascii_digit() || *ch == '.').collect();
         let number = number.trim_end_matches('.');
         let chapter = format!("{number}.1");
         assert!(

@@ -1,4 +1,4 @@
 //! Integration tests of quorate-contracts, on the agreement of the contract review playbook.
 
 mod agreement;
-mod readers;
+mod analysts;

@@ -4,19 +4,19 @@ use crate::approval::{DecideApproval, RequestApproval, Verdict};
 use crate::codec::Writer;
 use crate::ids::AgentId;
 
-pub(super) fn write_request(out: &mut Writer, ask: &RequestApproval) {
+pub(super) fn write_request(out: &mut Writer, request: &RequestApproval) {
     out.number(73);
-    out.text(ask.id.as_ref().map_or("", |id| id.as_str()));
-    out.text(ask.agent.as_ref().map_or("", AgentId::as_str));
-    out.text(&ask.action);
-    out.bytes(&ask.document.bytes);
-    out.text(ask.rationale.as_deref().unwrap_or(""));
-    out.option(ask.confidence.map(f64::to_bits));
-    out.numbers(&[u64::from(ask.priority.level), u64::from(ask.priority.rank), ask.timeout_ms]);
-    out.text(&ask.default);
-    out.text(ask.session.as_deref().unwrap_or(""));
-    out.number(ask.follow_ups.len() as u64);
-    for (to, action) in &ask.follow_ups {
+    out.text(request.id.as_ref().map_or("", |id| id.as_str()));
+    out.text(request.agent.as_ref().map_or("", AgentId::as_str));
+    out.text(&request.action);
+    out.bytes(&request.document.bytes);
+    out.text(request.rationale.as_deref().unwrap_or(""));
+    out.option(request.confidence.map(f64::to_bits));
+    out.numbers(&[u64::from(request.priority.level), u64::from(request.priority.rank), request.timeout_ms]);
+    out.text(&request.default);
+    out.text(request.session.as_deref().unwrap_or(""));
+    out.number(request.follow_ups.len() as u64);
+    for (to, action) in &request.follow_ups {
         out.text(to);
         out.text(action);
     }

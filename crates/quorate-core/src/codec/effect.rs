@@ -89,7 +89,7 @@ pub(super) fn write(out: &mut Writer, effect: &Effect) -> u64 {
         }
         Effect::Backfilled { agent, first, messages } => {
             out.numbers(&[agent.0, first.0, messages.len() as u64]);
-            messages.iter().for_each(|earlier| write_earlier(out, earlier));
+            messages.iter().for_each(|message| write_recorded_message(out, message));
         }
         Effect::AgentStatus { number, presence } => {
             out.number(number.0);
@@ -304,13 +304,13 @@ fn read_origin(input: &mut Reader<'_>) -> Result<DeliveryOrigin, DecodeError> {
 /// Delta-encodes deliveries, tokens and records: those acked together are mostly consecutive.
 fn write_leases(out: &mut Writer, leases: &[LoggedLease]) {
     out.number(leases.len() as u64);
-    let mut before = (0, 0, 0);
+    let mut previous = (0, 0, 0);
     for LoggedLease { delivery, token, origin } in leases {
-        out.difference(before.0, delivery.0);
-        out.difference(before.1, token.0);
-        out.difference(before.2, origin.seq.0);
+        out.difference(previous.0, delivery.0);
+        out.difference(previous.1, token.0);
+        out.difference(previous.2, origin.seq.0);
         out.numbers(&[u64::from(origin.n), origin.to.number()]);
-        before = (delivery.0, token.0, origin.seq.0);
+        previous = (delivery.0, token.0, origin.seq.0);
     }
 }
 
@@ -329,12 +329,12 @@ fn read_leases(input: &mut Reader<'_>) -> Result<Vec<LoggedLease>, DecodeError> 
     Ok(leases)
 }
 
-fn write_earlier(out: &mut Writer, earlier: &RecordedMessage) {
-    out.numbers(&[earlier.seq.0, u64::from(earlier.n)]);
-    out.0.extend_from_slice(&[earlier.priority.level, earlier.priority.rank]);
-    out.number(u64::from(earlier.attempts_max));
-    out.option(earlier.expires_at.map(|at| at.0));
-    out.option(earlier.session.map(|session| session.0));
+fn write_recorded_message(out: &mut Writer, message: &RecordedMessage) {
+    out.numbers(&[message.seq.0, u64::from(message.n)]);
+    out.0.extend_from_slice(&[message.priority.level, message.priority.rank]);
+    out.number(u64::from(message.attempts_max));
+    out.option(message.expires_at.map(|at| at.0));
+    out.option(message.session.map(|session| session.0));
 }
 
 fn read_backfilled(input: &mut Reader<'_>) -> Result<Effect, DecodeError> {
@@ -359,7 +359,7 @@ fn read_written(input: &mut Reader<'_>) -> Result<Effect, DecodeError> {
     let key = input.id()?;
     let version = Version(input.number()?);
     let entry_type = input.text()?.into();
-    let content_type = Some(input.text()?).filter(|kind| !kind.is_empty()).map(Into::into);
+    let content_type = Some(input.text()?).filter(|content_type| !content_type.is_empty()).map(Into::into);
     let part = input.narrow()?;
     let count = input.count(2)?;
     let mut depends_on = Vec::with_capacity(count);

@@ -32,7 +32,7 @@ pub fn of_message(message: &Message) -> [u8; 32] {
 #[must_use]
 pub fn of_request_message(message: &Message) -> [u8; 32] {
     let mut out = Writer(Vec::with_capacity(256 + message.payload.bytes.len()));
-    write_question(&mut out, message);
+    write_request_message(&mut out, message);
     Sha256::digest(&out.0).into()
 }
 
@@ -88,7 +88,7 @@ fn write_message(out: &mut Writer, message: &Message) {
     write_payload(out, &message.payload);
 }
 
-fn write_question(out: &mut Writer, message: &Message) {
+fn write_request_message(out: &mut Writer, message: &Message) {
     write_message(out, &Message { expires_at: None, ..message.clone() });
     out.text("?");
 }
@@ -132,7 +132,7 @@ fn write_op(out: &mut Writer, op: &Op) {
         }
         Op::ErasePayload(erase) => out.numbers(&[14, erase.seq.0, u64::from(erase.part)]),
         Op::Sweep => out.number(15),
-        Op::AcquireLocks(ask) => write_acquire(out, ask),
+        Op::AcquireLocks(acquire) => write_acquire(out, acquire),
         Op::RenewLocks(renew) => {
             // A separate number for each, so that renewals without a duration keep their earlier fingerprint.
             match renew.ttl_ms {
@@ -180,18 +180,18 @@ fn write_op(out: &mut Writer, op: &Op) {
             write_named(out, 21, agent);
             out.text(pattern.as_str());
         }
-        Op::Backfill(history) => write_history(out, history),
+        Op::Backfill(backfill) => write_backfill(out, backfill),
         Op::AckMany(leases) => {
             out.numbers(&[58, leases.len() as u64]);
             for LeaseRef { delivery, token } in leases {
                 out.numbers(&[delivery.generation.0, delivery.number.0, token.0]);
             }
         }
-        Op::Request(ask) => {
+        Op::Request(send) => {
             out.number(25);
-            write_question(out, &ask.message);
-            out.option(ask.message.expires_at.map(|at| at.0));
-            out.option(ask.timeout_ms);
+            write_request_message(out, &send.message);
+            out.option(send.message.expires_at.map(|at| at.0));
+            out.option(send.timeout_ms);
         }
         Op::AwaitRequest { request, .. } => write_message_id(out, 26, *request),
         Op::CancelRequest { request } => write_message_id(out, 27, *request),
@@ -216,7 +216,7 @@ fn write_op(out: &mut Writer, op: &Op) {
         Op::RevokeToken { token } => {
             out.numbers(&[61, token.generation.0, token.seq.0, u64::from(token.n)]);
         }
-        Op::RequestApproval(ask) => approval_fingerprint::write_request(out, ask),
+        Op::RequestApproval(request) => approval_fingerprint::write_request(out, request),
         Op::DecideApproval(decide) => approval_fingerprint::write_decide(out, decide),
         Op::StartProcedure(start) => procedure_fingerprint::write_start(out, start),
         Op::StepProcedure(step) => procedure_fingerprint::write_step(out, step),
@@ -249,12 +249,12 @@ fn write_subscribe(out: &mut Writer, subscribe: &Subscribe) {
     }
 }
 
-fn write_history(out: &mut Writer, history: &Backfill) {
-    write_named(out, 22, &history.agent);
-    out.text(history.pattern.as_str());
-    out.numbers(&[history.next.0, history.messages.len() as u64]);
-    for EarlierMessage { message: letter, .. } in &history.messages {
-        out.numbers(&[letter.seq.0, u64::from(letter.n)]);
+fn write_backfill(out: &mut Writer, backfill: &Backfill) {
+    write_named(out, 22, &backfill.agent);
+    out.text(backfill.pattern.as_str());
+    out.numbers(&[backfill.next.0, backfill.messages.len() as u64]);
+    for EarlierMessage { message, .. } in &backfill.messages {
+        out.numbers(&[message.seq.0, u64::from(message.n)]);
     }
 }
 
@@ -290,19 +290,24 @@ fn write_put(out: &mut Writer, put: &PutEntry) {
     write_fences(out, put.fence.as_slice());
 }
 
-fn write_acquire(out: &mut Writer, ask: &AcquireLocks) {
-    write_named(out, 40, &ask.agent);
-    out.number(ask.names.len() as u64);
-    ask.names.iter().for_each(|name| out.text(name));
-    let Priority { level, rank } = ask.priority;
-    out.numbers(&[ask.ttl_ms, u64::from(level), u64::from(rank), u64::from(ask.waiting != WaitMode::NoWait)]);
-    out.option(ask.capacity.map(u64::from));
-    out.option(ask.within.map(|delivery| delivery.number.0));
+fn write_acquire(out: &mut Writer, acquire: &AcquireLocks) {
+    write_named(out, 40, &acquire.agent);
+    out.number(acquire.names.len() as u64);
+    acquire.names.iter().for_each(|name| out.text(name));
+    let Priority { level, rank } = acquire.priority;
+    out.numbers(&[
+        acquire.ttl_ms,
+        u64::from(level),
+        u64::from(rank),
+        u64::from(acquire.waiting != WaitMode::NoWait),
+    ]);
+    out.option(acquire.capacity.map(u64::from));
+    out.option(acquire.within.map(|delivery| delivery.number.0));
 }
 
 fn write_fences(out: &mut Writer, locks: &[FenceRef]) {
-    for one in locks {
-        out.text(&one.lock);
-        out.number(one.fence.0);
+    for fence_ref in locks {
+        out.text(&fence_ref.lock);
+        out.number(fence_ref.fence.0);
     }
 }

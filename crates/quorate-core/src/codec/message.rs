@@ -48,7 +48,7 @@ pub(super) fn write(out: &mut Writer, message: &Message) {
     number(11, Some(u64::from(message.attempts_max)));
     number(18, Some(u64::from(message.hops)).filter(|hops| *hops != 0));
     number(21, message.confidence.map(f64::to_bits));
-    number(40, Some(message.if_unavailable.number().into()).filter(|choice| *choice != 0));
+    number(40, Some(message.if_unavailable.number().into()).filter(|value| *value != 0));
 }
 
 pub(super) fn read(input: &mut Reader<'_>, payload: Payload) -> Result<Message, DecodeError> {
@@ -92,11 +92,11 @@ pub(super) fn read(input: &mut Reader<'_>, payload: Payload) -> Result<Message, 
             32 => message.to = Destination::Role(input.id()?),
             33 => message.to = Destination::Can(input.id()?),
             40 => {
-                let choice = IfUnavailable::from_number(input.narrow()?);
-                let Some(choice) = choice else {
+                let handling = IfUnavailable::from_number(input.narrow()?);
+                let Some(handling) = handling else {
                     return input.expected("the handling of an unavailable recipient");
                 };
-                message.if_unavailable = choice;
+                message.if_unavailable = handling;
             }
             _ => return input.expected("a known field"),
         }

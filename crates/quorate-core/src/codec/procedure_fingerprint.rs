@@ -10,7 +10,7 @@ pub(super) fn write_start(out: &mut Writer, start: &StartProcedure) {
     out.text(start.id.as_ref().map_or("", |id| id.as_str()));
     out.text(&start.kind);
     out.text(start.driver.as_ref().map_or("", AgentId::as_str));
-    print_payload(out, start.spec.as_ref());
+    write_payload(out, start.spec.as_ref());
 }
 
 pub(super) fn write_step(out: &mut Writer, step: &StepProcedure) {
@@ -18,11 +18,11 @@ pub(super) fn write_step(out: &mut Writer, step: &StepProcedure) {
     out.text(&step.procedure);
     out.numbers(&[step.expect.0, u64::from(step.status.number())]);
     out.text(&step.phase);
-    print_payload(out, step.state.as_ref());
-    print_payload(out, step.result.as_ref());
+    write_payload(out, step.state.as_ref());
+    write_payload(out, step.result.as_ref());
 }
 
-fn print_payload(out: &mut Writer, payload: Option<&Payload>) {
+fn write_payload(out: &mut Writer, payload: Option<&Payload>) {
     out.option(payload.map(|payload| payload.bytes.len() as u64));
     out.bytes(payload.map_or(&[], |payload| &payload.bytes));
 }

@@ -17,12 +17,12 @@ use crate::time::Timestamp;
 pub fn write_results(results: &[OpResult]) -> Vec<u8> {
     let mut out = Writer(Vec::with_capacity(16 * results.len()));
     for result in results {
-        write_one(&mut out, result);
+        write_result(&mut out, result);
     }
     out.0
 }
 
-fn write_one(out: &mut Writer, result: &OpResult) {
+fn write_result(out: &mut Writer, result: &OpResult) {
     match result {
         // Raising a flag never creates a commit, so its result is never stored.
         OpResult::Done | OpResult::Received => out.number(0),
@@ -36,7 +36,7 @@ fn write_one(out: &mut Writer, result: &OpResult) {
         }
         OpResult::Claimed(leased) => {
             out.numbers(&[3, leased.len() as u64]);
-            leased.iter().for_each(|one| write_leased(out, one));
+            leased.iter().for_each(|delivery| write_leased(out, delivery));
         }
         OpResult::Acked { seq } => {
             out.number(4);
@@ -50,11 +50,11 @@ fn write_one(out: &mut Writer, result: &OpResult) {
             out.number(6);
             out.number(version.0);
         }
-        OpResult::LocksGranted(locked) => {
-            out.numbers(&[22, locked.ttl_ms, locked.locks.len() as u64]);
-            for one in &locked.locks {
-                out.text(&one.lock);
-                out.number(one.fence.0);
+        OpResult::LocksGranted(granted) => {
+            out.numbers(&[22, granted.ttl_ms, granted.locks.len() as u64]);
+            for fence_ref in &granted.locks {
+                out.text(&fence_ref.lock);
+                out.number(fence_ref.fence.0);
             }
         }
         OpResult::Queued => out.number(23),
@@ -71,7 +71,7 @@ fn write_one(out: &mut Writer, result: &OpResult) {
         }
         OpResult::TasksClaimed(leased) => {
             out.numbers(&[18, leased.len() as u64]);
-            leased.iter().for_each(|one| item::write(out, &Item::Task(one.task.clone())));
+            leased.iter().for_each(|task| item::write(out, &Item::Task(task.task.clone())));
         }
         OpResult::TaskAccepted { seq, token } => out.numbers(&[19, seq.0, token.0]),
         OpResult::SnapshotMade { seq } => out.numbers(&[28, seq.0]),
@@ -141,12 +141,12 @@ pub fn read_results(bytes: &[u8]) -> Result<Vec<OpResult>, DecodeError> {
     let mut input = Reader::new(bytes);
     let mut results = Vec::new();
     while !input.is_done() {
-        results.push(read_one(&mut input)?);
+        results.push(read_result(&mut input)?);
     }
     Ok(results)
 }
 
-fn read_one(input: &mut Reader<'_>) -> Result<OpResult, DecodeError> {
+fn read_result(input: &mut Reader<'_>) -> Result<OpResult, DecodeError> {
     Ok(match input.number()? {
         0 => OpResult::Done,
         1 => OpResult::Registered { epoch: Epoch(input.number()?) },
@@ -174,7 +174,7 @@ fn read_one(input: &mut Reader<'_>) -> Result<OpResult, DecodeError> {
         4 => OpResult::Acked { seq: Seq(input.number()?) },
         5 => OpResult::Purged { count: input.narrow()? },
         6 => OpResult::Written { version: Version(input.number()?) },
-        22 => OpResult::LocksGranted(read_locked(input)?),
+        22 => OpResult::LocksGranted(read_granted_locks(input)?),
         23 => OpResult::Queued,
         25 => OpResult::SessionOpened { id: input.id()? },
         26 => OpResult::SessionAdded { n: input.number()? },
@@ -234,9 +234,9 @@ fn read_decided(input: &mut Reader<'_>) -> Result<OpResult, DecodeError> {
 }
 
 fn read_state(input: &mut Reader<'_>) -> Result<&'static str, DecodeError> {
-    let word = input.text()?;
-    let known = ApprovalState::NAMES.into_iter().find(|known| *known == word);
-    known.map_or_else(|| input.expected("the state of an approval"), Ok)
+    let name = input.text()?;
+    let state = ApprovalState::NAMES.into_iter().find(|state| *state == name);
+    state.map_or_else(|| input.expected("the state of an approval"), Ok)
 }
 
 fn read_history(input: &mut Reader<'_>) -> Result<Option<History>, DecodeError> {
@@ -249,7 +249,7 @@ fn read_history(input: &mut Reader<'_>) -> Result<Option<History>, DecodeError> 
     })
 }
 
-fn read_locked(input: &mut Reader<'_>) -> Result<GrantedLocks, DecodeError> {
+fn read_granted_locks(input: &mut Reader<'_>) -> Result<GrantedLocks, DecodeError> {
     let ttl_ms = input.number()?;
     let count = input.count(2)?;
     let mut locks = Vec::with_capacity(count);

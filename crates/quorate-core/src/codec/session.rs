@@ -23,7 +23,7 @@ pub(super) fn read_added(input: &mut Reader<'_>) -> Result<Effect, DecodeError> 
         },
         n: input.number()?,
         part: input.narrow()?,
-        content_type: Some(input.text()?).filter(|kind| !kind.is_empty()).map(Into::into),
+        content_type: Some(input.text()?).filter(|content_type| !content_type.is_empty()).map(Into::into),
         rationale: input.text()?.into(),
     })
 }
@@ -42,7 +42,7 @@ pub(super) fn write_open(out: &mut Writer, open: &OpenSession) {
 pub(super) fn write_change(out: &mut Writer, change: &ChangeSession) {
     out.number(46);
     out.text(&change.session);
-    let (word, agent) = match &change.change {
+    let (verb, agent) = match &change.change {
         SessionChange::Join(agent) => ("join", agent.as_str()),
         SessionChange::Leave(agent) => ("leave", agent.as_str()),
         SessionChange::Pause => ("pause", ""),
@@ -50,7 +50,7 @@ pub(super) fn write_change(out: &mut Writer, change: &ChangeSession) {
         SessionChange::Complete => ("complete", ""),
         SessionChange::Fail => ("fail", ""),
     };
-    out.text(word);
+    out.text(verb);
     out.text(agent);
     out.text(&change.reason);
 }

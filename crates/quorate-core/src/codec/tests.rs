@@ -93,7 +93,7 @@ fn one_of_each() -> Vec<Effect> {
         Effect::AgentRegistered { number: AgentNo(2), agent },
         Effect::AgentRemoved { number: AgentNo(2) },
         Effect::Sent { message: Arc::new(message("\"hi\"")), part: 0, first: DeliveryNo(17), deliveries },
-        Effect::Leased { lease_ms: 30_000, deliveries: vec![held(17, 5), held(18, 6)] },
+        Effect::Leased { lease_ms: 30_000, deliveries: vec![pool_lease(17, 5), pool_lease(18, 6)] },
         Effect::Acked { delivery, token, origin },
         Effect::Returned {
             delivery,
@@ -130,7 +130,7 @@ fn one_of_each() -> Vec<Effect> {
 }
 
 /// A lease of a delivery from a pool.
-fn held(delivery: u64, token: u64) -> LoggedLease {
+fn pool_lease(delivery: u64, token: u64) -> LoggedLease {
     let origin = DeliveryOrigin { to: Recipient::pool(PoolNo(3)), seq: Seq(300 - delivery), n: 1 };
     LoggedLease { delivery: DeliveryNo(delivery), token: LeaseToken(token), origin }
 }
@@ -142,8 +142,8 @@ fn topics_and_pools() -> Vec<Effect> {
         NewDelivery { to: pool, lease: None },
         NewDelivery { to: pool.held_by(AgentNo(2)), lease: Some((LeaseToken(5), 30_000)) },
     ];
-    let leases = vec![held(17, 9), held(47, 10), held(18, 3)];
-    let letter = RecordedMessage {
+    let leases = vec![pool_lease(17, 9), pool_lease(47, 10), pool_lease(18, 3)];
+    let recorded = RecordedMessage {
         seq: Seq(5),
         n: 1,
         priority: Priority { level: 2, rank: 7 },
@@ -171,18 +171,18 @@ fn topics_and_pools() -> Vec<Effect> {
         let item = Pool { number: PoolNo(3), capability: "review".parse().unwrap(), access };
         Effect::Changed { verb: Verb::PoolOpened, item: Item::Pool(item) }
     };
-    let policy = |rules, supervised_since| {
-        let item = Item::Policy(ActivePolicy { policy: rules, supervised_since });
+    let policy = |policy, supervised_since| {
+        let item = Item::Policy(ActivePolicy { policy, supervised_since });
         Effect::Changed { verb: Verb::PolicySet, item }
     };
-    let odd =
+    let custom =
         Policy { rationale_chars_max: 9, broadcasts_per_minute: 0, open_tasks_max: 7, ..Policy::mesh() };
     { sent }
         .chain([
             Effect::AckedMany { deliveries: leases.clone() },
             Effect::LeasedFromPool { agent: AgentNo(2), lease_ms: 30_000, deliveries: leases },
-            Effect::Backfilled { agent: AgentNo(2), first: DeliveryNo(17), messages: vec![letter] },
-            Effect::DeniedByPolicy { delivery: DeliveryNo(17), origin: held(17, 9).origin },
+            Effect::Backfilled { agent: AgentNo(2), first: DeliveryNo(17), messages: vec![recorded] },
+            Effect::DeniedByPolicy { delivery: DeliveryNo(17), origin: pool_lease(17, 9).origin },
             subscription(SubscriptionState::Active),
             subscription(SubscriptionState::CatchingUp(History::Seq(Seq(7)))),
             subscription(SubscriptionState::CatchingUp(History::Time(Timestamp(8)))),
@@ -192,7 +192,7 @@ fn topics_and_pools() -> Vec<Effect> {
             pool(PoolAccess::Coordinators),
             policy(Policy::mesh(), Seq(0)),
             policy(Policy::supervised(), Seq(300)),
-            policy(odd, Seq(0)),
+            policy(custom, Seq(0)),
         ])
         .collect()
 }
@@ -261,7 +261,7 @@ fn results_round_trip() {
     use crate::decide::LeasedDelivery;
     use crate::ids::MessageId;
     let id = MessageId { generation: Generation(1), seq: Seq(2), n: 3 };
-    let handed = LeasedDelivery {
+    let leased = LeasedDelivery {
         delivery: DeliveryNo(1),
         token: LeaseToken(2),
         attempt: 3,
@@ -274,11 +274,11 @@ fn results_round_trip() {
         OpResult::Done,
         OpResult::Registered { epoch: Epoch(1) },
         OpResult::Sent { id, first: DeliveryNo(9), count: 2 },
-        OpResult::Claimed(vec![handed]),
+        OpResult::Claimed(vec![leased]),
         OpResult::Acked { seq: Seq(8) },
         OpResult::Purged { count: 4 },
         OpResult::Written { version: Version(7) },
-        OpResult::LocksGranted(locks::locked()),
+        OpResult::LocksGranted(locks::granted()),
         OpResult::Queued,
         OpResult::Subscribed { since: Seq(8), backfill: None },
         OpResult::Subscribed { since: Seq(8), backfill: Some(History::Seq(Seq(1))) },

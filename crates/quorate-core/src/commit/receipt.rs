@@ -32,13 +32,13 @@ impl Receipt {
     /// Returns the record that holds the effect: the commit's own, or, for an idempotent replay, the original one.
     #[must_use]
     pub fn effective_seq(&self) -> Option<Seq> {
-        let mut named = self.results.iter().map(|result| match result {
+        let mut seqs = self.results.iter().map(|result| match result {
             OpResult::Acked { seq } | OpResult::TaskAccepted { seq, .. } => Some(*seq),
             OpResult::AckedMany { earlier } => self.seq.or(earlier.iter().map(|(_, seq)| *seq).max()),
             _ => None,
         });
-        let first = named.next().flatten();
-        first.filter(|seq| named.all(|other| other == Some(*seq))).or(self.seq)
+        let first = seqs.next().flatten();
+        first.filter(|seq| seqs.all(|other| other == Some(*seq))).or(self.seq)
     }
 
     /// Whether the commit consumes its idempotency key. A claim that returned nothing may be retried under the same key
@@ -46,13 +46,13 @@ impl Receipt {
     /// another consumer.
     #[must_use]
     pub fn consumes_key(&self) -> bool {
-        let took_nothing = |result: &OpResult| match result {
+        let returned_nothing = |result: &OpResult| match result {
             OpResult::Claimed(deliveries) => deliveries.is_empty(),
             OpResult::TasksClaimed(tasks) => tasks.is_empty(),
             OpResult::Queued | OpResult::Inspected(_) => true,
             _ => false,
         };
-        !self.results.iter().all(took_nothing)
+        !self.results.iter().all(returned_nothing)
     }
 }
 
@@ -86,7 +86,7 @@ pub enum ConsumerEvent {
         is_last: bool,
     },
     /// The awaited task has ended.
-    TaskOver(TaskId),
+    TaskEnded(TaskId),
 }
 
 /// Locks that were granted to an agent.
@@ -145,9 +145,9 @@ pub enum OpResult {
         /// Id of the session.
         id: SessionId,
     },
-    /// Something was added to a session.
+    /// A contribution was added to a session.
     SessionAdded {
-        /// Number of the addition within its kind, starting at 1.
+        /// Number of the contribution within its kind, starting at 1.
         n: u64,
     },
     /// The tasks were created, numbered from `first`. A task without a client-assigned id is `tsk_GENERATION-SEQ-N`.

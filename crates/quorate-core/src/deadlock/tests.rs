@@ -10,8 +10,8 @@ fn held(agent: u64, since: u64) -> Source {
     Source::Held { agent: AgentNo(agent), within: None, since: Seq(since) }
 }
 
-fn held_within(agent: u64, work: u64, since: u64) -> Source {
-    Source::Held { agent: AgentNo(agent), within: Some(DeliveryNo(work)), since: Seq(since) }
+fn held_within(agent: u64, delivery: u64, since: u64) -> Source {
+    Source::Held { agent: AgentNo(agent), within: Some(DeliveryNo(delivery)), since: Seq(since) }
 }
 
 fn inbox(agent: u64) -> Source {
@@ -21,7 +21,7 @@ fn inbox(agent: u64) -> Source {
 /// The wait-for graph of a test.
 struct Scenario {
     waits: Vec<Wait<()>>,
-    hands: HashMap<u64, AgentWorkload>,
+    workloads: HashMap<u64, AgentWorkload>,
 }
 
 /// Waits as (agent, start, needs); the sources of one need are alternatives.
@@ -33,34 +33,34 @@ fn scenario(waits: &[(u64, u64, &[&[Source]])]) -> Scenario {
         age: (Seq(*since), 0),
         needs: (0..)
             .zip(needs.iter())
-            .map(|(what, one)| Need { resource: what, sources: one.to_vec() })
+            .map(|(resource, sources)| Need { resource, sources: sources.to_vec() })
             .collect(),
     };
-    Scenario { waits: waits.iter().map(wait).collect(), hands: HashMap::new() }
+    Scenario { waits: waits.iter().map(wait).collect(), workloads: HashMap::new() }
 }
 
 impl Scenario {
-    fn works(mut self, agent: u64, works: usize) -> Self {
-        self.hands.entry(agent).or_default().in_progress = works;
+    fn in_progress(mut self, agent: u64, count: usize) -> Self {
+        self.workloads.entry(agent).or_default().in_progress = count;
         self
     }
 
-    fn takes_more(mut self, agent: u64) -> Self {
-        self.hands.entry(agent).or_default().accepts_more = true;
+    fn accepts_more(mut self, agent: u64) -> Self {
+        self.workloads.entry(agent).or_default().accepts_more = true;
         self
     }
 
-    fn within(mut self, wait: usize, work: u64) -> Self {
-        self.waits[wait].within = Some(DeliveryNo(work));
+    fn within(mut self, wait: usize, delivery: u64) -> Self {
+        self.waits[wait].within = Some(DeliveryNo(delivery));
         self
     }
 
     /// The agents of each cycle, the one whose wait is broken first.
     fn cycles(&self) -> Vec<Vec<u64>> {
-        let hands = |agent: AgentNo| self.hands.get(&agent.0).copied().unwrap_or_default();
+        let workload = |agent: AgentNo| self.workloads.get(&agent.0).copied().unwrap_or_default();
         let agents =
-            |knot: DeadlockCycle| knot.waits.iter().map(|(wait, _)| self.waits[*wait].agent.0).collect();
-        find_cycles(&self.waits, hands).into_iter().map(agents).collect()
+            |cycle: DeadlockCycle| cycle.waits.iter().map(|(wait, _)| self.waits[*wait].agent.0).collect();
+        find_cycles(&self.waits, workload).into_iter().map(agents).collect()
     }
 }
 
@@ -96,23 +96,23 @@ fn d8_a_chain_is_not_a_cycle() {
 #[test]
 fn d8_work_acquired_while_waiting_progresses() {
     let call_back: [(u64, u64, &[&[Source]]); 2] = [(1, 10, &[&[held(2, 10)]]), (2, 11, &[&[held(1, 12)]])];
-    assert_eq!(scenario(&call_back).works(1, 1).works(2, 1).cycles(), NONE);
+    assert_eq!(scenario(&call_back).in_progress(1, 1).in_progress(2, 1).cycles(), NONE);
 }
 
-// Fails under: `takes_more` ignored, or an inbox that is never blocked.
+// Fails under: `accepts_more` ignored, or an inbox that is never blocked.
 #[test]
 fn d8_a_callback_needs_an_agent_with_capacity() {
     let call_back: [(u64, u64, &[&[Source]]); 2] = [(1, 10, &[&[held(2, 10)]]), (2, 11, &[&[inbox(1)]])];
-    assert_eq!(scenario(&call_back).works(2, 1).takes_more(1).cycles(), NONE);
-    assert_eq!(scenario(&call_back).works(2, 1).cycles(), [[2, 1]]);
+    assert_eq!(scenario(&call_back).in_progress(2, 1).accepts_more(1).cycles(), NONE);
+    assert_eq!(scenario(&call_back).in_progress(2, 1).cycles(), [[2, 1]]);
 }
 
-// Fails under: `works` not compared with the number of waits.
+// Fails under: `in_progress` not compared with the number of waits.
 #[test]
 fn d8_an_agent_with_more_work_than_waits_progresses() {
     let waits: [(u64, u64, &[&[Source]]); 2] = [(1, 10, &[&[held(2, 5)]]), (2, 11, &[&[held(1, 4)]])];
-    assert_eq!(scenario(&waits).works(1, 2).cycles(), NONE);
-    assert_eq!(scenario(&waits).works(1, 1).works(2, 1).cycles(), [[2, 1]]);
+    assert_eq!(scenario(&waits).in_progress(1, 2).cycles(), NONE);
+    assert_eq!(scenario(&waits).in_progress(1, 1).in_progress(2, 1).cycles(), [[2, 1]]);
 }
 
 // Fails under: the delivery of a wait ignored.
@@ -120,9 +120,9 @@ fn d8_an_agent_with_more_work_than_waits_progresses() {
 fn d8_a_wait_of_a_delivery_blocks_nothing_else() {
     let own: [(u64, u64, &[&[Source]]); 2] =
         [(1, 10, &[&[held_within(2, 7, 5)]]), (2, 11, &[&[held_within(1, 6, 4)]])];
-    let deadlocked = scenario(&own).works(1, 9).works(2, 9).within(0, 6).within(1, 7);
+    let deadlocked = scenario(&own).in_progress(1, 9).in_progress(2, 9).within(0, 6).within(1, 7);
     assert_eq!(deadlocked.cycles(), [[2, 1]], "regardless of their other work");
-    let other = scenario(&own).works(1, 9).works(2, 9).within(0, 8).within(1, 7);
+    let other = scenario(&own).in_progress(1, 9).in_progress(2, 9).within(0, 8).within(1, 7);
     assert_eq!(other.cycles(), NONE);
 }
 

@@ -26,10 +26,10 @@ impl Draft<'_> {
     }
 
     /// Refuses an agent that acts for another agent. Other principals may act for any agent.
-    pub(super) fn require_self(&self, agent: &AgentId, what: &str) -> Result<(), Refused> {
+    pub(super) fn require_self(&self, agent: &AgentId, action: &str) -> Result<(), Refused> {
         match &self.commit.principal {
             Principal::Agent(actor) if actor != agent => {
-                Err(Refused::new(Code::Forbidden, format!("agent {actor} may not {what} {agent}"))
+                Err(Refused::new(Code::Forbidden, format!("agent {actor} may not {action} {agent}"))
                     .hint("an agent can act only for itself"))
             }
             Principal::Agent(_) | Principal::System | Principal::Holder { .. } => Ok(()),
@@ -42,8 +42,8 @@ impl Draft<'_> {
 
     pub(super) fn register(&mut self, new: &RegisterAgent) -> Result<OpResult, DecideError> {
         self.require_self(&new.id, "register")?;
-        let known = self.working.agents().number(&new.id);
-        let current = known.and_then(|number| self.working.agents().get(number)).cloned();
+        let existing = self.working.agents().number(&new.id);
+        let current = existing.and_then(|number| self.working.agents().get(number)).cloned();
         let epoch = match (&current, new.epoch) {
             (Some(agent), Some(epoch)) if epoch != agent.epoch => {
                 return Err(stale_epoch(agent, epoch).into());
@@ -52,7 +52,7 @@ impl Draft<'_> {
             (None, Some(_)) => return Err(unknown_agent(&new.id).into()),
             (_, None) => self.working.next_epoch(self.seq),
         };
-        let number = known.unwrap_or_else(|| self.working.agents().next_number());
+        let number = existing.unwrap_or_else(|| self.working.agents().next_number());
         if number.0 as usize > AGENTS_MAX {
             return Err(Refused::new(
                 Code::LimitExceeded,
@@ -103,11 +103,11 @@ impl Draft<'_> {
                 ))
                 .into());
         }
-        let named = self.working.tasks().assigned_count(number);
-        if named > 0 {
+        let assigned = self.working.tasks().assigned_count(number);
+        if assigned > 0 {
             return Err(Refused::new(
                 Code::Conflict,
-                format!("{named} open tasks are assigned to agent {agent}"),
+                format!("{assigned} open tasks are assigned to agent {agent}"),
             )
             .hint("let it finish them, or cancel them first")
             .into());

@@ -26,17 +26,17 @@ use crate::time::Timestamp;
 use crate::why::format_time_of_day;
 
 impl Draft<'_> {
-    pub(super) fn request_approval(&mut self, ask: &RequestApproval) -> Result<OpResult, DecideError> {
-        let agent = self.requester(ask)?;
-        let then = self.follow_ups(ask, agent)?;
-        let digest = ActionDigest::of(&ask.document.bytes);
-        if let Some(id) = &ask.id
-            && let Some(known) = self.approval(id)?
+    pub(super) fn request_approval(&mut self, request: &RequestApproval) -> Result<OpResult, DecideError> {
+        let agent = self.requester(request)?;
+        let follow_ups = self.follow_ups(request, agent)?;
+        let digest = ActionDigest::of(&request.document.bytes);
+        if let Some(id) = &request.id
+            && let Some(existing) = self.approval(id)?
         {
-            return Ok(self.repeated_request(ask, agent, &then, &known)?);
+            return Ok(self.repeated_request(request, agent, &follow_ups, &existing)?);
         }
-        self.check_session(ask.session.as_deref())?;
-        self.check_reasons(ask.confidence, ask.rationale.as_deref())?;
+        self.check_session(request.session.as_deref())?;
+        self.check_justification(request.confidence, request.rationale.as_deref())?;
         if self.working.items().approvals.len() >= APPROVALS_PENDING_MAX {
             return Err(Refused::new(
                 Code::LimitExceeded,
@@ -47,48 +47,49 @@ impl Draft<'_> {
             .hint("decide pending approvals, or request them with shorter timeouts")
             .into());
         }
-        let made = || ApprovalId::generated(self.working.head.generation, self.seq, self.requested_here());
-        let id = ask.id.clone().unwrap_or_else(made);
-        let expires_at = self.now.wall.plus_ms(ask.timeout_ms);
+        let generate =
+            || ApprovalId::generated(self.working.head.generation, self.seq, self.requested_in_commit());
+        let id = request.id.clone().unwrap_or_else(generate);
+        let expires_at = self.now.wall.plus_ms(request.timeout_ms);
         let approval = Approval {
             id: id.clone(),
             agent,
             requested_by: self.commit.principal.to_text(),
             requested_at: self.now.wall,
             seq: self.seq,
-            action: ask.action.clone(),
-            document: self.add_part(&ask.document),
+            action: request.action.clone(),
+            document: self.add_part(&request.document),
             digest,
-            rationale: ask.rationale.clone().unwrap_or_default(),
-            confidence: ask.confidence,
-            priority: ask.priority,
+            rationale: request.rationale.clone().unwrap_or_default(),
+            confidence: request.confidence,
+            priority: request.priority,
             expires_at,
-            default: ask.default.clone(),
-            session: ask.session.clone(),
-            follow_ups: then,
+            default: request.default.clone(),
+            session: request.session.clone(),
+            follow_ups,
             state: ApprovalState::Pending,
         };
         self.change_item(Verb::ApprovalRequested, Item::Approval(Box::new(approval)));
         Ok(OpResult::ApprovalRequested { id, digest, expires_at })
     }
 
-    pub(super) fn decide_approval(&mut self, asked: &DecideApproval) -> Result<OpResult, DecideError> {
-        let approval = self.approval(&asked.approval)?.ok_or_else(|| no_approval(&asked.approval))?;
+    pub(super) fn decide_approval(&mut self, decide: &DecideApproval) -> Result<OpResult, DecideError> {
+        let approval = self.approval(&decide.approval)?.ok_or_else(|| no_approval(&decide.approval))?;
         self.require_another(&approval)?;
-        still_pending(&approval, self.now.wall)?;
+        require_pending(&approval, self.now.wall)?;
         if approval.expires_at <= self.now.wall {
             return Err(expired(&approval).into());
         }
-        if approval.digest != asked.digest {
-            return Err(other_bytes(&approval, asked.digest).into());
+        if approval.digest != decide.digest {
+            return Err(digest_mismatch(&approval, decide.digest).into());
         }
         let decision = Decision {
             by: self.commit.principal.to_text(),
             at: self.now.wall,
             seq: self.seq,
-            reason: asked.reason.clone(),
+            reason: decide.reason.clone(),
         };
-        let (verb, state) = match &asked.verdict {
+        let (verb, state) = match &decide.verdict {
             Verdict::Approve => (Verb::ApprovalApproved, ApprovalState::Approved(decision)),
             Verdict::Reject => (Verb::ApprovalRejected, ApprovalState::Rejected(decision)),
             Verdict::Modify { patch, document } => {
@@ -126,10 +127,10 @@ impl Draft<'_> {
     }
 
     /// Returns the requesting agent: the actor, or the agent that another principal acts for.
-    fn requester(&self, ask: &RequestApproval) -> Result<Option<AgentNo>, Refused> {
-        let agent = match (&self.commit.principal, &ask.agent) {
+    fn requester(&self, request: &RequestApproval) -> Result<Option<AgentNo>, Refused> {
+        let agent = match (&self.commit.principal, &request.agent) {
             (Principal::Agent(actor), None) => Some(actor),
-            (_, named) => named.as_ref(),
+            (_, agent) => agent.as_ref(),
         };
         let Some(agent) = agent else { return Ok(None) };
         self.require_self(agent, "request an approval as")?;
@@ -139,7 +140,7 @@ impl Draft<'_> {
     /// Resolves the recipients of the approved action. They must be registered and within the requester's reach.
     fn follow_ups(
         &self,
-        ask: &RequestApproval,
+        request: &RequestApproval,
         requester: Option<AgentNo>,
     ) -> Result<Vec<ApprovalFollowUp>, Refused> {
         let follow_up = |(to, action): &(AgentId, String)| {
@@ -147,17 +148,17 @@ impl Draft<'_> {
             self.check_follow_up(requester, number)?;
             Ok(ApprovalFollowUp { to: number, action: action.clone() })
         };
-        ask.follow_ups.iter().map(follow_up).collect()
+        request.follow_ups.iter().map(follow_up).collect()
     }
 
     fn check_follow_up(&self, requester: Option<AgentNo>, to: AgentNo) -> Result<(), Refused> {
-        let map = self.routing();
-        let from = requester.and_then(|agent| map.agents.get(agent)).map(|agent| &agent.id);
-        if map.can_reach(from, to) {
+        let routing = self.routing();
+        let from = requester.and_then(|agent| routing.agents.get(agent)).map(|agent| &agent.id);
+        if routing.can_reach(from, to) {
             return Ok(());
         }
         let name = |agent: Option<AgentNo>| {
-            agent.and_then(|agent| map.agents.get(agent)).map_or("", |agent| agent.id.as_str())
+            agent.and_then(|agent| routing.agents.get(agent)).map_or("", |agent| agent.id.as_str())
         };
         Err(recipient_not_allowed(
             &format!("agent {}", name(requester)),
@@ -185,28 +186,28 @@ impl Draft<'_> {
     /// Handles a repeated id: returns the same result if the principal and the content are the same.
     fn repeated_request(
         &self,
-        ask: &RequestApproval,
+        request: &RequestApproval,
         agent: Option<AgentNo>,
-        then: &[ApprovalFollowUp],
-        known: &Approval,
+        follow_ups: &[ApprovalFollowUp],
+        approval: &Approval,
     ) -> Result<OpResult, Refused> {
-        let same = known.requested_by == self.commit.principal.to_text()
-            && known.agent == agent
-            && known.digest == ActionDigest::of(&ask.document.bytes)
-            && known.follow_ups == then
-            && known.rationale == ask.rationale.as_deref().unwrap_or_default()
-            && (known.confidence, known.priority) == (ask.confidence, ask.priority)
-            && known.expires_at == known.requested_at.plus_ms(ask.timeout_ms)
-            && (&known.default, &known.session) == (&ask.default, &ask.session);
+        let same = approval.requested_by == self.commit.principal.to_text()
+            && approval.agent == agent
+            && approval.digest == ActionDigest::of(&request.document.bytes)
+            && approval.follow_ups == follow_ups
+            && approval.rationale == request.rationale.as_deref().unwrap_or_default()
+            && (approval.confidence, approval.priority) == (request.confidence, request.priority)
+            && approval.expires_at == approval.requested_at.plus_ms(request.timeout_ms)
+            && (&approval.default, &approval.session) == (&request.default, &request.session);
         if same {
-            let Approval { id, digest, expires_at, .. } = known;
+            let Approval { id, digest, expires_at, .. } = approval;
             return Ok(OpResult::ApprovalRequested {
                 id: id.clone(),
                 digest: *digest,
                 expires_at: *expires_at,
             });
         }
-        let detail = format!("the approval id {} was used for another request", known.id);
+        let detail = format!("the approval id {} was used for another request", approval.id);
         Err(Refused::new(Code::Duplicate, detail)
             .hint("use a new id for each request; retry an id only with identical content"))
     }
@@ -221,9 +222,9 @@ impl Draft<'_> {
         };
         let body = ended_json(ended, document.as_deref(), |agent| self.agent_id(agent));
         if document.is_some() {
-            for then in &ended.follow_ups {
-                self.check_recipient(ended, then.to)?;
-                self.send_follow_up(ended, then.to, &then.action, MessageType::Command, &body);
+            for follow_up in &ended.follow_ups {
+                self.check_recipient(ended, follow_up.to)?;
+                self.send_follow_up(ended, follow_up.to, &follow_up.action, MessageType::Command, &body);
             }
         }
         // A requester that was removed, or whose inbox is full, is not notified. The decision is valid regardless.
@@ -285,10 +286,10 @@ impl Draft<'_> {
     }
 
     /// Returns the number of approvals that this commit has requested so far.
-    fn requested_here(&self) -> u32 {
-        let asked =
+    fn requested_in_commit(&self) -> u32 {
+        let requested =
             |effect: &&Effect| matches!(effect, Effect::Changed { verb: Verb::ApprovalRequested, .. });
-        self.effects.iter().filter(asked).count() as u32
+        self.effects.iter().filter(requested).count() as u32
     }
 }
 
@@ -329,7 +330,7 @@ fn no_approval(id: &ApprovalId) -> Refused {
         .hint("check the id; list the pending approvals")
 }
 
-fn still_pending(approval: &Approval, now: Timestamp) -> Result<(), Refused> {
+fn require_pending(approval: &Approval, now: Timestamp) -> Result<(), Refused> {
     match &approval.state {
         ApprovalState::Pending => Ok(()),
         ApprovalState::Expired { .. } => Err(expired(approval)),
@@ -348,9 +349,9 @@ fn expired(approval: &Approval) -> Refused {
         .hint("request approval again; nothing was approved or rejected")
 }
 
-fn other_bytes(approval: &Approval, named: ActionDigest) -> Refused {
+fn digest_mismatch(approval: &Approval, given: ActionDigest) -> Refused {
     let Approval { id, digest, .. } = approval;
-    Refused::new(Code::Conflict, format!("approval {id} has digest {digest}, not {named}"))
+    Refused::new(Code::Conflict, format!("approval {id} has digest {digest}, not {given}"))
         .hint("read the pending approval, and send the digest that it contains")
 }
 

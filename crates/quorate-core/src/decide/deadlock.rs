@@ -22,9 +22,9 @@ impl Draft<'_> {
         let waits = self.working.waits(self.now.wall);
         let working = &*self.working;
         for found in find_cycles(&waits, |agent| working.agent_load(agent)) {
-            let named = found.waits.iter().filter(|(wait, _)| waits[*wait].id != WaitId::Blocked);
-            let cycle: Vec<_> = named
-                .map(|(wait, what)| (waits[*wait].agent, self.describe_wait(&waits[*wait], *what)))
+            let reported = found.waits.iter().filter(|(wait, _)| waits[*wait].id != WaitId::Blocked);
+            let cycle: Vec<_> = reported
+                .map(|(wait, resource)| (waits[*wait].agent, self.describe_wait(&waits[*wait], *resource)))
                 .collect();
             let victim = waits[found.waits[0].0].id.clone();
             self.abort_wait(&victim, self.deadlock(&cycle));
@@ -53,35 +53,35 @@ impl Draft<'_> {
     }
 
     /// Describes the resource of a wait.
-    fn describe_wait(&self, wait: &Wait<WaitId>, what: usize) -> String {
+    fn describe_wait(&self, wait: &Wait<WaitId>, resource: usize) -> String {
         match &wait.id {
             WaitId::Locks(id) => {
-                let name = self.working.locks().waiter(*id).and_then(|waiter| waiter.names.get(what));
+                let name = self.working.locks().waiter(*id).and_then(|waiter| waiter.names.get(resource));
                 name.map_or(String::new(), |name| format!("lock {name}"))
             }
             WaitId::Replies(seq, n) => {
                 let request = self.working.items().requests.of_message(*seq, *n);
-                let asked = request.and_then(|request| request.recipients.get(what));
-                asked.map_or(String::new(), |one| {
-                    format!("an answer of {}", self.recipient_name(one.recipient))
+                let outcome = request.and_then(|request| request.recipients.get(resource));
+                outcome.map_or(String::new(), |outcome| {
+                    format!("an answer of {}", self.recipient_name(outcome.recipient))
                 })
             }
             WaitId::Task(id) => {
-                let awaiting = self.working.tasks().waiters().get(*id);
-                awaiting.map_or(String::new(), |awaiting| format!("task {}", awaiting.task))
+                let waiter = self.working.tasks().waiters().get(*id);
+                waiter.map_or(String::new(), |waiter| format!("task {}", waiter.task))
             }
             WaitId::Blocked | WaitId::Approval => String::new(),
         }
     }
 
     fn deadlock(&self, cycle: &[(AgentNo, String)]) -> Refused {
-        let named = |(agent, waits_for): &(AgentNo, String)| WaitEdge {
+        let edge = |(agent, waits_for): &(AgentNo, String)| WaitEdge {
             agent: self.working.agents().get(*agent).map_or(String::new(), |agent| agent.id.to_string()),
             waits_for: waits_for.clone(),
         };
-        let cycle: Vec<_> = cycle.iter().map(named).collect();
+        let cycle: Vec<_> = cycle.iter().map(edge).collect();
         let waits: Vec<_> =
-            cycle.iter().map(|one| format!("{} waits for {}", one.agent, one.waits_for)).collect();
+            cycle.iter().map(|edge| format!("{} waits for {}", edge.agent, edge.waits_for)).collect();
         let mut refused = Refused::new(Code::Deadlock, waits.join(", "))
             .hint("release what you hold, then retry; acquire related locks in one call");
         refused.facts.cycle = cycle;

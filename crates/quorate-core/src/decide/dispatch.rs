@@ -22,16 +22,16 @@ impl Draft<'_> {
     ) -> Result<OpResult, DecideError> {
         self.require_self(agent, "claim from the inbox of")?;
         let number = self.require_agent(agent)?;
-        let taken = self.lease_next(number, max, lease_ms)?;
-        let credit = max - taken.len() as u32;
+        let leased = self.lease_next(number, max, lease_ms)?;
+        let credit = max - leased.len() as u32;
         match waiting {
-            WaitMode::Once(id) if taken.is_empty() => {
+            WaitMode::Once(id) if leased.is_empty() => {
                 self.add_consumer(id, number, credit, lease_ms, true)?
             }
             WaitMode::Standing(id) => self.add_consumer(id, number, credit, lease_ms, false)?,
             WaitMode::Once(_) | WaitMode::NoWait => {}
         }
-        Ok(OpResult::Claimed(taken))
+        Ok(OpResult::Claimed(leased))
     }
 
     fn add_consumer(
@@ -48,8 +48,8 @@ impl Draft<'_> {
                 .retryable()
                 .hint("use fewer consumers, each with more credit"));
         }
-        let turn = self.working.next_ticket();
-        self.working.set_consumer(id, Some(Consumer { id, agent, credit, lease_ms, once, ticket: turn }));
+        let ticket = self.working.next_ticket();
+        self.working.set_consumer(id, Some(Consumer { id, agent, credit, lease_ms, once, ticket }));
         Ok(())
     }
 
@@ -60,8 +60,8 @@ impl Draft<'_> {
         }
         if let Some(consumer) = self.working.consumer(id).copied() {
             let credit = consumer.credit.saturating_add(credit);
-            let turn = if consumer.credit == 0 { self.working.next_ticket() } else { consumer.ticket };
-            self.working.set_consumer(id, Some(Consumer { credit, ticket: turn, ..consumer }));
+            let ticket = if consumer.credit == 0 { self.working.next_ticket() } else { consumer.ticket };
+            self.working.set_consumer(id, Some(Consumer { credit, ticket, ..consumer }));
             self.working.schedule_dispatch_to(consumer.agent);
         }
         OpResult::Done
@@ -100,21 +100,25 @@ impl Draft<'_> {
     fn emit_leased(&mut self, agent: AgentNo, delivery: DeliveryNo, token: LeaseToken, lease_ms: u64) {
         let Some(origin) = self.working.open(delivery).map(OpenDelivery::origin) else { return };
         let deliveries = vec![LoggedLease { delivery, token, origin }];
-        let one = match origin.to.pool_no() {
+        let effect = match origin.to.pool_no() {
             Some(_) => Effect::LeasedFromPool { agent, lease_ms, deliveries },
             None => Effect::Leased { lease_ms, deliveries },
         };
-        self.working.apply(&one, self.seq, &mut self.messages, self.now);
-        match (self.effects.last_mut(), one) {
+        self.working.apply(&effect, self.seq, &mut self.messages, self.now);
+        match (self.effects.last_mut(), effect) {
             (
-                Some(Effect::Leased { lease_ms: same, deliveries }),
+                Some(Effect::Leased { lease_ms: previous_lease_ms, deliveries }),
                 Effect::Leased { lease_ms, deliveries: more },
-            ) if *same == lease_ms => deliveries.extend(more),
+            ) if *previous_lease_ms == lease_ms => deliveries.extend(more),
             (
-                Some(Effect::LeasedFromPool { agent: taker, lease_ms: same, deliveries }),
+                Some(Effect::LeasedFromPool {
+                    agent: previous_agent,
+                    lease_ms: previous_lease_ms,
+                    deliveries,
+                }),
                 Effect::LeasedFromPool { agent, lease_ms, deliveries: more },
-            ) if *same == lease_ms && *taker == agent => deliveries.extend(more),
-            (_, one) => self.effects.push(one),
+            ) if *previous_lease_ms == lease_ms && *previous_agent == agent => deliveries.extend(more),
+            (_, effect) => self.effects.push(effect),
         }
     }
 
@@ -145,28 +149,28 @@ impl Draft<'_> {
 
     /// Dispatches deliveries that became ready during this commit to waiting consumers.
     pub(super) fn dispatch_deliveries(&mut self) -> Result<(), DecideError> {
-        for home in self.working.take_scheduled_dispatch() {
-            while self.working.inbox_at(home).has_ready()
-                && let Some(consumer) = self.next_consumer(home)
+        for queue in self.working.take_scheduled_dispatch() {
+            while self.working.inbox_at(queue).has_ready()
+                && let Some(consumer) = self.next_consumer(queue)
             {
                 // Deliveries of a pool are spread over its consumers, one at a time.
-                let alone = self.working.inbox(consumer.agent).pools().is_empty();
-                let limit = if alone { consumer.credit } else { 1 };
-                let taken = self.lease_next(consumer.agent, limit, consumer.lease_ms)?;
-                if taken.is_empty() {
+                let only_inbox = self.working.inbox(consumer.agent).pools().is_empty();
+                let limit = if only_inbox { consumer.credit } else { 1 };
+                let leased = self.lease_next(consumer.agent, limit, consumer.lease_ms)?;
+                if leased.is_empty() {
                     break;
                 }
-                self.working.spend_credit(consumer.id, taken.len() as u32);
+                self.working.spend_credit(consumer.id, leased.len() as u32);
                 self.working.record_activity(consumer.agent, self.now);
-                self.dispatched.extend(taken.into_iter().map(|handed| (consumer.id, handed)));
+                self.dispatched.extend(leased.into_iter().map(|delivery| (consumer.id, delivery)));
             }
         }
         Ok(())
     }
 
     /// Returns the consumer that gets the next delivery of an inbox or pool.
-    pub(super) fn next_consumer(&self, home: QueueId) -> Option<Consumer> {
-        match home {
+    pub(super) fn next_consumer(&self, queue: QueueId) -> Option<Consumer> {
+        match queue {
             QueueId::Agent(agent) => {
                 let id = self.working.inbox(agent).first_waiting_consumer()?;
                 self.working.consumer(id).copied()
@@ -177,9 +181,9 @@ impl Draft<'_> {
 
     /// Closes a consumer and all its waits. The wait counts as activity of its agent until now.
     pub(super) fn close_consumer(&mut self, id: ConsumerId) -> OpResult {
-        let of_inbox = self.working.consumer(id).map(|consumer| consumer.agent);
-        let of_tasks = || self.working.tasks().claimers().get(id).map(|claimer| claimer.agent);
-        if let Some(agent) = of_inbox.or_else(of_tasks) {
+        let inbox_agent = self.working.consumer(id).map(|consumer| consumer.agent);
+        let task_agent = || self.working.tasks().claimers().get(id).map(|claimer| claimer.agent);
+        if let Some(agent) = inbox_agent.or_else(task_agent) {
             self.working.record_activity(agent, self.now);
         }
         self.working.set_consumer(id, None);
@@ -213,8 +217,8 @@ impl Draft<'_> {
                 .hint("it may have been redriven already; list the dead letters")
         };
         let dead = self.dead_letter(number)?.ok_or_else(not_dead)?;
-        let home = dead.to.queue();
-        if let QueueId::Agent(agent) = home
+        let queue = dead.to.queue();
+        if let QueueId::Agent(agent) = queue
             && self.working.agents().get(agent).is_none_or(|agent| agent.removed)
         {
             let refused =
@@ -222,7 +226,7 @@ impl Draft<'_> {
             return Err(refused.into());
         }
         self.check_redrive(&dead)?;
-        if self.working.inbox_at(home).open >= INBOX_MAX {
+        if self.working.inbox_at(queue).open >= INBOX_MAX {
             return Err(Refused::new(Code::QueueFull, "the inbox of the recipient is full")
                 .limit(INBOX_MAX as u64)
                 .into());
@@ -237,7 +241,7 @@ impl Draft<'_> {
             expires_at: dead.expires_at,
             session: dead.session,
         });
-        self.working.schedule_dispatch(home);
+        self.working.schedule_dispatch(queue);
         Ok(OpResult::Done)
     }
 
@@ -258,8 +262,8 @@ impl Draft<'_> {
             Ok(Destination::Can(capability)) => {
                 let pools = [PoolAccess::AnyCapable, PoolAccess::Coordinators];
                 let pools = pools.map(|access| self.working.pools().find(&capability, access));
-                let homes = pools.into_iter().flatten().map(QueueId::Pool);
-                homes.flat_map(|home| self.working.open_of(home)).take(PURGE_MAX).collect::<Vec<_>>()
+                let queues = pools.into_iter().flatten().map(QueueId::Pool);
+                queues.flat_map(|queue| self.working.open_of(queue)).take(PURGE_MAX).collect::<Vec<_>>()
             }
             _ => {
                 self.require_self(agent, "purge the inbox of")?;
@@ -291,14 +295,14 @@ impl Draft<'_> {
 impl WorkingState {
     /// Returns the open deliveries of an inbox or pool: ready, scheduled, held by a paused session, leased. Scans all
     /// scheduled, held and leased deliveries: not for hot paths.
-    fn open_of(&self, home: QueueId) -> impl Iterator<Item = DeliveryNo> {
-        let belongs_here =
-            move |number: &DeliveryNo| self.open(*number).map(|open| open.to.queue()) == Some(home);
-        let leased: Vec<_> = match home {
-            QueueId::Agent(agent) => self.inbox(agent).leased.iter().copied().filter(belongs_here).collect(),
-            QueueId::Pool(_) => self.all_leased().into_iter().filter(belongs_here).collect(),
+    fn open_of(&self, queue: QueueId) -> impl Iterator<Item = DeliveryNo> {
+        let is_in_queue =
+            move |number: &DeliveryNo| self.open(*number).map(|open| open.to.queue()) == Some(queue);
+        let leased: Vec<_> = match queue {
+            QueueId::Agent(agent) => self.inbox(agent).leased.iter().copied().filter(is_in_queue).collect(),
+            QueueId::Pool(_) => self.all_leased().into_iter().filter(is_in_queue).collect(),
         };
-        let later = self.scheduled_deliveries().chain(self.held_deliveries()).filter(belongs_here);
-        self.inbox_at(home).ready_numbers().chain(later).chain(leased)
+        let later = self.scheduled_deliveries().chain(self.held_deliveries()).filter(is_in_queue);
+        self.inbox_at(queue).ready_numbers().chain(later).chain(leased)
     }
 }

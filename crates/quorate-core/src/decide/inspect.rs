@@ -31,8 +31,9 @@ impl Draft<'_> {
         let count = (count as usize).min(INSPECT_MAX);
         let numbers = (first.0..).map(DeliveryNo).take(count);
         let mut deliveries: Vec<_> = numbers.map(|number| self.inspect_delivery(number)).collect();
-        if let [Some(one)] = &mut deliveries[..] {
-            one.ahead = self.working.inbox_at(one.open.to.queue()).ahead_of(one.open.priority, first);
+        if let [Some(delivery)] = &mut deliveries[..] {
+            delivery.ahead =
+                self.working.inbox_at(delivery.open.to.queue()).ahead_of(delivery.open.priority, first);
         }
         let request = message.and_then(|(seq, n)| self.working.items().requests.of_message(seq, n)).cloned();
         let request = request.and_then(|request| {
@@ -52,7 +53,7 @@ impl Draft<'_> {
             open,
             to: self.recipient_name(open.to.without_holder()),
             agent: agent.map(|agent| agent.id.clone()),
-            is_away: agent.is_some_and(|agent| agent.presence.is_unavailable()),
+            is_unavailable: agent.is_some_and(|agent| agent.presence.is_unavailable()),
             consumers: holder.map_or(0, |agent| self.working.inbox(agent).consumers()),
             ahead: None,
             lease_period: lease.map(|lease| (lease.since, self.wall_at(lease.deadline))),
@@ -70,9 +71,9 @@ impl Draft<'_> {
         let of_agent = |delivery: &DeliveryNo| {
             self.working.open(*delivery).is_some_and(|open| open.to.queue() == QueueId::Agent(number))
         };
-        let elsewhere =
+        let waiting =
             self.working.scheduled_deliveries().chain(self.working.held_deliveries()).filter(of_agent);
-        let all = inbox.ready_numbers().chain(inbox.leased.iter().copied()).chain(elsewhere);
+        let all = inbox.ready_numbers().chain(inbox.leased.iter().copied()).chain(waiting);
         let mut numbers: Vec<_> = all.filter(|delivery| *delivery > after).collect();
         numbers.sort_unstable();
         let page = numbers.into_iter().take(limit.min(INSPECT_MAX));
@@ -81,8 +82,9 @@ impl Draft<'_> {
 
     fn inspect_agents(&self, filter: &AgentFilter, after: AgentNo, limit: usize) -> InspectResult {
         let agents = self.working.agents();
-        let one = filter.id.as_ref().map(|id| agents.number(id));
-        let is_selected = |number: &AgentNo| *number > after && one.is_none_or(|one| one == Some(*number));
+        let selected = filter.id.as_ref().map(|id| agents.number(id));
+        let is_selected =
+            |number: &AgentNo| *number > after && selected.is_none_or(|selected| selected == Some(*number));
         let matching =
             agents.iter().filter(|(number, agent)| is_selected(number) && filter.matches_registration(agent));
         let agents_found = matching.map(|(number, agent)| self.inspect_agent(number, agent));
@@ -93,15 +95,15 @@ impl Draft<'_> {
 
     fn inspect_agent(&self, number: AgentNo, agent: &Agent) -> AgentInspection {
         let inbox = self.working.inbox(number);
-        let asking = self.working.items().requests.count_of(number);
+        let open_requests = self.working.items().requests.count_of(number);
         let waits = self.working.locks().count_waits_of(number)
             + self.working.tasks().waiters().count_of(number)
             + self.working.items().approvals.count_of(number);
         let tasks = self.working.tasks().held(number);
-        let first = tasks.first().and_then(|no| self.working.tasks().by_number(*no));
+        let first = tasks.first().and_then(|task| self.working.tasks().by_number(*task));
         let status = match agent.presence.status {
             AgentStatus::Idle if !inbox.leased.is_empty() || !tasks.is_empty() => AgentStatus::Working,
-            AgentStatus::Idle if asking > 0 || waits > 0 => AgentStatus::Waiting,
+            AgentStatus::Idle if open_requests > 0 || waits > 0 => AgentStatus::Waiting,
             reported => reported,
         };
         let (last_activity, offline_at) = self.working.last_activity(number);
@@ -112,7 +114,7 @@ impl Draft<'_> {
             open_deliveries: inbox.open,
             leased_deliveries: inbox.leased.len(),
             consumers: inbox.consumers(),
-            open_requests: asking,
+            open_requests,
             current_delivery: inbox.leased.first().copied(),
             leased_tasks: tasks.len(),
             current_task: first.map(|task| task.spec.id.clone()),

@@ -12,7 +12,7 @@ impl Draft<'_> {
             return Ok(Some(item));
         }
         match self.closed_items.get(key) {
-            Some(over) => Ok(over.clone()),
+            Some(closed) => Ok(closed.clone()),
             None => Ok(self.lookup.item(key)?),
         }
     }

@@ -8,7 +8,7 @@ use crate::refused::{Code, Refused, StaleReference};
 use crate::working::OpenDelivery;
 
 /// Outcome for one delivery of an `AckMany` operation.
-enum AckedOne {
+enum AckOutcome {
     /// Ended by this commit.
     Now(LoggedLease),
     /// Ended by this earlier record.
@@ -34,8 +34,8 @@ impl Draft<'_> {
         let mut stale: Option<Refused> = None;
         for (index, lease) in leases.iter().enumerate() {
             match self.ack_one_of_many(*lease) {
-                Ok(AckedOne::Now(held)) => deliveries.push(held),
-                Ok(AckedOne::Earlier(seq)) => earlier.push((index as u32, seq)),
+                Ok(AckOutcome::Now(acked)) => deliveries.push(acked),
+                Ok(AckOutcome::Earlier(seq)) => earlier.push((index as u32, seq)),
                 Err(DecideError::Refused(refused)) if refused.code == Code::StaleLease => {
                     let ended_by = refused.facts.ended_by;
                     let first = stale.get_or_insert(refused);
@@ -48,7 +48,7 @@ impl Draft<'_> {
                         ended_by,
                     });
                 }
-                Err(no) => return Err(no),
+                Err(error) => return Err(error),
             }
         }
         if let Some(refused) = stale {
@@ -64,10 +64,10 @@ impl Draft<'_> {
     }
 
     /// Ends a delivery, or returns the record that already ended it.
-    fn ack_one_of_many(&mut self, lease: LeaseRef) -> Result<AckedOne, DecideError> {
+    fn ack_one_of_many(&mut self, lease: LeaseRef) -> Result<AckOutcome, DecideError> {
         let number = self.working.generations().resolve(lease.delivery)?;
         if self.working.open(number).is_none() {
-            return self.repeat_ack(lease, number).map(AckedOne::Earlier);
+            return self.repeat_ack(lease, number).map(AckOutcome::Earlier);
         }
         let open = self.held(lease, number)?;
         self.working.remove_acked(number);
@@ -76,7 +76,7 @@ impl Draft<'_> {
         if let Some(agent) = open.to.agent_no() {
             self.working.schedule_dispatch_to(agent);
         }
-        Ok(AckedOne::Now(LoggedLease { delivery: number, token: lease.token, origin: open.origin() }))
+        Ok(AckOutcome::Now(LoggedLease { delivery: number, token: lease.token, origin: open.origin() }))
     }
 
     /// Handles a repeated ack: with the same token it gets the same answer, the record that ended the delivery.
@@ -118,21 +118,21 @@ impl Draft<'_> {
     pub(super) fn resume_leases(&mut self, agent: &AgentId, lease_ms: u64) -> Result<OpResult, Refused> {
         self.require_self(agent, "resume the deliveries of")?;
         let number = self.require_agent(agent)?;
-        let mut held = Vec::new();
+        let mut leased = Vec::new();
         for delivery in self.working.inbox(number).leased.clone() {
             let Some(open) = self.working.open(delivery).copied() else { continue };
             let Some(token) = open.token() else { continue };
             self.extend_lease(delivery, lease_ms);
             let (seq, n, attempt) = (open.seq, open.n(), open.attempt);
-            held.push(LeasedDelivery { delivery, token, attempt, lease_ms, seq, n, message: None });
+            leased.push(LeasedDelivery { delivery, token, attempt, lease_ms, seq, n, message: None });
         }
-        Ok(OpResult::Claimed(held))
+        Ok(OpResult::Claimed(leased))
     }
 
     fn extend_lease(&mut self, number: DeliveryNo, lease_ms: u64) {
-        let length = self.working.lease_ms(number).unwrap_or(0);
+        let current_ms = self.working.lease_ms(number).unwrap_or(0);
         self.working.extend_lease(number, lease_ms, self.now);
-        if lease_ms > length {
+        if lease_ms > current_ms {
             self.extended_leases.push(number);
         }
     }
@@ -141,8 +141,8 @@ impl Draft<'_> {
         if self.working.open(number).is_some() {
             return Ok(self.held(lease, number).map(drop)?);
         }
-        let here = self.ended_in_commit(number).map(|ended| ended.state);
-        let state = match here {
+        let in_commit = self.ended_in_commit(number).map(|ended| ended.state);
+        let state = match in_commit {
             Some(state) => Some(state),
             None => self.lookup.delivery_end(number)?.map(|ended| ended.state),
         };
@@ -180,11 +180,11 @@ impl Draft<'_> {
         delivery: DeliveryNo,
         cause: ReturnCause,
         reason: String,
-        then: Option<NackAction>,
+        action: Option<NackAction>,
     ) {
         let Some(open) = self.working.open(delivery).copied() else { return };
         let token = open.token().unwrap_or_default();
-        let next = self.next_of(&open, then);
+        let next = self.return_outcome(&open, action);
         let origin = open.origin();
         let effect = Effect::Returned { delivery, token, cause, reason, next, origin };
         match next {
@@ -200,20 +200,20 @@ impl Draft<'_> {
         }
     }
 
-    fn next_of(&self, open: &OpenDelivery, then: Option<NackAction>) -> ReturnOutcome {
-        if then == Some(NackAction::DeadLetter) {
+    fn return_outcome(&self, open: &OpenDelivery, action: Option<NackAction>) -> ReturnOutcome {
+        if action == Some(NackAction::DeadLetter) {
             return ReturnOutcome::Dead;
         }
         if open.expires <= self.now.wall {
             return ReturnOutcome::Expired;
         }
-        if then == Some(NackAction::Release) {
+        if action == Some(NackAction::Release) {
             return ReturnOutcome::Ready;
         }
         if open.attempt >= open.attempts_max {
             return ReturnOutcome::Dead;
         }
-        match then {
+        match action {
             Some(NackAction::Retry { delay_ms }) if delay_ms > 0 => {
                 ReturnOutcome::Scheduled(self.now.wall.plus_ms(delay_ms))
             }

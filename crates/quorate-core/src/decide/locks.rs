@@ -12,21 +12,21 @@ use crate::refused::{Code, Refused};
 use crate::working::LockWaiter;
 
 impl Draft<'_> {
-    pub(super) fn acquire_locks(&mut self, ask: &AcquireLocks) -> Result<OpResult, DecideError> {
-        self.require_self(&ask.agent, "acquire locks for")?;
-        let agent = self.require_agent(&ask.agent)?;
+    pub(super) fn acquire_locks(&mut self, acquire: &AcquireLocks) -> Result<OpResult, DecideError> {
+        self.require_self(&acquire.agent, "acquire locks for")?;
+        let agent = self.require_agent(&acquire.agent)?;
         let waiter = LockWaiter {
             agent,
-            names: ask.sorted(),
-            ttl_ms: ask.ttl_ms,
-            priority: ask.priority,
-            capacity: ask.capacity,
-            within: ask.within.and_then(|delivery| self.leased_by(agent, delivery)),
+            names: acquire.sorted(),
+            ttl_ms: acquire.ttl_ms,
+            priority: acquire.priority,
+            capacity: acquire.capacity,
+            within: acquire.within.and_then(|delivery| self.leased_by(agent, delivery)),
             ticket: self.working.next_ticket(),
             since: self.wait_since(),
         };
         if self.working.locks().count_held_by(agent) + waiter.names.len() > LOCKS_PER_AGENT_MAX {
-            let detail = format!("agent {} has reached its maximum number of locks", ask.agent);
+            let detail = format!("agent {} has reached its maximum number of locks", acquire.agent);
             return Err(Refused::new(Code::LimitExceeded, detail)
                 .limit(LOCKS_PER_AGENT_MAX as u64)
                 .retryable()
@@ -34,12 +34,12 @@ impl Draft<'_> {
         }
         let mut locks = Vec::with_capacity(waiter.names.len());
         for name in &waiter.names {
-            locks.push(self.lock_with(name, ask.capacity)?);
+            locks.push(self.lock_with_capacity(name, acquire.capacity)?);
         }
         let busy = locks.iter().find(|lock| {
             !lock.has_capacity() || self.working.locks().has_waiter_ahead(&lock.name, waiter.priority)
         });
-        match (busy, ask.waiting) {
+        match (busy, acquire.waiting) {
             (None, _) => Ok(OpResult::LocksGranted(self.grant_locks(&waiter, locks))),
             (Some(busy), WaitMode::NoWait) => Err(not_available(busy).into()),
             (Some(_), WaitMode::Once(id) | WaitMode::Standing(id)) => {
@@ -83,7 +83,7 @@ impl Draft<'_> {
     fn grant_locks(&mut self, waiter: &LockWaiter, locks: Vec<Lock>) -> GrantedLocks {
         let generation = self.working.head.generation;
         let epoch = self.working.agents().get(waiter.agent).map(|agent| agent.epoch).unwrap_or_default();
-        let mut given = Vec::with_capacity(locks.len());
+        let mut granted = Vec::with_capacity(locks.len());
         for mut lock in locks {
             let fence = lock.next_fence(generation);
             lock.last_fence = fence;
@@ -96,10 +96,10 @@ impl Draft<'_> {
                 seq: self.seq,
                 within: waiter.within,
             });
-            given.push(FenceRef { lock: lock.name.clone(), fence });
+            granted.push(FenceRef { lock: lock.name.clone(), fence });
             self.change_item(Verb::LockGranted, Item::Lock(lock));
         }
-        GrantedLocks { locks: given, ttl_ms: waiter.ttl_ms }
+        GrantedLocks { locks: granted, ttl_ms: waiter.ttl_ms }
     }
 
     pub(super) fn renew_locks(&mut self, renew: &RenewLocks) -> Result<OpResult, DecideError> {
@@ -125,22 +125,22 @@ impl Draft<'_> {
     /// Returns the locks, if the caller holds all of them under these fencing tokens. A refusal lists all stale ones.
     fn held_locks(&self, locks: &[FenceRef]) -> Result<Vec<(Lock, Fence)>, DecideError> {
         let mut held = Vec::with_capacity(locks.len());
-        let mut lost: Option<Refused> = None;
-        for one in locks {
-            let lock = self.lock(&one.lock)?.ok_or_else(|| not_found(&one.lock))?;
-            let Some(grant) = lock.grant(one.fence) else {
-                match &mut lost {
-                    Some(first) => {
-                        first.detail.push_str(&format!("; the same applies to {}", named(&one.lock)))
-                    }
-                    None => lost = Some(stale_fence(&lock, one.fence)),
+        let mut stale: Option<Refused> = None;
+        for fence_ref in locks {
+            let lock = self.lock(&fence_ref.lock)?.ok_or_else(|| not_found(&fence_ref.lock))?;
+            let Some(grant) = lock.grant(fence_ref.fence) else {
+                match &mut stale {
+                    Some(first) => first
+                        .detail
+                        .push_str(&format!("; the same applies to {}", describe_lock(&fence_ref.lock))),
+                    None => stale = Some(stale_fence(&lock, fence_ref.fence)),
                 }
                 continue;
             };
             self.require_holder(grant.holder, &lock.name)?;
-            held.push((lock, one.fence));
+            held.push((lock, fence_ref.fence));
         }
-        lost.map_or(Ok(held), |refused| Err(refused.into()))
+        stale.map_or(Ok(held), |refused| Err(refused.into()))
     }
 
     fn require_holder(&self, holder: AgentNo, name: &LockName) -> Result<(), Refused> {
@@ -155,12 +155,12 @@ impl Draft<'_> {
 
     /// Refuses an operation whose fencing token is stale: the lock has been granted to another holder since.
     pub(super) fn check_fence(&self, fence: Option<&FenceRef>) -> Result<(), DecideError> {
-        let Some(named) = fence else { return Ok(()) };
-        let lock = self.lock(&named.lock)?.ok_or_else(|| not_found(&named.lock))?;
-        if lock.accepts(named.fence, self.working.head.generation) {
+        let Some(fence_ref) = fence else { return Ok(()) };
+        let lock = self.lock(&fence_ref.lock)?.ok_or_else(|| not_found(&fence_ref.lock))?;
+        if lock.accepts(fence_ref.fence, self.working.head.generation) {
             return Ok(());
         }
-        Err(stale_fence(&lock, named.fence).into())
+        Err(stale_fence(&lock, fence_ref.fence).into())
     }
 
     /// Expires one grant of a lock.
@@ -207,17 +207,21 @@ impl Draft<'_> {
         while let Some(name) = self.freed_locks.pop_first() {
             let Some(id) = self.working.locks().first_waiter(&name) else { continue };
             let Some(waiter) = self.working.locks().waiter(id).cloned() else { continue };
-            let Some(locks) = self.all_with_room(id, &waiter)? else { continue };
+            let Some(locks) = self.locks_with_capacity(id, &waiter)? else { continue };
             // The next waiter may fit as well, if a lock has capacity left.
             self.cancel_lock_wait(id);
-            let locked = self.grant_locks(&waiter, locks);
-            self.consumer_events.push((id, ConsumerEvent::LocksGranted(locked)));
+            let granted = self.grant_locks(&waiter, locks);
+            self.consumer_events.push((id, ConsumerEvent::LocksGranted(granted)));
         }
         Ok(())
     }
 
     /// Returns all locks of a waiter, if it is first in every queue and every lock has free capacity.
-    fn all_with_room(&self, id: ConsumerId, waiter: &LockWaiter) -> Result<Option<Vec<Lock>>, DecideError> {
+    fn locks_with_capacity(
+        &self,
+        id: ConsumerId,
+        waiter: &LockWaiter,
+    ) -> Result<Option<Vec<Lock>>, DecideError> {
         let mut locks = Vec::with_capacity(waiter.names.len());
         for name in &waiter.names {
             if self.working.locks().first_waiter(name) != Some(id) {
@@ -250,7 +254,7 @@ impl Draft<'_> {
     }
 
     /// Returns a lock with the requested capacity, which can only change while the lock is free and has no waiters.
-    fn lock_with(&self, name: &LockName, capacity: Option<u32>) -> Result<Lock, DecideError> {
+    fn lock_with_capacity(&self, name: &LockName, capacity: Option<u32>) -> Result<Lock, DecideError> {
         let Some(mut lock) = self.lock(name)? else {
             return Ok(Lock::new(name.clone(), capacity.unwrap_or(1)));
         };
@@ -278,28 +282,28 @@ impl Draft<'_> {
     }
 }
 
-fn named(what: impl Display) -> String {
-    format!("the lock {what}")
+fn describe_lock(name: impl Display) -> String {
+    format!("the lock {name}")
 }
 
 fn not_found(name: &LockName) -> Refused {
-    Refused::new(Code::NotFound, format!("{} does not exist", named(name)))
+    Refused::new(Code::NotFound, format!("{} does not exist", describe_lock(name)))
         .hint("check the name; a lock is created when it is first acquired")
 }
 
 fn not_available(lock: &Lock) -> Refused {
-    let detail = format!("{} is not available", named(&lock.name));
+    let detail = format!("{} is not available", describe_lock(&lock.name));
     Refused::new(Code::Timeout, detail).hint("retry, or wait longer; none of the locks was acquired")
 }
 
 fn stale_fence(lock: &Lock, fence: Fence) -> Refused {
     let detail = if fence > lock.last_fence {
-        format!("{} never issued fence {fence}", named(&lock.name))
+        format!("{} never issued fence {fence}", describe_lock(&lock.name))
     } else if fence == lock.last_fence {
         // There is no newer grant: this one was released or expired, or a restore ended it.
-        format!("fence {fence} of {} is stale", named(&lock.name))
+        format!("fence {fence} of {} is stale", describe_lock(&lock.name))
     } else {
-        format!("fence {fence} of {} is stale; the newest is {}", named(&lock.name), lock.last_fence)
+        format!("fence {fence} of {} is stale; the newest is {}", describe_lock(&lock.name), lock.last_fence)
     };
     let mut refused = Refused::new(Code::StaleFence, detail)
         .hint("another agent may hold the lock: discard this work, or acquire the lock again and redo it");

@@ -15,8 +15,8 @@ impl Draft<'_> {
         expect_version(&put.key, head.as_ref(), put.expect)?;
         let mut depends_on = Vec::with_capacity(put.depends_on.len());
         for key in &put.depends_on {
-            let at = self.entry(key)?;
-            depends_on.push((key.clone(), Version(EntryHead::expected(at.as_ref()))));
+            let dependency = self.entry(key)?;
+            depends_on.push((key.clone(), Version(EntryHead::expected(dependency.as_ref()))));
         }
         let version = self.write_entry(&put.key, head, false)?;
         let part = self.parts.len() as u32;
@@ -95,9 +95,9 @@ pub(super) fn expect_version(
     let current = EntryHead::expected(head);
     match expect {
         Some(expected) if expected.0 != current => {
-            let now =
+            let actual =
                 if current == 0 { "does not exist".to_owned() } else { format!("is at version {current}") };
-            let detail = format!("expected version {expected}, but entry {key} {now}");
+            let detail = format!("expected version {expected}, but entry {key} {actual}");
             Err(Refused::new(Code::VersionConflict, detail).current_version(current).hint(
                 "read the entry again, apply the change to the current content, and write with that version",
             ))

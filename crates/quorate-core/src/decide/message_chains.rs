@@ -37,8 +37,8 @@ impl Draft<'_> {
 
     /// Charges one message to the budget that the message names. Returns the budget if a warning is due.
     pub(super) fn charge_budget(&mut self, message: &Message) -> Result<Option<Budget>, DecideError> {
-        let Some(named) = &message.budget else { return Ok(None) };
-        let id = BudgetId::new(named)?;
+        let Some(name) = &message.budget else { return Ok(None) };
+        let id = BudgetId::new(name)?;
         let Some(mut budget) = self.budget(&id)? else { return Err(no_budget(&id).into()) };
         if budget.is_exhausted() {
             let max = budget.messages_max;
@@ -82,8 +82,8 @@ impl Draft<'_> {
     }
 
     pub(super) fn set_budget(&mut self, set: &SetBudget) -> Result<OpResult, DecideError> {
-        let before = self.budget(&set.id)?;
-        let mut budget = before.clone().unwrap_or_else(|| Budget {
+        let existing = self.budget(&set.id)?;
+        let mut budget = existing.clone().unwrap_or_else(|| Budget {
             id: set.id.clone(),
             owner: self.actor,
             messages_max: 0,
@@ -106,7 +106,7 @@ impl Draft<'_> {
         let same = (budget.messages_max, budget.tokens_max, budget.money_max)
             == (messages_max, tokens_max, money_max);
         // An identical budget changes nothing and writes no record.
-        if before.is_none() || !same {
+        if existing.is_none() || !same {
             // A changed budget warns again.
             budget = Budget { messages_max, tokens_max, money_max, warned: false, ..budget };
             self.change_item(Verb::BudgetSet, Item::Budget(budget));

@@ -31,20 +31,20 @@ pub(super) fn units_of(bytes: usize) -> u64 {
 
 /// Lookups with work accounting, which fail once the limit of the commit is exceeded.
 pub(super) struct MeteredLookup<'a> {
-    rows: &'a dyn Lookup,
+    inner: &'a dyn Lookup,
     spent: Cell<u64>,
     max: u64,
 }
 
 impl<'a> MeteredLookup<'a> {
     /// Creates a meter with the limit of a commit.
-    pub(super) fn new(rows: &'a dyn Lookup) -> Self {
-        Self { rows, spent: Cell::new(0), max: COMMIT_WORK_MAX }
+    pub(super) fn new(inner: &'a dyn Lookup) -> Self {
+        Self { inner, spent: Cell::new(0), max: COMMIT_WORK_MAX }
     }
 
     /// Creates a meter without a limit, for work outside the writer that is bounded elsewhere.
-    pub(super) fn unbounded(rows: &'a dyn Lookup) -> Self {
-        Self { max: u64::MAX, ..Self::new(rows) }
+    pub(super) fn unbounded(inner: &'a dyn Lookup) -> Self {
+        Self { max: u64::MAX, ..Self::new(inner) }
     }
 
     /// Returns the units spent so far.
@@ -108,7 +108,7 @@ impl<'a> MeteredLookup<'a> {
     fn look_up(&self) -> Result<&'a dyn Lookup, DecideError> {
         self.add_units(1);
         self.check_limit()?;
-        Ok(self.rows)
+        Ok(self.inner)
     }
 
     pub(super) fn stored_receipt(

@@ -48,8 +48,8 @@ impl Draft<'_> {
         open: &OpenDelivery,
         agent: AgentNo,
     ) -> Result<bool, DecideError> {
-        let ActivePolicy { policy: rules, supervised_since } = &**self.working.active_policy();
-        if rules.preset == Preset::Mesh || open.seq > *supervised_since {
+        let ActivePolicy { policy, supervised_since } = &**self.working.active_policy();
+        if policy.preset == Preset::Mesh || open.seq > *supervised_since {
             return Ok(false);
         }
         let from = self.sender(open.seq, open.n())?;
@@ -58,22 +58,22 @@ impl Draft<'_> {
 
     /// Refuses a redrive if the sender would not be allowed to send the message now.
     pub(super) fn check_redrive(&self, dead: &DeadDelivery) -> Result<(), DecideError> {
-        let rules = self.working.policy();
-        if rules.preset == Preset::Mesh {
+        let policy = self.working.policy();
+        if policy.preset == Preset::Mesh {
             return Ok(());
         }
         let from = self.sender(dead.seq, dead.n)?;
-        let map = self.routing();
+        let routing = self.routing();
         let (allowed, to) = match dead.to.queue() {
             QueueId::Agent(agent) => {
-                let id = map.agents.get(agent).map_or("", |agent| agent.id.as_str());
-                (map.can_reach(from.as_ref(), agent), format!("agent {id}"))
+                let id = routing.agents.get(agent).map_or("", |agent| agent.id.as_str());
+                (routing.can_reach(from.as_ref(), agent), format!("agent {id}"))
             }
             QueueId::Pool(pool) => {
                 let pool = self.working.pools().get(pool);
-                let led = pool.is_some_and(|pool| pool.access == PoolAccess::Coordinators);
+                let for_coordinators = pool.is_some_and(|pool| pool.access == PoolAccess::Coordinators);
                 let name = pool.map_or_else(String::new, |pool| format!("can:{}", pool.capability));
-                (led || !map.is_restricted(from.as_ref()), name)
+                (for_coordinators || !routing.is_restricted(from.as_ref()), name)
             }
         };
         if allowed { Ok(()) } else { Err(recipient_not_allowed("the sender of the dead letter", &to).into()) }
@@ -81,29 +81,29 @@ impl Draft<'_> {
 
     /// Refuses a task whose assignee or escalation target is out of the creator's reach.
     pub(super) fn check_task_routing(&self, new: &NewTask) -> Result<(), Refused> {
-        let map = self.routing();
+        let routing = self.routing();
         let Principal::Agent(creator) = &self.commit.principal else { return Ok(()) };
-        if !map.is_restricted(Some(creator)) {
+        if !routing.is_restricted(Some(creator)) {
             return Ok(());
         }
-        let out_of = |to: String| Err(recipient_not_allowed(&format!("agent {creator}"), &to));
+        let refuse = |to: String| Err(recipient_not_allowed(&format!("agent {creator}"), &to));
         let escalation = match &new.escalate_to {
             EscalateTo::Agent(agent) => Some(agent),
             EscalateTo::Never | EscalateTo::Coordinators => None,
         };
-        for named in new.agent.iter().chain(escalation) {
-            if map.agents.number(named).is_some_and(|number| !map.can_reach(Some(creator), number)) {
-                return out_of(format!("agent {named}"));
+        for agent in new.agent.iter().chain(escalation) {
+            if routing.agents.number(agent).is_some_and(|number| !routing.can_reach(Some(creator), number)) {
+                return refuse(format!("agent {agent}"));
             }
         }
         match &new.agent {
-            None => out_of(format!("can:{}", new.task_type)),
+            None => refuse(format!("can:{}", new.task_type)),
             Some(_) => Ok(()),
         }
     }
 
     /// Refuses a result without the confidence or rationale that the policy requires. Applies to agents only.
-    pub(super) fn check_reasons(
+    pub(super) fn check_justification(
         &self,
         confidence: Option<f64>,
         rationale: Option<&str>,
@@ -116,7 +116,7 @@ impl Draft<'_> {
 
     /// Returns the sender of a message; `None` is the hub.
     fn sender(&self, seq: Seq, n: u32) -> Result<Option<AgentId>, DecideError> {
-        let of = |effects: &[Effect]| {
+        let sender_of = |effects: &[Effect]| {
             let sent = effects.iter().filter_map(|effect| match effect {
                 Effect::Sent { message, .. } => Some(message),
                 _ => None,
@@ -124,11 +124,11 @@ impl Draft<'_> {
             { sent }.nth(n as usize).and_then(|message| message.from.clone())
         };
         if seq == self.seq {
-            return Ok(of(&self.effects));
+            return Ok(sender_of(&self.effects));
         }
         let missing = codec::DecodeError { at: 0, expected: "the record of the message" };
         let body = self.lookup.record(seq)?.ok_or(missing).and_then(|record| codec::read_body(&record));
-        let body = body.map_err(|source| LookupError { what: "a sender", source: Box::new(source) })?;
-        Ok(of(&body.effects))
+        let body = body.map_err(|source| LookupError { subject: "a sender", source: Box::new(source) })?;
+        Ok(sender_of(&body.effects))
     }
 }

@@ -23,12 +23,12 @@ impl Draft<'_> {
     pub(super) fn heartbeat(&mut self, heartbeat: &Heartbeat) -> Result<OpResult, Refused> {
         self.require_self(&heartbeat.agent, "send heartbeats for")?;
         let number = self.require_agent(&heartbeat.agent)?;
-        let Some(now) = self.presence(number) else { return Ok(OpResult::Done) };
+        let Some(current) = self.presence(number) else { return Ok(OpResult::Done) };
         // A different detail text within the same health is not a change.
-        let same = now.health.as_str() == heartbeat.health.as_str();
-        let health: Health = if same { now.health.clone() } else { heartbeat.health.clone() };
+        let same = current.health.as_str() == heartbeat.health.as_str();
+        let health: Health = if same { current.health.clone() } else { heartbeat.health.clone() };
         let presence = Presence { status: heartbeat.status, health, available: true };
-        if presence != now {
+        if presence != current {
             self.emit(Effect::AgentStatus { number, presence });
         }
         self.working.record_activity(number, self.now);
@@ -114,8 +114,8 @@ impl Draft<'_> {
             next: ReturnOutcome::Redirected(to),
             origin,
         });
-        let asked = self.working.items().requests.of_message(origin.seq, origin.n).cloned();
-        if let Some(mut request) = asked
+        let request = self.working.items().requests.of_message(origin.seq, origin.n).cloned();
+        if let Some(mut request) = request
             && let Some(index) = request.index_of(delivery)
         {
             request.recipients[index].recipient = to.into();
@@ -134,9 +134,9 @@ impl Draft<'_> {
             return Ok(self.effects.iter().filter_map(sent).nth(n as usize));
         }
         let Some(record) = self.lookup.record(seq)? else { return Ok(None) };
-        let what = "a message";
+        let subject = "a message";
         let body =
-            codec::read_body(&record).map_err(|source| LookupError { what, source: Box::new(source) })?;
+            codec::read_body(&record).map_err(|source| LookupError { subject, source: Box::new(source) })?;
         Ok(body.effects.iter().filter_map(sent).nth(n as usize))
     }
 
@@ -151,7 +151,8 @@ impl Draft<'_> {
         }
         let mut unreachable = Vec::new();
         for index in 0..recipients.len() {
-            let Some(number) = recipients[index].agent_no().filter(|number| self.is_away(*number)) else {
+            let Some(number) = recipients[index].agent_no().filter(|number| self.is_unavailable(*number))
+            else {
                 continue;
             };
             let to = match message.if_unavailable {
@@ -179,27 +180,34 @@ impl Draft<'_> {
 
     /// Returns an alternative for an unavailable recipient: an agent that supports the action or shares a capability,
     /// with the fewest open deliveries.
-    fn alternative(&self, away: AgentNo, message: &Message, taken: &[Recipient]) -> Option<AgentNo> {
+    fn alternative(
+        &self,
+        unavailable: AgentNo,
+        message: &Message,
+        recipients: &[Recipient],
+    ) -> Option<AgentNo> {
         let agents = self.working.agents();
-        let map = self.routing();
-        let capabilities = agents.get(away).map_or(&[][..], |agent| &agent.capabilities);
+        let routing = self.routing();
+        let capabilities = agents.get(unavailable).map_or(&[][..], |agent| &agent.capabilities);
         let sender = message.from.as_ref().and_then(|from| agents.number(from));
-        let able = agents.iter().filter(|(number, agent)| {
-            let answers = !message.action.is_empty() && agent.supported_actions.contains(&message.action);
-            let shares = || agent.capabilities.iter().any(|one| capabilities.contains(one));
+        let candidates = agents.iter().filter(|(number, agent)| {
+            let supports_action =
+                !message.action.is_empty() && agent.supported_actions.contains(&message.action);
+            let shares_capability =
+                || agent.capabilities.iter().any(|capability| capabilities.contains(capability));
             !agent.removed
                 && !agent.presence.is_unavailable()
-                && *number != away
+                && *number != unavailable
                 && Some(*number) != sender
-                && !taken.contains(&Recipient::agent(*number))
-                && map.can_reach(message.from.as_ref(), *number)
+                && !recipients.contains(&Recipient::agent(*number))
+                && routing.can_reach(message.from.as_ref(), *number)
                 && self.working.inbox(*number).open < INBOX_MAX
-                && (answers || shares())
+                && (supports_action || shares_capability())
         });
-        able.map(|(number, _)| number).min_by_key(|number| (self.working.inbox(*number).open, *number))
+        candidates.map(|(number, _)| number).min_by_key(|number| (self.working.inbox(*number).open, *number))
     }
 
-    fn is_away(&self, number: AgentNo) -> bool {
+    fn is_unavailable(&self, number: AgentNo) -> bool {
         self.working.agents().get(number).is_some_and(|agent| agent.presence.is_unavailable())
     }
 

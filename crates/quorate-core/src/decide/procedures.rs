@@ -31,8 +31,9 @@ impl Draft<'_> {
             return Err(too_many_procedures().into());
         }
         let now = self.now.wall;
-        let made = || ProcedureId::generated(self.working.head.generation, self.seq, self.started_here());
-        let id = start.id.clone().unwrap_or_else(made);
+        let generate =
+            || ProcedureId::generated(self.working.head.generation, self.seq, self.started_in_commit());
+        let id = start.id.clone().unwrap_or_else(generate);
         if let Some(driver) = driver.as_ref().filter(|driver| !self.acts_as(driver)) {
             self.notify_driver(driver, &id, &start.kind)?;
         }
@@ -91,16 +92,17 @@ impl Draft<'_> {
         }
         let version = self.next_version(&procedure)?;
         let now = self.now.wall;
-        let stays = procedure.phase == step.phase && !step.status.has_ended();
+        let stays_in_phase = procedure.phase == step.phase && !step.status.has_ended();
         let verb = verb_of(step.status);
         // Of several steps in one record, only the last one can be read later.
-        let before = if procedure.seq == self.seq { procedure.previous_seq } else { Some(procedure.seq) };
+        let previous_seq =
+            if procedure.seq == self.seq { procedure.previous_seq } else { Some(procedure.seq) };
         let stepped = Procedure {
             version,
             seq: self.seq,
-            previous_seq: before,
+            previous_seq,
             status: step.status,
-            since: if stays { procedure.since } else { now },
+            since: if stays_in_phase { procedure.since } else { now },
             phase: step.phase.clone(),
             stepped_at: now,
             state: step.state.as_ref().map(|state| self.add_part(state)).or(procedure.state),
@@ -121,7 +123,7 @@ impl Draft<'_> {
     /// Returns the driver: the named agent, or else the agent that starts the procedure.
     fn driver_of(&self, start: &StartProcedure) -> Result<Option<AgentId>, Refused> {
         let driver = match (&start.driver, &self.commit.principal) {
-            (Some(named), _) => Some(named),
+            (Some(agent), _) => Some(agent),
             (None, Principal::Agent(actor)) => Some(actor),
             (None, Principal::System | Principal::Holder { .. }) => None,
         };
@@ -144,9 +146,9 @@ impl Draft<'_> {
     /// Returns the next version. The first one after a restore skips the versions that the lost history may have used.
     fn next_version(&self, procedure: &Procedure) -> Result<Version, Refused> {
         let generation = self.working.head.generation;
-        let before = self.working.generations().at_seq(procedure.seq);
+        let previous = self.working.generations().at_seq(procedure.seq);
         let next = procedure.version.0 + 1;
-        let version = if before == generation { next } else { next.max(generation.0 << 24) };
+        let version = if previous == generation { next } else { next.max(generation.0 << 24) };
         if version > NUMBER_MAX {
             let detail = format!("procedure {} has no version left", procedure.id);
             return Err(Refused::new(Code::LimitExceeded, detail).limit(NUMBER_MAX));
@@ -187,7 +189,7 @@ impl Draft<'_> {
     }
 
     /// Returns the number of procedures that this commit has started so far.
-    fn started_here(&self) -> u32 {
+    fn started_in_commit(&self) -> u32 {
         let started =
             |effect: &&Effect| matches!(effect, Effect::Changed { verb: Verb::ProcedureStarted, .. });
         self.effects.iter().filter(started).count() as u32

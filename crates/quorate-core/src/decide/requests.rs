@@ -24,27 +24,27 @@ pub(super) struct MatchedReply {
 }
 
 impl Draft<'_> {
-    pub(super) fn request(&mut self, ask: &SendRequest) -> Result<OpResult, DecideError> {
-        self.check_sender(&ask.message)?;
-        if let Some(result) = self.prior_send_result(&ask.message, &ask.fingerprint)? {
+    pub(super) fn request(&mut self, send: &SendRequest) -> Result<OpResult, DecideError> {
+        self.check_sender(&send.message)?;
+        if let Some(result) = self.prior_send_result(&send.message, &send.fingerprint)? {
             let OpResult::Sent { id, first, count } = result else { return Ok(result) };
-            let is_open = self.add_listener(id, ask.waiting);
+            let is_open = self.add_listener(id, send.waiting);
             return Ok(OpResult::Requested { id, first, count, is_open });
         }
-        self.check_session(ask.message.session_id.as_deref())?;
-        self.check_loop(ask)?;
-        self.working.policy().check_shape(&ask.message)?;
-        let recipients = self.recipients(&ask.message)?;
-        let recipients = self.resolve_unavailable(&ask.message, recipients)?;
+        self.check_session(send.message.session_id.as_deref())?;
+        self.check_loop(send)?;
+        self.working.policy().check_required_fields(&send.message)?;
+        let recipients = self.recipients(&send.message)?;
+        let recipients = self.resolve_unavailable(&send.message, recipients)?;
         self.check_inbox_capacity(&recipients)?;
-        let from = self.check_requester(ask, recipients.len())?;
-        let low = self.charge_budget(&ask.message)?;
+        let from = self.check_requester(send, recipients.len())?;
+        let low_budget = self.charge_budget(&send.message)?;
         let id = self.next_message_id();
-        let mut message = (*ask.message).clone();
-        let length_ms = self.timeout_of(ask, recipients.len());
-        message.expires_at = Some(self.now.wall.plus_ms(length_ms));
+        let mut message = (*send.message).clone();
+        let timeout_ms = self.timeout_of(send, recipients.len());
+        message.expires_at = Some(self.now.wall.plus_ms(timeout_ms));
         let correlation = message.correlation_id.get_or_insert_with(|| id.to_string()).clone();
-        let asked = recipients
+        let outcomes = recipients
             .iter()
             .map(|to| RecipientOutcome { recipient: *to, reply: ReplyState::Pending })
             .collect();
@@ -57,32 +57,32 @@ impl Draft<'_> {
             from,
             reply_to,
             correlation,
-            timeout_ms: length_ms,
+            timeout_ms,
             first_delivery: first,
-            recipients: asked,
+            recipients: outcomes,
             state: RequestState::Waiting,
         };
         self.change_request(Verb::RequestMade, request);
-        if let Some(waiter) = ask.waiting {
+        if let Some(waiter) = send.waiting {
             let listener =
-                ReplyListeners { ids: vec![waiter], within: self.causing_delivery(from, &ask.message) };
+                ReplyListeners { ids: vec![waiter], within: self.causing_delivery(from, &send.message) };
             self.working.set_listener(id, Some(listener), self.now);
         }
-        if let Some(budget) = low {
-            self.send_budget_warning(&budget, &ask.message);
+        if let Some(budget) = low_budget {
+            self.send_budget_warning(&budget, &send.message);
         }
         let result = OpResult::Sent { id, first, count };
-        self.remember_sent(&ask.message, &ask.fingerprint, result);
+        self.remember_sent(&send.message, &send.fingerprint, result);
         Ok(OpResult::Requested { id, first, count, is_open: true })
     }
 
     /// Checks the message for loops. A request that timed out or failed may be repeated within the hop limit.
-    fn check_loop(&self, ask: &SendRequest) -> Result<(), DecideError> {
-        let Some(earlier) = ask.retry_of else { return Ok(self.check_chain(&ask.message)?) };
+    fn check_loop(&self, send: &SendRequest) -> Result<(), DecideError> {
+        let Some(earlier) = send.retry_of else { return Ok(self.check_chain(&send.message)?) };
         match self.own_request(earlier)?.state {
-            RequestState::TimedOut | RequestState::Failed { .. } => Ok(ask.message.check_hops()?),
+            RequestState::TimedOut | RequestState::Failed { .. } => Ok(send.message.check_hops()?),
             RequestState::Waiting | RequestState::Answered | RequestState::Cancelled => {
-                Ok(self.check_chain(&ask.message)?)
+                Ok(self.check_chain(&send.message)?)
             }
         }
     }
@@ -128,7 +128,7 @@ impl Draft<'_> {
     }
 
     /// Returns the requesting agent, if it may send another request to this many recipients.
-    fn check_requester(&self, ask: &SendRequest, recipients: usize) -> Result<AgentNo, Refused> {
+    fn check_requester(&self, send: &SendRequest, recipients: usize) -> Result<AgentNo, Refused> {
         if recipients == 0 {
             return Err(Refused::new(Code::Unavailable, "the request has no recipient")
                 .hint("no agent receives messages for this destination; nothing was sent"));
@@ -143,7 +143,7 @@ impl Draft<'_> {
         }
         let no_sender =
             || Refused::new(Code::Invalid, "a request needs a sender: the hub itself cannot receive replies");
-        let from = self.require_agent(ask.message.from.as_ref().ok_or_else(no_sender)?)?;
+        let from = self.require_agent(send.message.from.as_ref().ok_or_else(no_sender)?)?;
         if self.working.items().requests.count_of(from) >= REQUESTS_OPEN_MAX {
             return Err(Refused::new(
                 Code::LimitExceeded,
@@ -157,10 +157,11 @@ impl Draft<'_> {
     }
 
     /// Returns the timeout of a request, limited by the expiry of its message.
-    fn timeout_of(&self, ask: &SendRequest, recipients: usize) -> u64 {
-        let length_ms = ask.effective_timeout_ms(recipients);
-        let wanted = ask.message.expires_at.map_or(u64::MAX, |at| at.0.saturating_sub(self.now.wall.0));
-        length_ms.min(wanted)
+    fn timeout_of(&self, send: &SendRequest, recipients: usize) -> u64 {
+        let timeout_ms = send.effective_timeout_ms(recipients);
+        let remaining_ms =
+            send.message.expires_at.map_or(u64::MAX, |at| at.0.saturating_sub(self.now.wall.0));
+        timeout_ms.min(remaining_ms)
     }
 
     /// Adds a listener to an existing request, alongside earlier ones. Returns whether the request is open.
@@ -246,10 +247,10 @@ impl Draft<'_> {
         verb: Verb,
         request: Request,
         state: RequestState,
-        why: impl FnOnce() -> Refused,
+        refusal: impl FnOnce() -> Refused,
     ) {
         let waiting = self.unleased(&request);
-        self.end_request(verb, request, state, why);
+        self.end_request(verb, request, state, refusal);
         for delivery in waiting {
             self.purge_delivery(delivery);
         }
@@ -279,13 +280,13 @@ impl Draft<'_> {
         }
         let unanswered: Vec<_> = request.missing().collect();
         let names: Vec<_> = unanswered.iter().map(|to| self.recipient_name(*to)).collect();
-        let (id, length_ms, alone) = (request.id, request.timeout_ms, request.recipients.len() == 1);
+        let (id, timeout_ms, is_sole) = (request.id, request.timeout_ms, request.recipients.len() == 1);
         self.end_request(Verb::RequestTimedOut, request, RequestState::TimedOut, || {
             let names = names.join(", ");
-            Refused::new(Code::Timeout, format!("no answer from {names} to {id} within {length_ms} ms"))
+            Refused::new(Code::Timeout, format!("no answer from {names} to {id} within {timeout_ms} ms"))
                 .hint("the recipient may still work on it: check with `why`, or retry with a longer timeout")
         });
-        if let (true, [to]) = (alone, &unanswered[..])
+        if let (true, [to]) = (is_sole, &unanswered[..])
             && let QueueId::Agent(agent) = to.queue()
         {
             self.mark_unavailable(agent);
@@ -295,8 +296,9 @@ impl Draft<'_> {
     /// Returns the deliveries of a request that are not leased.
     fn unleased(&self, request: &Request) -> Vec<DeliveryNo> {
         let numbers = (request.first_delivery.0..).map(DeliveryNo).take(request.recipients.len());
-        let waits = |number: &DeliveryNo| self.working.open(*number).is_some_and(|one| one.token().is_none());
-        numbers.filter(waits).collect()
+        let is_unleased =
+            |number: &DeliveryNo| self.working.open(*number).is_some_and(|open| open.token().is_none());
+        numbers.filter(is_unleased).collect()
     }
 
     /// Ends a request without a further reply and notifies its listeners.
@@ -305,15 +307,15 @@ impl Draft<'_> {
         verb: Verb,
         request: Request,
         state: RequestState,
-        why: impl FnOnce() -> Refused,
+        refusal: impl FnOnce() -> Refused,
     ) {
         let waiters = self.take_listeners(request.id);
         self.change_request(verb, Request { state, ..request });
-        self.notify_all(waiters, &ConsumerEvent::Refused(why()));
+        self.notify_all(waiters, &ConsumerEvent::Refused(refusal()));
     }
 
     /// Handles a dead-lettered or purged delivery of a request: its recipient can no longer reply.
-    pub(super) fn fail_question(&mut self, delivery: DeliveryNo, open: &OpenDelivery) {
+    pub(super) fn lose_reply(&mut self, delivery: DeliveryNo, open: &OpenDelivery) {
         let request = self.working.items().requests.of_message(open.seq, open.n());
         let Some(request) = request.cloned() else { return };
         let Some(index) = request.index_of(delivery) else { return };
@@ -339,7 +341,7 @@ impl Draft<'_> {
         match &request.state {
             // Other recipients may still reply.
             RequestState::Waiting
-                if request.recipients.iter().any(|one| one.reply == ReplyState::Pending) =>
+                if request.recipients.iter().any(|outcome| outcome.reply == ReplyState::Pending) =>
             {
                 self.change_request(Verb::RequestFailed, request);
             }
@@ -378,14 +380,14 @@ impl Draft<'_> {
         let from = message.from.as_ref().and_then(|from| self.working.agents().number(from));
         let (Some(from), Some(requester)) = (from, to.agent_no()) else { return Ok(None) };
         let request = match (&message.in_reply_to, &message.correlation_id) {
-            (Some(question), _) => self.request_by_id(question)?,
+            (Some(name), _) => self.request_by_id(name)?,
             (None, Some(correlation)) => self.request_by_correlation(correlation, from, requester)?,
             (None, None) => None,
         };
         let Some(request) = request.filter(|request| request.accepts_reply_to(requester)) else {
             return Ok(None);
         };
-        let index = request.recipients.iter().position(|one| self.may_answer(from, one.recipient));
+        let index = request.recipients.iter().position(|outcome| self.may_answer(from, outcome.recipient));
         Ok(index.map(|index| MatchedReply { request, index, from }))
     }
 
@@ -403,12 +405,14 @@ impl Draft<'_> {
             return Ok(None);
         }
         let is_match = |request: &&Request| {
-            let open = request.recipients.iter().filter(|one| one.reply == ReplyState::Pending);
-            request.accepts_reply_to(requester) && { open }.any(|one| self.may_answer(from, one.recipient))
+            let mut pending =
+                request.recipients.iter().filter(|outcome| outcome.reply == ReplyState::Pending);
+            request.accepts_reply_to(requester)
+                && pending.any(|outcome| self.may_answer(from, outcome.recipient))
         };
-        let named = self.resolve_message_id(correlation)?;
-        let named = named.and_then(|id| requests.of_message(id.seq, id.n).filter(|found| found.id == id));
-        if let Some(request) = named.filter(is_match) {
+        let by_id = self.resolve_message_id(correlation)?;
+        let by_id = by_id.and_then(|id| requests.of_message(id.seq, id.n).filter(|found| found.id == id));
+        if let Some(request) = by_id.filter(is_match) {
             return Ok(Some(request.clone()));
         }
         let mut matching = requests.of_correlation(correlation).filter(is_match);
@@ -416,9 +420,9 @@ impl Draft<'_> {
     }
 
     /// Whether an agent may reply: it is the recipient, or it serves the pool that is the recipient.
-    fn may_answer(&self, agent: AgentNo, asked: Recipient) -> bool {
-        match asked.queue() {
-            QueueId::Agent(one) => one == agent,
+    fn may_answer(&self, agent: AgentNo, recipient: Recipient) -> bool {
+        match recipient.queue() {
+            QueueId::Agent(owner) => owner == agent,
             QueueId::Pool(pool) => self.working.inbox(agent).pools().contains(&pool),
         }
     }
@@ -435,8 +439,8 @@ impl Draft<'_> {
     }
 
     /// Returns the request with this message id or client id.
-    fn request_by_id(&self, question: &str) -> Result<Option<Request>, DecideError> {
-        let Some(id) = self.resolve_message_id(question)? else { return Ok(None) };
+    fn request_by_id(&self, name: &str) -> Result<Option<Request>, DecideError> {
+        let Some(id) = self.resolve_message_id(name)? else { return Ok(None) };
         match self.item(&ItemKey::new(ItemKind::Request, id.to_string()))? {
             Some(Item::Request(request)) => Ok(Some(request)),
             _ => Ok(None),
@@ -449,20 +453,20 @@ impl Draft<'_> {
             return Ok(Some(id));
         }
         let Ok(client_id) = ClientId::new(name) else { return Ok(None) };
-        let place = self.position_of(&client_id)?;
-        Ok(place.map(|(seq, n)| self.working.generations().message_id(seq, n)))
+        let position = self.position_of(&client_id)?;
+        Ok(position.map(|(seq, n)| self.working.generations().message_id(seq, n)))
     }
 
     fn position_of(&self, id: &ClientId) -> Result<Option<(Seq, u32)>, DecideError> {
         if let Some((_, OpResult::Sent { id, .. })) = self.sent_in_commit.get(id) {
             return Ok(Some((id.seq, id.n)));
         }
-        Ok(self.lookup.prior_send(id)?.map(|before| (before.seq, before.n)))
+        Ok(self.lookup.prior_send(id)?.map(|prior| (prior.seq, prior.n)))
     }
 
     /// Accepts a reply: stores the message and notifies the listeners. It is not delivered to an inbox.
-    pub(super) fn accept_reply(&mut self, message: &Arc<Message>, answer: MatchedReply) -> OpResult {
-        let MatchedReply { mut request, index, from } = answer;
+    pub(super) fn accept_reply(&mut self, message: &Arc<Message>, reply: MatchedReply) -> OpResult {
+        let MatchedReply { mut request, index, from } = reply;
         let id = self.next_message_id();
         self.emit_message(message, Vec::new());
         let late = !request.is_open() || request.recipients[index].reply != ReplyState::Pending;
@@ -490,16 +494,16 @@ impl Draft<'_> {
         if message.kind != MessageType::Response || !message.to.names_agents() {
             return Ok(None);
         }
-        let is_it = |request: &Request| request.replies().any(|(seq, n)| (seq, n) == (id.seq, id.n));
-        if let Some(question) = &message.in_reply_to {
-            let request = self.request_by_id(question)?;
-            return Ok(request.map(|request| OpResult::Replied { id, late: !is_it(&request) }));
+        let is_reply_to = |request: &Request| request.replies().any(|(seq, n)| (seq, n) == (id.seq, id.n));
+        if let Some(name) = &message.in_reply_to {
+            let request = self.request_by_id(name)?;
+            return Ok(request.map(|request| OpResult::Replied { id, late: !is_reply_to(&request) }));
         }
         // The record contains the matched request; the correlation id may match other requests by now.
         let body = self.lookup.record(id.seq)?.as_ref().map(codec::read_body).transpose();
-        let body = body.map_err(|source| LookupError { what: "an answer", source: Box::new(source) })?;
+        let body = body.map_err(|source| LookupError { subject: "an answer", source: Box::new(source) })?;
         let replied = body.into_iter().flat_map(|body| body.effects).any(|effect| match effect {
-            Effect::Changed { item: Item::Request(request), .. } => is_it(&request),
+            Effect::Changed { item: Item::Request(request), .. } => is_reply_to(&request),
             _ => false,
         });
         Ok(replied.then_some(OpResult::Replied { id, late: false }))

@@ -70,54 +70,54 @@ impl Draft<'_> {
 
     pub(super) fn rollback(&mut self, rollback: &Rollback) -> Result<OpResult, DecideError> {
         self.check_fence(rollback.fence.as_ref())?;
-        let (to, turns) = self.turns(rollback)?;
-        check_count(turns.len())?;
-        self.refuse_erased(&turns)?;
-        let deleted = turns.values().filter(|turn| turn.restored.is_none()).count() as u32;
-        let written = turns.len() as u32 - deleted;
+        let (to, changes) = self.changes(rollback)?;
+        check_count(changes.len())?;
+        self.refuse_erased(&changes)?;
+        let deleted = changes.values().filter(|change| change.restored.is_none()).count() as u32;
+        let written = changes.len() as u32 - deleted;
         let mut deletions = Vec::new();
-        for (key, EntryChange { current: now, restored: then }) in turns {
-            match then {
+        for (key, EntryChange { current, restored }) in changes {
+            match restored {
                 Some(effect) => {
-                    let version = self.write_entry(&key, now, false)?;
+                    let version = self.write_entry(&key, current, false)?;
                     self.emit(with_version(effect, version));
                 }
-                None => deletions.push((key, now)),
+                None => deletions.push((key, current)),
             }
         }
-        for (key, now) in deletions {
-            let version = self.write_entry(&key, now, true)?;
+        for (key, current) in deletions {
+            let version = self.write_entry(&key, current, true)?;
             self.emit(Effect::Deleted { key, version });
         }
         Ok(OpResult::RolledBack { to, written, deleted })
     }
 
     /// Returns the target record, and the entries that change with the version to restore.
-    fn turns(&mut self, rollback: &Rollback) -> Result<(Seq, BTreeMap<Key, EntryChange>), DecideError> {
-        let point = self.point(rollback)?;
+    fn changes(&mut self, rollback: &Rollback) -> Result<(Seq, BTreeMap<Key, EntryChange>), DecideError> {
+        let target_seq = self.target_seq(rollback)?;
         match &rollback.scope {
             RollbackScope::Key { key, expect } => {
-                let now = self.entry(key)?;
-                expect_version(key, now.as_ref(), *expect)?;
-                if now.is_none() {
+                let current = self.entry(key)?;
+                expect_version(key, current.as_ref(), *expect)?;
+                if current.is_none() {
                     return Err(Refused::new(Code::NotFound, format!("entry {key} has never existed")).into());
                 }
-                let then = match (point, &rollback.target) {
+                let restored = match (target_seq, &rollback.target) {
                     (None, RollbackTarget::Version(version)) => {
                         Some(self.version(key, *version)?.ok_or_else(|| no_version(key, *version))?)
                     }
-                    (point, _) => {
-                        self.lookup.version_at(key, VersionSelector::Seq(point.unwrap_or_default()))?
+                    (target_seq, _) => {
+                        self.lookup.version_at(key, VersionSelector::Seq(target_seq.unwrap_or_default()))?
                     }
                 };
-                let to = point.or(then.map(|then| then.seq)).unwrap_or_default();
-                let mut history = RecordCache::default();
-                let turn = entry_change(now, then, |head| self.written(&mut history, key, head))?;
-                Ok((to, turn.map(|turn| (key.clone(), turn)).into_iter().collect()))
+                let to = target_seq.or(restored.map(|restored| restored.seq)).unwrap_or_default();
+                let mut cache = RecordCache::default();
+                let change = entry_change(current, restored, |head| self.written(&mut cache, key, head))?;
+                Ok((to, change.map(|change| (key.clone(), change)).into_iter().collect()))
             }
             RollbackScope::Prefix(prefix) => {
-                let point = point.unwrap_or_default();
-                Ok((point, self.prefix_changes(prefix, point)?))
+                let target_seq = target_seq.unwrap_or_default();
+                Ok((target_seq, self.prefix_changes(prefix, target_seq)?))
             }
         }
     }
@@ -126,45 +126,46 @@ impl Draft<'_> {
     fn prefix_changes(
         &mut self,
         prefix: &str,
-        point: Seq,
+        target_seq: Seq,
     ) -> Result<BTreeMap<Key, EntryChange>, DecideError> {
         // If all writes after the target are in memory, no plan is needed.
-        let (mut turns, changed) = match self.lookup.recent_changes(prefix, point)? {
-            Some(changed) => (BTreeMap::new(), changed),
+        let (mut changes, recent) = match self.lookup.recent_changes(prefix, target_seq)? {
+            Some(recent) => (BTreeMap::new(), recent),
             None => {
-                let plan = self.plan(point)?;
-                let changed = self.lookup.recent_changes(prefix, plan.at)?.ok_or_else(outdated)?;
+                let plan = self.plan(target_seq)?;
+                let recent = self.lookup.recent_changes(prefix, plan.at)?.ok_or_else(outdated)?;
                 self.lookup.add_steps(plan.changes.len());
-                (plan.changes.clone(), changed)
+                (plan.changes.clone(), recent)
             }
         };
-        let mut changed: BTreeMap<_, _> = changed.into_iter().collect();
-        let here = self.entries.iter().filter(|(key, _)| key.as_str().starts_with(prefix));
-        changed.extend(here.map(|(key, head)| (key.clone(), *head)));
-        let mut history = RecordCache::default();
-        for (key, now) in changed {
-            turns.remove(&key);
-            let then = self.lookup.version_at(&key, VersionSelector::Seq(point))?;
-            if let Some(turn) = entry_change(Some(now), then, |head| self.written(&mut history, &key, head))?
+        let mut recent: BTreeMap<_, _> = recent.into_iter().collect();
+        let in_commit = self.entries.iter().filter(|(key, _)| key.as_str().starts_with(prefix));
+        recent.extend(in_commit.map(|(key, head)| (key.clone(), *head)));
+        let mut cache = RecordCache::default();
+        for (key, current) in recent {
+            changes.remove(&key);
+            let restored = self.lookup.version_at(&key, VersionSelector::Seq(target_seq))?;
+            if let Some(change) =
+                entry_change(Some(current), restored, |head| self.written(&mut cache, &key, head))?
             {
-                turns.insert(key, turn);
-                check_count(turns.len())?;
+                changes.insert(key, change);
+                check_count(changes.len())?;
             }
         }
-        Ok(turns)
+        Ok(changes)
     }
 
     /// Returns the plan of this operation, if it has the same target.
-    fn plan(&self, point: Seq) -> Result<&RollbackPlan, DecideError> {
+    fn plan(&self, target_seq: Seq) -> Result<&RollbackPlan, DecideError> {
         match self.commit.plans.get(&self.op).map(Arc::as_ref) {
-            Some(Ok(plan)) if plan.to == point => Ok(plan),
+            Some(Ok(plan)) if plan.to == target_seq => Ok(plan),
             Some(Err(refused)) => Err(refused.clone().into()),
             Some(Ok(_)) | None => Err(outdated().into()),
         }
     }
 
     /// Returns the target record; `None` for a target version, which only concerns the history of its entry.
-    fn point(&self, rollback: &Rollback) -> Result<Option<Seq>, DecideError> {
+    fn target_seq(&self, rollback: &Rollback) -> Result<Option<Seq>, DecideError> {
         let newest = Seq(self.seq.0 - 1);
         let find = |name: &str| match self.item(&ItemKey::new(ItemKind::Snapshot, name))? {
             Some(Item::Snapshot(snapshot)) => Ok(Some(snapshot)),
@@ -177,21 +178,29 @@ impl Draft<'_> {
     fn version(&self, key: &Key, version: Version) -> Result<Option<EntryHead>, DecideError> {
         let generation = self.working.head.generation;
         let head = |deleted| EntryHead { version, generation, seq: self.seq, deleted };
-        let here = self.effects.iter().find_map(|effect| match effect {
-            Effect::Written { key: of, version: is, .. } if of == key && *is == version => Some(head(false)),
-            Effect::Deleted { key: of, version: is } if of == key && *is == version => Some(head(true)),
+        let in_commit = self.effects.iter().find_map(|effect| match effect {
+            Effect::Written { key: written_key, version: written_version, .. }
+                if written_key == key && *written_version == version =>
+            {
+                Some(head(false))
+            }
+            Effect::Deleted { key: written_key, version: written_version }
+                if written_key == key && *written_version == version =>
+            {
+                Some(head(true))
+            }
             _ => None,
         });
-        match here {
+        match in_commit {
             Some(head) => Ok(Some(head)),
             None => self.lookup.version_at(key, VersionSelector::Version(version)),
         }
     }
 
     /// Returns the write effect of a version, of this commit or an earlier one.
-    fn written(&self, history: &mut RecordCache, key: &Key, head: EntryHead) -> Result<Effect, DecideError> {
+    fn written(&self, cache: &mut RecordCache, key: &Key, head: EntryHead) -> Result<Effect, DecideError> {
         if head.seq != self.seq {
-            return history.write_of(&self.lookup, key, head);
+            return cache.write_of(&self.lookup, key, head);
         }
         self.lookup.add_steps(self.effects.len());
         self.lookup.check_limit()?;
@@ -199,10 +208,10 @@ impl Draft<'_> {
     }
 
     /// Refuses a rollback to erased content.
-    fn refuse_erased(&self, turns: &BTreeMap<Key, EntryChange>) -> Result<(), DecideError> {
+    fn refuse_erased(&self, changes: &BTreeMap<Key, EntryChange>) -> Result<(), DecideError> {
         let mut erased = Vec::new();
-        for (key, turn) in turns {
-            if let Some((seq, part)) = turn.restored.as_ref().and_then(content_part)
+        for (key, change) in changes {
+            if let Some((seq, part)) = change.restored.as_ref().and_then(content_part)
                 && seq != self.seq
                 && (self.erased_in_commit.contains(&(seq, part)) || self.lookup.is_erased(seq, part)?)
             {

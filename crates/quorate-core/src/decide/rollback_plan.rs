@@ -43,23 +43,23 @@ impl RollbackPlan {
     /// # Errors
     /// `LIMIT_EXCEEDED`, `NOT_FOUND` or `INVALID` for the snapshot, or a failed lookup.
     pub fn begin(
-        rows: &dyn Lookup,
+        lookup: &dyn Lookup,
         at: Seq,
         rollback: &Rollback,
         scan_max: usize,
     ) -> Result<(Self, PrefixScan), DecideError> {
-        let rows = MeteredLookup::unbounded(rows);
+        let lookup = MeteredLookup::unbounded(lookup);
         let snapshot = |item| match item {
             Some(Item::Snapshot(snapshot)) => Some(snapshot),
             _ => None,
         };
-        let find = |name: &str| Ok(snapshot(rows.item(&ItemKey::new(ItemKind::Snapshot, name))?));
-        let to = target_seq(&rows, at, rollback, find)?.unwrap_or_default();
+        let find = |name: &str| Ok(snapshot(lookup.item(&ItemKey::new(ItemKind::Snapshot, name))?));
+        let to = target_seq(&lookup, at, rollback, find)?.unwrap_or_default();
         let plan = Self { at, to, changes: BTreeMap::new() };
         let RollbackScope::Prefix(prefix) = &rollback.scope else {
             return Ok((plan, PrefixScan { changed: Vec::new(), scanned: 0 }));
         };
-        let Some(scan) = rows.changed_since(prefix, to, scan_max)? else {
+        let Some(scan) = lookup.changed_since(prefix, to, scan_max)? else {
             return Err(Refused::new(
                 Code::LimitExceeded,
                 format!("too many entries have the prefix {prefix:?}"),
@@ -78,13 +78,13 @@ impl RollbackPlan {
     /// `LIMIT_EXCEEDED`, or a failed lookup.
     pub fn add(
         &mut self,
-        rows: &dyn Lookup,
+        lookup: &dyn Lookup,
         changed: impl Iterator<Item = (Key, EntryHead)>,
     ) -> Result<(), DecideError> {
-        let rows = MeteredLookup::unbounded(rows);
-        let mut history = RecordCache::default();
-        for (key, now) in changed {
-            self.turn(&rows, &mut history, key, Some(now))?;
+        let lookup = MeteredLookup::unbounded(lookup);
+        let mut cache = RecordCache::default();
+        for (key, current) in changed {
+            self.add_change(&lookup, &mut cache, key, Some(current))?;
         }
         Ok(())
     }
@@ -99,29 +99,29 @@ impl RollbackPlan {
     ///
     /// # Errors
     /// `LIMIT_EXCEEDED`, or a failed lookup.
-    pub fn catch_up(&mut self, rows: &dyn Lookup, at: Seq, written: Vec<Key>) -> Result<(), DecideError> {
-        let rows = MeteredLookup::unbounded(rows);
-        let mut history = RecordCache::default();
+    pub fn catch_up(&mut self, lookup: &dyn Lookup, at: Seq, written: Vec<Key>) -> Result<(), DecideError> {
+        let lookup = MeteredLookup::unbounded(lookup);
+        let mut cache = RecordCache::default();
         self.at = at;
         for key in written {
-            let now = rows.entry(&key)?;
+            let current = lookup.entry(&key)?;
             self.changes.remove(&key);
-            self.turn(&rows, &mut history, key, now)?;
+            self.add_change(&lookup, &mut cache, key, current)?;
         }
         Ok(())
     }
 
     /// Adds the change of one entry, if any.
-    fn turn(
+    fn add_change(
         &mut self,
-        rows: &MeteredLookup<'_>,
-        history: &mut RecordCache,
+        lookup: &MeteredLookup<'_>,
+        cache: &mut RecordCache,
         key: Key,
-        now: Option<EntryHead>,
+        current: Option<EntryHead>,
     ) -> Result<(), DecideError> {
-        let then = rows.version_at(&key, VersionSelector::Seq(self.to))?;
-        if let Some(turn) = history.turn(rows, &key, now, then)? {
-            self.changes.insert(key, turn);
+        let restored = lookup.version_at(&key, VersionSelector::Seq(self.to))?;
+        if let Some(change) = cache.change_of(lookup, &key, current, restored)? {
+            self.changes.insert(key, change);
             check_count(self.changes.len())?;
         }
         Ok(())
@@ -143,7 +143,7 @@ pub(super) fn check_count(count: usize) -> Result<(), Refused> {
 
 /// Returns the target record of a rollback; `None` for a target version, which only concerns the history of its entry.
 pub(super) fn target_seq(
-    rows: &MeteredLookup<'_>,
+    lookup: &MeteredLookup<'_>,
     newest: Seq,
     rollback: &Rollback,
     snapshot: impl FnOnce(&str) -> Result<Option<Snapshot>, DecideError>,
@@ -151,7 +151,7 @@ pub(super) fn target_seq(
     Ok(match &rollback.target {
         RollbackTarget::Version(_) => None,
         RollbackTarget::Seq(seq) => Some((*seq).min(newest)),
-        RollbackTarget::Time(time) => Some(rows.seq_at(*time)?),
+        RollbackTarget::Time(time) => Some(lookup.seq_at(*time)?),
         RollbackTarget::Snapshot(name) => {
             let found = snapshot(name.as_str())?.filter(|found| found.state == SnapshotState::Active);
             let snapshot = found.ok_or_else(|| {
@@ -181,60 +181,63 @@ pub(super) struct RecordCache {
 
 impl RecordCache {
     /// Returns the change of an entry whose current and target versions are both stored.
-    fn turn(
+    fn change_of(
         &mut self,
-        rows: &MeteredLookup<'_>,
+        lookup: &MeteredLookup<'_>,
         key: &Key,
-        now: Option<EntryHead>,
-        then: Option<EntryHead>,
+        current: Option<EntryHead>,
+        restored: Option<EntryHead>,
     ) -> Result<Option<EntryChange>, DecideError> {
-        entry_change(now, then, |head| self.write_of(rows, key, head))
+        entry_change(current, restored, |head| self.write_of(lookup, key, head))
     }
 
     /// Returns the write effect of a stored version.
     pub(super) fn write_of(
         &mut self,
-        rows: &MeteredLookup<'_>,
+        lookup: &MeteredLookup<'_>,
         key: &Key,
         head: EntryHead,
     ) -> Result<Effect, DecideError> {
         if self.seq != head.seq {
-            let record = rows.record(head.seq)?;
+            let record = lookup.record(head.seq)?;
             let body = record.and_then(|record| codec::read_body(&record).ok());
             *self = Self { seq: head.seq, effects: body.map(|body| body.effects).unwrap_or_default() };
         }
-        rows.add_steps(self.effects.len());
+        lookup.add_steps(self.effects.len());
         find_write(&self.effects, key, head)
     }
 }
 
 /// Returns the change of an entry, if any, from its current version and its version at the target.
 pub(super) fn entry_change(
-    now: Option<EntryHead>,
-    then: Option<EntryHead>,
+    current: Option<EntryHead>,
+    restored: Option<EntryHead>,
     mut written: impl FnMut(EntryHead) -> Result<Effect, DecideError>,
 ) -> Result<Option<EntryChange>, DecideError> {
     let live = |head: Option<EntryHead>| head.filter(|head| !head.deleted);
-    match (live(now), live(then)) {
-        (Some(now), Some(then)) if now.version == then.version => Ok(None),
-        (live, Some(then)) => {
-            let then = written(then)?;
+    match (live(current), live(restored)) {
+        (Some(current), Some(restored)) if current.version == restored.version => Ok(None),
+        (live, Some(restored)) => {
+            let restored = written(restored)?;
             let is_same = match live {
                 // The current version may already be the restored content.
-                Some(live) => content_part(&written(live)?) == content_part(&then),
+                Some(live) => content_part(&written(live)?) == content_part(&restored),
                 None => false,
             };
-            Ok((!is_same).then_some(EntryChange { current: now, restored: Some(then) }))
+            Ok((!is_same).then_some(EntryChange { current, restored: Some(restored) }))
         }
-        (Some(_), None) => Ok(Some(EntryChange { current: now, restored: None })),
+        (Some(_), None) => Ok(Some(EntryChange { current, restored: None })),
         (None, None) => Ok(None),
     }
 }
 
 /// Finds the write effect of a version among the effects of its record.
 pub(super) fn find_write(effects: &[Effect], key: &Key, head: EntryHead) -> Result<Effect, DecideError> {
-    let is_it = |effect: &&Effect| matches!(effect, Effect::Written { key: of, version, .. } if of == key && *version == head.version);
-    let found = effects.iter().find(is_it).cloned();
+    let is_write = |effect: &&Effect| {
+        matches!(effect, Effect::Written { key: written_key, version, .. }
+            if written_key == key && *version == head.version)
+    };
+    let found = effects.iter().find(is_write).cloned();
     Ok(found.map(|effect| with_content_position(effect, head.seq)).ok_or_else(|| {
         Refused::new(Code::NotFound, format!("entry {key} has no version {}", head.version))
             .hint("read the history of the entry")
@@ -242,9 +245,9 @@ pub(super) fn find_write(effects: &[Effect], key: &Key, head: EntryHead) -> Resu
 }
 
 /// Adds the position of the content to a write, so that it can be repeated in another record.
-fn with_content_position(mut effect: Effect, home: Seq) -> Effect {
+fn with_content_position(mut effect: Effect, written_in: Seq) -> Effect {
     if let Effect::Written { restores, version, .. } = &mut effect {
-        let seq = restores.map_or(home, |restored| restored.seq);
+        let seq = restores.map_or(written_in, |restored| restored.seq);
         *restores = Some(RestoredVersion { seq, version: *version });
     }
     effect

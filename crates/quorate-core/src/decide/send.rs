@@ -30,20 +30,20 @@ impl Draft<'_> {
         }
         self.check_session(message.session_id.as_deref())?;
         self.check_chain(message)?;
-        self.working.policy().check_shape(message)?;
+        self.working.policy().check_required_fields(message)?;
         let recipients = self.recipients(message)?;
-        let answer = self.match_reply(message, &recipients)?;
-        let recipients = match &answer {
+        let reply = self.match_reply(message, &recipients)?;
+        let recipients = match &reply {
             Some(_) => Vec::new(),
             None => self.resolve_unavailable(message, recipients)?,
         };
         self.check_inbox_capacity(&recipients)?;
-        let low = self.charge_budget(message)?;
-        let result = match answer {
-            Some(answer) => self.accept_reply(message, answer),
+        let low_budget = self.charge_budget(message)?;
+        let result = match reply {
+            Some(reply) => self.accept_reply(message, reply),
             None => self.emit_message(message, recipients),
         };
-        if let Some(budget) = low {
+        if let Some(budget) = low_budget {
             self.send_budget_warning(&budget, message);
         }
         self.remember_sent(message, fingerprint, result.clone());
@@ -69,8 +69,8 @@ impl Draft<'_> {
                 Err(used_id(id).into())
             };
         }
-        let Some(before) = self.lookup.prior_send(id)? else { return Ok(None) };
-        let result = self.repeated_send(id, &before, fingerprint)?;
+        let Some(prior) = self.lookup.prior_send(id)? else { return Ok(None) };
+        let result = self.repeated_send(id, &prior, fingerprint)?;
         if let OpResult::Sent { id, count: 0, .. } = result
             && let Some(replied) = self.replied_before(message, id)?
         {
@@ -90,24 +90,24 @@ impl Draft<'_> {
         let id = self.next_message_id();
         let first = self.working.next_delivery();
         let count = recipients.len() as u32;
-        let held = self.working.is_session_paused(self.working.session_of(message));
-        let later = held || message.deliver_at.is_some_and(|due| due > self.now.wall);
+        let is_held = self.working.is_session_paused(self.working.session_of(message));
+        let is_deferred = is_held || message.deliver_at.is_some_and(|due| due > self.now.wall);
         let part = self.parts.len() as u32;
         self.parts.push(message.payload.clone());
         let mut deliveries = Vec::with_capacity(recipients.len());
         for (number, to) in (first.0..).map(DeliveryNo).zip(recipients) {
-            deliveries.push(match later {
+            deliveries.push(match is_deferred {
                 true => NewDelivery { to, lease: None },
                 false => self.new_delivery(to, number, message),
             });
         }
-        let homes: Vec<_> = { deliveries.iter() }
+        let queues: Vec<_> = { deliveries.iter() }
             .filter(|delivery| delivery.lease.is_none())
             .map(|delivery| delivery.to.queue())
             .collect();
         self.emit(Effect::Sent { message: Arc::clone(message), part, first, deliveries });
-        for home in homes {
-            self.working.schedule_dispatch(home);
+        for queue in queues {
+            self.working.schedule_dispatch(queue);
         }
         OpResult::Sent { id, first, count }
     }
@@ -171,9 +171,9 @@ impl Draft<'_> {
         Ok(())
     }
 
-    fn inbox_name(&self, home: QueueId) -> String {
+    fn inbox_name(&self, queue: QueueId) -> String {
         let agents = self.working.agents();
-        match home {
+        match queue {
             QueueId::Agent(agent) => {
                 let id = agents.get(agent).map_or("", |agent| agent.id.as_str());
                 format!("the inbox of agent {id}")
@@ -217,22 +217,22 @@ impl Draft<'_> {
 
     /// Creates a delivery. It is leased on creation if a consumer waits and nothing else is ready for its agent.
     fn new_delivery(&mut self, to: Recipient, number: DeliveryNo, message: &Arc<Message>) -> NewDelivery {
-        let waiting = NewDelivery { to, lease: None };
+        let unleased = NewDelivery { to, lease: None };
         if message.expires_at.is_some_and(|at| at <= self.now.wall) {
-            return waiting;
+            return unleased;
         }
         let Some(Consumer { id, agent, lease_ms, .. }) = self.next_consumer(to.queue()) else {
-            return waiting;
+            return unleased;
         };
         let inbox = self.working.inbox(agent);
         let has_ready = inbox.has_ready()
             || inbox.pools().iter().any(|pool| self.working.inbox_at(QueueId::Pool(*pool)).has_ready());
         if has_ready || inbox.leased.len() >= IN_FLIGHT_MAX {
-            return waiting;
+            return unleased;
         }
         let token = self.working.next_token();
         self.working.spend_credit(id, 1);
-        let handed = LeasedDelivery {
+        let leased = LeasedDelivery {
             delivery: number,
             token,
             attempt: 1,
@@ -241,7 +241,7 @@ impl Draft<'_> {
             n: self.messages,
             message: Some((self.now.wall, Arc::clone(message))),
         };
-        self.dispatched.push((id, handed));
+        self.dispatched.push((id, leased));
         self.working.record_activity(agent, self.now);
         NewDelivery { to: to.held_by(agent), lease: Some((token, lease_ms)) }
     }
@@ -250,16 +250,16 @@ impl Draft<'_> {
     fn repeated_send(
         &self,
         id: &crate::ids::ClientId,
-        before: &PriorSend,
+        prior: &PriorSend,
         fingerprint: &Fingerprint,
     ) -> Result<OpResult, Refused> {
         let same =
-            fingerprint.matches(&before.fingerprint) && before.principal == self.commit.principal.to_text();
-        if !same || self.erased_in_commit.contains(&(before.seq, before.part)) {
+            fingerprint.matches(&prior.fingerprint) && prior.principal == self.commit.principal.to_text();
+        if !same || self.erased_in_commit.contains(&(prior.seq, prior.part)) {
             return Err(used_id(id));
         }
-        let id = self.working.generations().message_id(before.seq, before.n);
-        Ok(OpResult::Sent { id, first: before.first, count: before.count })
+        let id = self.working.generations().message_id(prior.seq, prior.n);
+        Ok(OpResult::Sent { id, first: prior.first, count: prior.count })
     }
 }
 

@@ -36,7 +36,7 @@ impl Draft<'_> {
             .hint("complete or fail sessions that are no longer used")
             .into());
         }
-        let (now, opened) = (self.now.wall, self.opened_here());
+        let (now, opened) = (self.now.wall, self.opened_in_commit());
         let number = SessionNo::from_record(self.seq, opened);
         let id = open.id.clone().unwrap_or_else(|| number.id(self.working.head.generation));
         let mut session = Session {
@@ -60,13 +60,13 @@ impl Draft<'_> {
         Ok(OpResult::SessionOpened { id })
     }
 
-    pub(super) fn change_session(&mut self, asked: &ChangeSession) -> Result<OpResult, DecideError> {
-        let session = self.require_session(&asked.session)?;
-        let own = matches!(&asked.change, SessionChange::Leave(agent) if self.is_principal(agent));
+    pub(super) fn change_session(&mut self, request: &ChangeSession) -> Result<OpResult, DecideError> {
+        let session = self.require_session(&request.session)?;
+        let own = matches!(&request.change, SessionChange::Leave(agent) if self.is_principal(agent));
         if !own {
             self.require_coordinator(&session)?;
         }
-        let (verb, status) = match &asked.change {
+        let (verb, status) = match &request.change {
             SessionChange::Join(agent) => return self.join(session, agent),
             SessionChange::Leave(agent) => return Ok(self.leave(session, agent)?),
             SessionChange::Pause => (Verb::SessionPaused, SessionStatus::Paused),
@@ -76,8 +76,8 @@ impl Draft<'_> {
         };
         // The session already has this status, open or closed: nothing changes, and no record is written.
         if session.status != status {
-            let session = still_open(session)?;
-            let reason = asked.reason.clone();
+            let session = require_open(session)?;
+            let reason = request.reason.clone();
             self.change_item(
                 verb,
                 Item::Session(Session { status, since: self.now.wall, reason, ..session }),
@@ -87,7 +87,7 @@ impl Draft<'_> {
     }
 
     fn join(&mut self, session: Session, agent: &AgentId) -> Result<OpResult, DecideError> {
-        let mut session = still_open(session)?;
+        let mut session = require_open(session)?;
         self.require_agent(agent)?;
         if !session.has_participant(agent) {
             session.join(agent.clone(), self.now.wall);
@@ -100,7 +100,7 @@ impl Draft<'_> {
     }
 
     fn leave(&mut self, session: Session, agent: &AgentId) -> Result<OpResult, Refused> {
-        let mut session = still_open(session)?;
+        let mut session = require_open(session)?;
         if session.has_participant(agent) {
             session.leave(agent, self.now.wall);
             self.change_item(Verb::SessionLeft, Item::Session(session));
@@ -109,10 +109,12 @@ impl Draft<'_> {
     }
 
     pub(super) fn add_to_session(&mut self, add: &AddToSession) -> Result<OpResult, DecideError> {
-        let session = still_open(self.require_session(&add.session)?)?;
-        let takes_part =
-            session.participants.iter().any(|one| one.left_at.is_none() && self.is_principal(&one.agent));
-        if !takes_part && !self.is_coordinator() {
+        let session = require_open(self.require_session(&add.session)?)?;
+        let is_participant = session
+            .participants
+            .iter()
+            .any(|participant| participant.left_at.is_none() && self.is_principal(&participant.agent));
+        if !is_participant && !self.is_coordinator() {
             self.require_coordinator(&session)?;
         }
         let n = session.contribution_count(add.kind) + 1;
@@ -136,7 +138,7 @@ impl Draft<'_> {
             return Ok(());
         }
         match self.find_session(name)? {
-            Some(session) => Ok(still_open(session).map(drop)?),
+            Some(session) => Ok(require_open(session).map(drop)?),
             None => match SessionId::new(name) {
                 Ok(id) if id.is_generated() => Err(no_session(&id).into()),
                 _ => Ok(()),
@@ -189,12 +191,12 @@ impl Draft<'_> {
     fn coordinator(&self, open: &OpenSession) -> Result<Option<AgentId>, Refused> {
         match (&self.commit.principal, &open.coordinator) {
             (Principal::Agent(actor), None) => self.require_agent(actor).map(|_| Some(actor.clone())),
-            (Principal::Agent(actor), Some(named)) if named != actor => Err(Refused::new(
+            (Principal::Agent(actor), Some(coordinator)) if coordinator != actor => Err(Refused::new(
                 Code::Forbidden,
-                format!("agent {actor} may not open a session for {named}"),
+                format!("agent {actor} may not open a session for {coordinator}"),
             )
             .hint("omit the coordinator: the agent that opens a session is its coordinator")),
-            (_, Some(named)) => self.require_agent(named).map(|_| Some(named.clone())),
+            (_, Some(coordinator)) => self.require_agent(coordinator).map(|_| Some(coordinator.clone())),
             (Principal::System | Principal::Holder { .. }, None) => Ok(None),
         }
     }
@@ -208,7 +210,8 @@ impl Draft<'_> {
     ) -> Result<OpResult, DecideError> {
         let same = match self.opening(session)? {
             Some((principal, opened, task)) => {
-                let participants: Vec<_> = opened.participants.iter().map(|one| &one.agent).collect();
+                let participants: Vec<_> =
+                    opened.participants.iter().map(|participant| &participant.agent).collect();
                 let requested: Vec<_> = each_once(&open.participants).collect();
                 principal == self.commit.principal.to_text()
                     && opened.coordinator == coordinator
@@ -243,7 +246,7 @@ impl Draft<'_> {
         if session.number.record() == self.seq {
             let found = opened(&self.effects);
             let task = |opened: &Session| Some(self.parts.get(opened.task? as usize)?.clone());
-            return Ok(found.map(|one| (self.commit.principal.to_text(), one.clone(), task(&one))));
+            return Ok(found.map(|found| (self.commit.principal.to_text(), found.clone(), task(&found))));
         }
         let Some(record) = self.lookup.record(session.number.record())? else { return Ok(None) };
         let readable = codec::read_body(&record).ok().and_then(|body| opened(&body.effects));
@@ -255,7 +258,7 @@ impl Draft<'_> {
     }
 
     /// Returns the number of sessions that this commit has opened so far.
-    fn opened_here(&self) -> u32 {
+    fn opened_in_commit(&self) -> u32 {
         let opened = |effect: &&Effect| matches!(effect, Effect::Changed { verb: Verb::SessionOpened, .. });
         self.effects.iter().filter(opened).count() as u32
     }
@@ -273,15 +276,15 @@ fn each_once(agents: &[AgentId]) -> impl Iterator<Item = &AgentId> {
 }
 
 /// Whether two task payloads are identical. An erased one is identical to none.
-fn same_task(opened: Option<&Payload>, asked: Option<&Payload>) -> bool {
-    match (opened, asked) {
+fn same_task(opened: Option<&Payload>, requested: Option<&Payload>) -> bool {
+    match (opened, requested) {
         (None, None) => true,
-        (Some(opened), Some(asked)) => !opened.is_erased() && opened.bytes == asked.bytes,
+        (Some(opened), Some(requested)) => !opened.is_erased() && opened.bytes == requested.bytes,
         (Some(_), None) | (None, Some(_)) => false,
     }
 }
 
-fn still_open(session: Session) -> Result<Session, Refused> {
+fn require_open(session: Session) -> Result<Session, Refused> {
     if !session.status.is_closed() {
         return Ok(session);
     }

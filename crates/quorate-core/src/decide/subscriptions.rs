@@ -13,10 +13,10 @@ use crate::topic::Pattern;
 
 impl Draft<'_> {
     /// Subscribes an agent. A repeated subscription returns the current state and does not deliver history again.
-    pub(super) fn subscribe(&mut self, asked: &Subscribe) -> Result<OpResult, Refused> {
-        self.require_self(&asked.agent, "subscribe for")?;
-        let number = self.require_agent(&asked.agent)?;
-        if let Some(existing) = self.subscription(&asked.agent, &asked.pattern) {
+    pub(super) fn subscribe(&mut self, subscribe: &Subscribe) -> Result<OpResult, Refused> {
+        self.require_self(&subscribe.agent, "subscribe for")?;
+        let number = self.require_agent(&subscribe.agent)?;
+        if let Some(existing) = self.subscription(&subscribe.agent, &subscribe.pattern) {
             return Ok(OpResult::Subscribed { since: existing.since, backfill: existing.pending_backfill() });
         }
         let subscriptions = &self.working.items().subscriptions;
@@ -24,27 +24,27 @@ impl Draft<'_> {
             ("agent", subscriptions.of_agent(number).count(), SUBSCRIPTIONS_PER_AGENT_MAX),
             ("space", self.working.subscription_tree().len(), SUBSCRIPTIONS_MAX),
         ];
-        for (what, count, max) in limits {
+        for (owner, count, max) in limits {
             if count >= max {
                 return Err(Refused::new(
                     Code::LimitExceeded,
-                    format!("the {what} has {count} subscriptions"),
+                    format!("the {owner} has {count} subscriptions"),
                 )
                 .limit(max as u64)
                 .retryable()
                 .hint("use fewer, wider patterns: `*` matches one word, `>` matches the rest"));
             }
         }
-        let state = asked.history.map_or(SubscriptionState::Active, SubscriptionState::CatchingUp);
+        let state = subscribe.history.map_or(SubscriptionState::Active, SubscriptionState::CatchingUp);
         let new = Subscription {
-            agent: asked.agent.clone(),
+            agent: subscribe.agent.clone(),
             number,
-            pattern: asked.pattern.clone(),
+            pattern: subscribe.pattern.clone(),
             since: self.seq,
             state,
         };
         self.change_item(Verb::Subscribed, Item::Subscription(Box::new(new)));
-        Ok(OpResult::Subscribed { since: self.seq, backfill: asked.history })
+        Ok(OpResult::Subscribed { since: self.seq, backfill: subscribe.history })
     }
 
     pub(super) fn unsubscribe(&mut self, agent: &AgentId, pattern: &Pattern) -> Result<OpResult, Refused> {
@@ -60,7 +60,7 @@ impl Draft<'_> {
     /// Ends all subscriptions of an agent that is being removed.
     pub(super) fn unsubscribe_all(&mut self, agent: AgentNo) {
         let all: Vec<_> = self.working.items().subscriptions.of_agent(agent).cloned().collect();
-        all.into_iter().for_each(|one| self.end_subscription(one));
+        all.into_iter().for_each(|subscription| self.end_subscription(subscription));
     }
 
     fn end_subscription(&mut self, subscription: Subscription) {
@@ -74,8 +74,8 @@ impl Draft<'_> {
 
     /// Delivers earlier messages to a subscriber. Leaves out expired messages, the subscriber's own messages, and
     /// messages that the policy does not allow.
-    pub(super) fn backfill(&mut self, history: &Backfill) -> Result<OpResult, Refused> {
-        let Backfill { agent, pattern, expected, messages, next } = history;
+    pub(super) fn backfill(&mut self, backfill: &Backfill) -> Result<OpResult, Refused> {
+        let Backfill { agent, pattern, expected, messages, next } = backfill;
         let existing = self
             .subscription(agent, pattern)
             .filter(|existing| existing.pending_backfill() == Some(*expected));

@@ -32,16 +32,16 @@ impl Draft<'_> {
     /// Sets the new state of a task. Notifies waiters of an ended task, and schedules the dispatch of a task that
     /// became ready and of tasks for an agent that has capacity again.
     fn set_task_state(&mut self, verb: Verb, task: Task) {
-        let no = task.spec.number;
-        let holder = self.working.tasks().by_number(no).and_then(Task::lease).map(|lease| lease.by);
+        let number = task.spec.number;
+        let holder = self.working.tasks().by_number(number).and_then(Task::lease).map(|lease| lease.by);
         let was_full = holder.filter(|agent| !self.has_task_capacity(*agent));
         let target = matches!(task.state, TaskState::Ready { .. }).then(|| task.spec.target());
         if holder.is_some() && task.lease().is_none() {
-            self.working.set_task_dispatch(no, None);
+            self.working.set_task_dispatch(number, None);
         }
-        let over = task.status().has_ended().then(|| task.spec.id.clone());
+        let ended_id = task.status().has_ended().then(|| task.spec.id.clone());
         self.change_item(verb, Item::Task(task));
-        if let Some(id) = over {
+        if let Some(id) = ended_id {
             self.notify_task_ended(&id);
         }
         if let Some(target) = target {

@@ -79,8 +79,8 @@ impl Draft<'_> {
     }
 
     fn next_token_id(&self) -> TokenId {
-        let made = |effect: &&Effect| matches!(effect, Effect::Changed { verb: Verb::TokenCreated, .. });
-        let n = self.effects.iter().filter(made).count() as u32;
+        let created = |effect: &&Effect| matches!(effect, Effect::Changed { verb: Verb::TokenCreated, .. });
+        let n = self.effects.iter().filter(created).count() as u32;
         TokenId { generation: self.working.head.generation, seq: self.seq, n }
     }
 }

@@ -39,13 +39,13 @@ fn an_agent_cannot_be_named_like_a_destination() {
 
 #[test]
 fn an_id_of_a_discarded_history_is_not_found() {
-    let eras = Generations(vec![
+    let generations = Generations(vec![
         GenerationStart { generation: Generation(0), first_seq: Seq(1), first_delivery: DeliveryNo(1) },
         GenerationStart { generation: Generation(9), first_seq: Seq(20), first_delivery: DeliveryNo(5) },
     ]);
-    assert_eq!(eras.delivery_id(DeliveryNo(4)).to_string(), "dlv_0-4");
-    assert_eq!(eras.delivery_id(DeliveryNo(5)).to_string(), "dlv_9-5");
-    assert_eq!(eras.message_id(Seq(19), 0).to_string(), "msg_0-19-0");
+    assert_eq!(generations.delivery_id(DeliveryNo(4)).to_string(), "dlv_0-4");
+    assert_eq!(generations.delivery_id(DeliveryNo(5)).to_string(), "dlv_9-5");
+    assert_eq!(generations.message_id(Seq(19), 0).to_string(), "msg_0-19-0");
     let lost = DeliveryId { generation: Generation(0), number: DeliveryNo(5) };
-    assert_eq!(eras.resolve(lost).unwrap_err().code, Code::NotFound);
+    assert_eq!(generations.resolve(lost).unwrap_err().code, Code::NotFound);
 }

@@ -24,7 +24,7 @@ fn ops() -> [(&'static str, Vec<Op>); 6] {
     let filter = AgentFilter::default();
     let (bearer, name) = (Bearer::Holder(TokenRole::Admin), "x".parse().unwrap());
     let new = CreateToken { digest: TokenDigest([0; 32]), bearer, name, expires_at: None };
-    let history = Backfill {
+    let backfill = Backfill {
         agent: agent.clone(),
         pattern: "a".parse().unwrap(),
         expected: History::Last(1),
@@ -40,7 +40,7 @@ fn ops() -> [(&'static str, Vec<Op>); 6] {
     };
     let token = TokenId { generation: Generation(0), seq: Seq(1), n: 0 };
     [
-        ("look", vec![Op::Inspect(Inspect::Agents { filter, after: Default::default(), limit: 1 })]),
+        ("inspect", vec![Op::Inspect(Inspect::Agents { filter, after: Default::default(), limit: 1 })]),
         (
             "work",
             vec![
@@ -51,7 +51,7 @@ fn ops() -> [(&'static str, Vec<Op>); 6] {
             ],
         ),
         (
-            "run",
+            "operate",
             vec![
                 Op::Redrive { delivery },
                 Op::Purge { agent: "can:review".parse().unwrap() },
@@ -59,7 +59,7 @@ fn ops() -> [(&'static str, Vec<Op>); 6] {
             ],
         ),
         (
-            "rule",
+            "administer",
             vec![
                 Op::SetPolicy(Policy::mesh()),
                 Op::ErasePayload(ErasePayload { seq: Seq(1), part: 0 }),
@@ -69,7 +69,7 @@ fn ops() -> [(&'static str, Vec<Op>); 6] {
             ],
         ),
         ("approve", vec![Op::DecideApproval(Box::new(decide))]),
-        ("hub", vec![Op::Sweep, Op::Backfill(history)]),
+        ("internal", vec![Op::Sweep, Op::Backfill(backfill)]),
     ]
 }
 
@@ -81,13 +81,13 @@ fn holder(role: TokenRole) -> Principal {
 #[test]
 fn i19_every_role_has_exactly_the_permissions_of_the_table() {
     let principals = [
-        (Principal::System, "look work run rule approve hub"),
+        (Principal::System, "inspect work operate administer approve internal"),
         (Principal::Agent("bob".parse().unwrap()), "work"),
-        (holder(TokenRole::Admin), "look work run rule approve"),
-        (holder(TokenRole::Operator), "look work run"),
-        (holder(TokenRole::Approver), "look approve"),
-        (holder(TokenRole::Moderator), "look"),
-        (holder(TokenRole::Viewer), "look"),
+        (holder(TokenRole::Admin), "inspect work operate administer approve"),
+        (holder(TokenRole::Operator), "inspect work operate"),
+        (holder(TokenRole::Approver), "inspect approve"),
+        (holder(TokenRole::Moderator), "inspect"),
+        (holder(TokenRole::Viewer), "inspect"),
     ];
     for (principal, expected) in principals {
         for (permission, ops) in ops() {
@@ -95,7 +95,7 @@ fn i19_every_role_has_exactly_the_permissions_of_the_table() {
                 let allowed = principal.check_allowed(&op).is_ok();
                 assert_eq!(
                     allowed,
-                    expected.split(' ').any(|one| one == permission),
+                    expected.split(' ').any(|name| name == permission),
                     "{principal} {permission} {op:?}"
                 );
             }
@@ -110,7 +110,7 @@ fn i19_a_refusal_names_the_required_role() {
         let refused = principal.check_allowed(op).unwrap_err();
         (refused.code, refused.detail, refused.hint)
     };
-    let [_, (_, work), _, (_, rule), _, (_, hub)] = ops();
+    let [_, (_, work), _, (_, administer), _, (_, internal)] = ops();
     assert_eq!(
         refusal(&holder(TokenRole::Viewer), &work[0]),
         (
@@ -119,12 +119,12 @@ fn i19_a_refusal_names_the_required_role() {
             "use an access token with role operator or admin".into()
         )
     );
-    let operator = refusal(&holder(TokenRole::Operator), &rule[0]);
+    let operator = refusal(&holder(TokenRole::Operator), &administer[0]);
     assert_eq!(
         (&*operator.1, &*operator.2),
         ("operator:anna is not permitted to set the policy", "use an access token with role admin")
     );
-    let admin = refusal(&holder(TokenRole::Admin), &hub[0]);
+    let admin = refusal(&holder(TokenRole::Admin), &internal[0]);
     assert_eq!(
         (&*admin.1, &*admin.2),
         ("admin:anna is not permitted to sweep", "only the hub itself performs this operation")

@@ -56,7 +56,7 @@ proptest! {
                 }
                 _ => {
                     let new = agent(name);
-                    let existing = list.iter().position(|one| one.id == new.id && !one.removed);
+                    let existing = list.iter().position(|agent| agent.id == new.id && !agent.removed);
                     let index = existing.unwrap_or(list.len());
                     if index == list.len() {
                         list.push(new.clone());
@@ -71,7 +71,7 @@ proptest! {
             prop_assert_eq!(agents.len(), list.len());
             for name in 0..40 {
                 let id = agent(name).id;
-                let existing = list.iter().position(|one| one.id == id && !one.removed);
+                let existing = list.iter().position(|agent| agent.id == id && !agent.removed);
                 prop_assert_eq!(agents.number(&id), existing.map(|index| AgentNo(index as u64 + 1)));
             }
         }

@@ -21,10 +21,10 @@ fn i18_a_typo_is_distinguished_from_other_text() {
     let valid = Secret::from_random([7; 32]);
     let parsed = |text: &str| text.parse::<Secret>().map(|secret| secret.digest());
     assert_eq!(parsed(valid.reveal()), Ok(valid.digest()));
-    let shapes = ["", "qrt_", "ghp_x", "QRT_0", &valid.reveal()[..52], &format!("{}0", valid.reveal())];
+    let malformed = ["", "qrt_", "ghp_x", "QRT_0", &valid.reveal()[..52], &format!("{}0", valid.reveal())];
     let spaced = format!(" {}", &valid.reveal()[1..]);
     let marked = valid.reveal().replace(|c: char| c.is_ascii_digit(), "-");
-    for text in shapes.into_iter().chain([spaced.as_str(), marked.as_str()]) {
+    for text in malformed.into_iter().chain([spaced.as_str(), marked.as_str()]) {
         assert_eq!(parsed(text), Err(InvalidSecret::Format), "{text}");
     }
     let mut swapped = valid.reveal().as_bytes().to_vec();

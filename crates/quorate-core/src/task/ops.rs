@@ -250,7 +250,11 @@ impl NewTask {
                 .limit(TASK_TIMEOUT_MS_MAX)
                 .hint(format!("use {TASK_TIMEOUT_MS_MIN} to {TASK_TIMEOUT_MS_MAX} ms")));
         }
-        if self.depends_on.iter().any(|one| matches!(one, Dependency::Index(n) if *n as usize >= count)) {
+        if self
+            .depends_on
+            .iter()
+            .any(|dependency| matches!(dependency, Dependency::Index(n) if *n as usize >= count))
+        {
             return Err(invalid(format!(
                 "invalid dependency: the index is out of range, the operation has {count} tasks"
             )));
@@ -311,8 +315,8 @@ impl CreateTasks {
             return Err(Refused::new(Code::Invalid, "the list of tasks is empty")
                 .hint("add at least one task to tasks"));
         }
-        let over = |what: &str, count: usize, limit: usize| {
-            Err(Refused::new(Code::LimitExceeded, format!("too many {what} in one operation: {count}"))
+        let too_many = |noun: &str, count: usize, limit: usize| {
+            Err(Refused::new(Code::LimitExceeded, format!("too many {noun} in one operation: {count}"))
                 .limit(limit as u64)
                 .hint(
                     "split the tasks over several operations; later ones may depend on tasks of earlier ones",
@@ -330,11 +334,11 @@ impl CreateTasks {
         }
         let edges = self.tasks.iter().map(|task| task.depends_on.len()).sum();
         if edges > TASK_EDGES_MAX {
-            return over("dependencies", edges, TASK_EDGES_MAX);
+            return too_many("dependencies", edges, TASK_EDGES_MAX);
         }
         let text_bytes = self.tasks.iter().map(NewTask::text_bytes).sum();
         if text_bytes > TASK_TEXT_BYTES_MAX {
-            return over("bytes of ids and labels", text_bytes, TASK_TEXT_BYTES_MAX);
+            return too_many("bytes of ids and labels", text_bytes, TASK_TEXT_BYTES_MAX);
         }
         let inputs = self.inputs.as_ref().map_or(0, |inputs| inputs.bytes.len());
         if inputs > COMMIT_BYTES_MAX {
@@ -359,9 +363,9 @@ impl ClaimTasks {
             )
             .limit(LIST_MAX as u64));
         }
-        for word in &self.types {
-            check_label("type", word)?;
-            if word.is_empty() {
+        for task_type in &self.types {
+            check_label("type", task_type)?;
+            if task_type.is_empty() {
                 return Err(Refused::new(Code::Invalid, "invalid claim: a type is empty"));
             }
         }

@@ -97,9 +97,9 @@ impl TaskStatus {
 pub struct TaskCounts([u64; TaskStatus::ALL.len()]);
 
 impl FromIterator<(TaskStatus, u64)> for TaskCounts {
-    fn from_iter<T: IntoIterator<Item = (TaskStatus, u64)>>(all: T) -> Self {
+    fn from_iter<T: IntoIterator<Item = (TaskStatus, u64)>>(entries: T) -> Self {
         let mut counts = Self::default();
-        for (status, count) in all {
+        for (status, count) in entries {
             counts.0[usize::from(status.number())] = count;
         }
         counts

@@ -94,8 +94,8 @@ impl Task {
     #[must_use]
     pub fn lease_expires_at(&self, now: Timestamp) -> Option<Timestamp> {
         let lease = self.lease()?;
-        let until = lease.since.plus_ms(lease.length_ms.get());
-        Some(if until > now { until } else { now.plus_ms(lease.length_ms.get()) })
+        let expires_at = lease.since.plus_ms(lease.length_ms.get());
+        Some(if expires_at > now { expires_at } else { now.plus_ms(lease.length_ms.get()) })
     }
 }
 

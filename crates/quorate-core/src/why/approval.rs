@@ -5,30 +5,30 @@ use crate::approval::{Approval, ApprovalState};
 use crate::time::Timestamp;
 
 impl Why {
-    /// Explains an approval; `asker` is the display name of the requester.
+    /// Explains an approval; `requester` is the display name of the requesting agent or principal.
     #[must_use]
-    pub fn of_approval(approval: &Approval, asker: &str, now: Timestamp) -> Self {
+    pub fn of_approval(approval: &Approval, requester: &str, now: Timestamp) -> Self {
         let action = &approval.action;
-        let sentence = match &approval.state {
+        let summary = match &approval.state {
             ApprovalState::Pending => {
-                let mut sentence = format!(
-                    "{asker} waits for a decision on {action} since {}; expires at {}",
+                let mut summary = format!(
+                    "{requester} waits for a decision on {action} since {}; expires at {}",
                     format_time_of_day(approval.requested_at, now),
                     format_time_of_day(approval.expires_at, now)
                 );
                 if !approval.default.is_empty() {
-                    sentence.push_str(&format!(", then: {}", approval.default));
+                    summary.push_str(&format!(", then: {}", approval.default));
                 }
-                sentence
+                summary
             }
             ApprovalState::Approved(decision)
             | ApprovalState::Rejected(decision)
             | ApprovalState::Modified { decision, .. } => {
-                let why =
+                let reason =
                     if decision.reason.is_empty() { String::new() } else { format!(": {}", decision.reason) };
                 let state = approval.state.as_str();
                 format!(
-                    "{action} was {state} by {} at {}{why}",
+                    "{action} was {state} by {} at {}{reason}",
                     decision.by,
                     format_time_of_day(decision.at, now)
                 )
@@ -37,7 +37,7 @@ impl Why {
                 format!("{action} expired at {} without a decision", format_time_of_day(*at, now))
             }
         };
-        let pending = approval.is_pending();
+        let is_pending = approval.is_pending();
         let since = match &approval.state {
             ApprovalState::Pending => approval.requested_at,
             ApprovalState::Expired { at, .. } => *at,
@@ -45,12 +45,16 @@ impl Why {
         };
         Self {
             state: approval.state.as_str().into(),
-            assignee: Some(asker.to_owned()),
+            assignee: Some(requester.to_owned()),
             since: Some(since),
-            waits_for: if pending { WaitsFor::Approval(approval.id.to_string()) } else { WaitsFor::Nothing },
-            next: if pending { NextTransition::Expires } else { NextTransition::Nothing },
-            next_at: pending.then_some(approval.expires_at),
-            summary: sentence,
+            waits_for: if is_pending {
+                WaitsFor::Approval(approval.id.to_string())
+            } else {
+                WaitsFor::Nothing
+            },
+            next: if is_pending { NextTransition::Expires } else { NextTransition::Nothing },
+            next_at: is_pending.then_some(approval.expires_at),
+            summary,
             ..Self::of(approval.id.to_string())
         }
     }

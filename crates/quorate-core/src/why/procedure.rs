@@ -11,7 +11,7 @@ impl Why {
         let Procedure { kind, phase, version, .. } = procedure;
         let driver = procedure.driver.as_ref().map_or("an operator", |agent| agent.as_str());
         let since = format_time_of_day(procedure.since, now);
-        let sentence = match procedure.status {
+        let summary = match procedure.status {
             ProcedureStatus::Running if phase.is_empty() => {
                 format!("{kind}, started at {since}; waiting for the first step by {driver}")
             }
@@ -32,7 +32,7 @@ impl Why {
             assignee: procedure.driver.as_ref().map(ToString::to_string),
             since: Some(procedure.since),
             waits_for,
-            summary: sentence,
+            summary,
             ..Self::of(procedure.id.to_string())
         }
     }

@@ -46,13 +46,13 @@ impl Why {
             next_at: why.at,
             ..Self::of(task.spec.id.to_string())
         };
-        Self { summary: sentence(&base, task, now), ..base }
+        Self { summary: summarize(&base, task, now), ..base }
     }
 }
 
-fn sentence(why: &Why, task: &Task, now: Timestamp) -> String {
+fn summarize(why: &Why, task: &Task, now: Timestamp) -> String {
     let at = |time: Option<Timestamp>| time.map_or(String::new(), |time| format_time_of_day(time, now));
-    let (attempt, most) = (task.attempt, task.spec.attempts_max);
+    let (attempt, max) = (task.attempt, task.spec.attempts_max);
     match (&task.state, &why.waits_for) {
         (TaskState::Blocked { held_by }, WaitsFor::Tasks(ids)) if held_by.is_empty() => {
             format!("blocked; starts when these tasks are done: {}", ids.join(", "))
@@ -60,19 +60,19 @@ fn sentence(why: &Why, task: &Task, now: Timestamp) -> String {
         (TaskState::Blocked { .. }, WaitsFor::Tasks(ids)) => {
             format!("blocked by failed dependencies: {}; stays blocked until cancelled", ids.join(", "))
         }
-        (TaskState::Ready { .. }, WaitsFor::Claim(whom)) => {
+        (TaskState::Ready { .. }, WaitsFor::Claim(claimer)) => {
             format!(
-                "ready since {} (attempts used {attempt} of {most}); waiting for a claim by {whom}",
+                "ready since {} (attempts used {attempt} of {max}); waiting for a claim by {claimer}",
                 at(why.since)
             )
         }
         (TaskState::Scheduled { .. }, _) => {
-            format!("scheduled (attempts used {attempt} of {most}); available from {}", at(why.next_at))
+            format!("scheduled (attempts used {attempt} of {max}); available from {}", at(why.next_at))
         }
         (TaskState::Leased(_), WaitsFor::Ack(holder)) => {
-            let then = if why.next == NextTransition::Fails { "it fails" } else { "it is redelivered" };
+            let outcome = if why.next == NextTransition::Fails { "it fails" } else { "it is redelivered" };
             format!(
-                "leased to {holder} since {} (attempt {attempt} of {most}); without a heartbeat by {} {then}",
+                "leased to {holder} since {} (attempt {attempt} of {max}); without a heartbeat by {} {outcome}",
                 at(why.since),
                 at(why.next_at)
             )

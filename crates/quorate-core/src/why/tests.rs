@@ -13,7 +13,7 @@ fn delivery(state: OpenDeliveryState, attempt: u16) -> DeliveryInspection {
         open,
         to: "bob".into(),
         agent: AgentId::new("bob").ok(),
-        is_away: false,
+        is_unavailable: false,
         consumers: 0,
         ahead: Some(0),
         lease_period: None,
@@ -41,9 +41,9 @@ fn days_convert_to_calendar_dates() {
 // Fails under: redelivery announced for the last attempt, or a wrong expiry time.
 #[test]
 fn a_leased_delivery_states_what_happens_at_expiry() {
-    let held = Some((Some(NOON), NOON.plus_ms(31_000)));
+    let lease_period = Some((Some(NOON), NOON.plus_ms(31_000)));
     let second = DeliveryInspection {
-        lease_period: held,
+        lease_period,
         ..delivery(OpenDeliveryState::Leased { token: LeaseToken(2) }, 2)
     };
     assert_eq!(
@@ -51,7 +51,7 @@ fn a_leased_delivery_states_what_happens_at_expiry() {
         "leased to bob since 12:00:00 (attempt 2 of 4); if not acked by 12:00:31 it is redelivered"
     );
     let last = DeliveryInspection {
-        lease_period: held,
+        lease_period,
         ..delivery(OpenDeliveryState::Leased { token: LeaseToken(2) }, 4)
     };
     assert!(sentence(&last).ends_with("by 12:00:31 it is dead-lettered"), "{}", sentence(&last));
@@ -67,7 +67,10 @@ fn a_ready_delivery_states_what_it_waits_for() {
     );
     let behind = DeliveryInspection { ahead: Some(2), ..delivery(ready, 0) };
     assert!(sentence(&behind).ends_with("2 deliveries ahead of it"));
-    let away =
-        Why::of_open_delivery("d".into(), &DeliveryInspection { is_away: true, ..delivery(ready, 0) }, NOON);
-    assert_eq!(away.waits_for, WaitsFor::Return("bob".into()));
+    let unavailable = Why::of_open_delivery(
+        "d".into(),
+        &DeliveryInspection { is_unavailable: true, ..delivery(ready, 0) },
+        NOON,
+    );
+    assert_eq!(unavailable.waits_for, WaitsFor::Return("bob".into()));
 }

@@ -30,23 +30,23 @@ impl ActivityTracker {
     }
 
     pub(super) fn set_last_seen(&mut self, agent: AgentNo, at: Mono) {
-        if let Some((seen, _)) = self.agents.get_mut(agent.0 as usize - 1) {
-            *seen = at;
+        if let Some((last_seen, _)) = self.agents.get_mut(agent.0 as usize - 1) {
+            *last_seen = at;
         }
     }
 
     fn check_by(&mut self, at: Mono) {
-        self.check_at = Some(self.check_at.map_or(at, |look_at| look_at.min(at)));
+        self.check_at = Some(self.check_at.map_or(at, |current| current.min(at)));
     }
 }
 
 impl WorkingState {
     /// Records activity of an agent.
     pub(crate) fn record_activity(&mut self, agent: AgentNo, now: Now) {
-        let Some((seen, silence_ms)) = self.activity.agents.get(agent.0 as usize - 1).copied() else {
+        let Some((last_seen, silence_ms)) = self.activity.agents.get(agent.0 as usize - 1).copied() else {
             return;
         };
-        self.journal.push(Undo::Activity(agent, seen));
+        self.journal.push(Undo::Activity(agent, last_seen));
         self.activity.set_last_seen(agent, now.mono);
         if silence_ms > 0 {
             self.activity.check_by(now.mono.plus_ms(silence_ms));
@@ -56,45 +56,47 @@ impl WorkingState {
     /// Restarts all silence timeouts after a hub start. The start times of leases are unknown from then on.
     pub fn reset_activity(&mut self, now: Now) {
         self.leases.values_mut().for_each(|lease| lease.since = None);
-        for (seen, silence_ms) in &mut self.activity.agents {
-            *seen = now.mono;
+        for (last_seen, silence_ms) in &mut self.activity.agents {
+            *last_seen = now.mono;
             if *silence_ms > 0 {
-                let by = now.mono.plus_ms(*silence_ms);
-                self.activity.check_at = Some(self.activity.check_at.map_or(by, |look_at| look_at.min(by)));
+                let deadline = now.mono.plus_ms(*silence_ms);
+                self.activity.check_at =
+                    Some(self.activity.check_at.map_or(deadline, |check_at| check_at.min(deadline)));
             }
         }
     }
 
     /// Returns the last activity of an agent, and the time at which it goes offline without further activity.
     pub(crate) fn last_activity(&self, agent: AgentNo) -> (Mono, Option<Mono>) {
-        let (seen, silence_ms) = self.activity.agents.get(agent.0 as usize - 1).copied().unwrap_or_default();
-        (seen, (silence_ms > 0).then(|| seen.plus_ms(silence_ms)))
+        let (last_seen, silence_ms) =
+            self.activity.agents.get(agent.0 as usize - 1).copied().unwrap_or_default();
+        (last_seen, (silence_ms > 0).then(|| last_seen.plus_ms(silence_ms)))
     }
 
     /// Returns up to `max` agents whose silence timeout has passed, if a check is due, and schedules the next check. An
     /// agent with a waiting client counts as active.
     pub(crate) fn take_silent_agents(&mut self, now: Mono, max: usize) -> Vec<AgentNo> {
-        if self.activity.check_at.is_none_or(|look_at| look_at > now) {
+        if self.activity.check_at.is_none_or(|check_at| check_at > now) {
             return Vec::new();
         }
         let mut silent = Vec::new();
         let mut next: Option<Mono> = None;
-        for (index, (seen, silence_ms)) in self.activity.agents.iter().enumerate() {
+        for (index, (last_seen, silence_ms)) in self.activity.agents.iter().enumerate() {
             if *silence_ms == 0 {
                 continue;
             }
-            let is_there = self.has_waiting_client(AgentNo(index as u64 + 1));
-            let until = if is_there { now } else { *seen }.plus_ms(*silence_ms);
-            if until > now {
-                next = Some(next.map_or(until, |next| next.min(until)));
+            let is_waiting = self.has_waiting_client(AgentNo(index as u64 + 1));
+            let offline_at = if is_waiting { now } else { *last_seen }.plus_ms(*silence_ms);
+            if offline_at > now {
+                next = Some(next.map_or(offline_at, |next| next.min(offline_at)));
             } else if silent.len() < max {
                 silent.push(AgentNo(index as u64 + 1));
             } else {
                 next = Some(now);
             }
         }
-        let soonest = if next == Some(now) { now } else { now.plus_ms(PRESENCE_CHECK_MS) };
-        self.activity.check_at = next.map(|next| next.max(soonest));
+        let earliest = if next == Some(now) { now } else { now.plus_ms(PRESENCE_CHECK_MS) };
+        self.activity.check_at = next.map(|next| next.max(earliest));
         silent
     }
 
@@ -129,16 +131,16 @@ impl WorkingState {
     }
 
     /// Updates the index of deliveries that must not be queued for an offline agent.
-    pub(super) fn track_delivery(&mut self, open: &OpenDelivery, number: DeliveryNo, is_there: bool) {
+    pub(super) fn track_delivery(&mut self, open: &OpenDelivery, number: DeliveryNo, present: bool) {
         if open.if_unavailable == IfUnavailable::Queue || open.token().is_some() {
             return;
         }
         let QueueId::Agent(agent) = open.to.queue() else { return };
-        let restless = &mut self.inbox_mut(agent).needs_online;
-        if is_there {
-            restless.insert(number);
+        let needs_online = &mut self.inbox_mut(agent).needs_online;
+        if present {
+            needs_online.insert(number);
         } else {
-            restless.remove(&number);
+            needs_online.remove(&number);
         }
         let is_offline =
             self.agents.get(agent).is_some_and(|agent| agent.presence.status == AgentStatus::Offline);

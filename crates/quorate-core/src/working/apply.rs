@@ -46,7 +46,7 @@ impl WorkingState {
             | Effect::Purged { delivery, .. }
             | Effect::DeniedByPolicy { delivery, .. } => self.set_delivery(*delivery, None),
             Effect::Redriven { delivery, to, seq, n, priority, attempts_max, expires_at, session } => {
-                let letter = RecordedMessage {
+                let message = RecordedMessage {
                     seq: *seq,
                     n: *n,
                     priority: *priority,
@@ -54,7 +54,7 @@ impl WorkingState {
                     expires_at: *expires_at,
                     session: *session,
                 };
-                self.create_redelivery(*delivery, *to, &letter, now);
+                self.create_redelivery(*delivery, *to, &message, now);
             }
             Effect::Written { .. } | Effect::Deleted { .. } => {}
             Effect::Erased { seq, part } => self.drop_cached_inputs(*seq, *part),
@@ -68,14 +68,14 @@ impl WorkingState {
                 }
             }
             Effect::AckedMany { deliveries } => {
-                deliveries.iter().for_each(|held| self.remove_acked(held.delivery));
+                deliveries.iter().for_each(|lease| self.remove_acked(lease.delivery));
             }
             Effect::LeasedFromPool { agent, lease_ms, deliveries } => {
                 self.apply_leased(Some(*agent), *lease_ms, deliveries, (seq, now));
             }
             Effect::Backfilled { agent, first, messages } => {
-                for (number, letter) in (first.0..).map(DeliveryNo).zip(messages) {
-                    self.create_redelivery(number, (*agent).into(), letter, now);
+                for (number, message) in (first.0..).map(DeliveryNo).zip(messages) {
+                    self.create_redelivery(number, (*agent).into(), message, now);
                 }
                 self.next_delivery = first.0 + messages.len() as u64;
             }
@@ -89,8 +89,8 @@ impl WorkingState {
 
     /// Keeps the presence of an agent whose registration changed within the same epoch.
     fn apply_registered(&mut self, number: AgentNo, mut agent: Agent) {
-        if let Some(known) = self.agents().get(number).filter(|known| known.epoch == agent.epoch) {
-            agent.presence = known.presence.clone();
+        if let Some(current) = self.agents().get(number).filter(|current| current.epoch == agent.epoch) {
+            agent.presence = current.presence.clone();
         }
         self.set_agent(number, Some(agent));
     }
@@ -101,12 +101,12 @@ impl WorkingState {
     }
 
     /// Creates a delivery of a message that is already in the log.
-    fn create_redelivery(&mut self, number: DeliveryNo, to: Recipient, letter: &RecordedMessage, now: Now) {
-        let state = self.waiting_state(letter.session, now.wall);
-        let mut open = OpenDelivery::new(to, letter.seq, letter.n, state).with_session(letter.session);
-        open.priority = letter.priority;
-        open.attempts_max = letter.attempts_max;
-        open.expires = letter.expires_at.unwrap_or(OpenDelivery::NEVER);
+    fn create_redelivery(&mut self, number: DeliveryNo, to: Recipient, message: &RecordedMessage, now: Now) {
+        let state = self.waiting_state(message.session, now.wall);
+        let mut open = OpenDelivery::new(to, message.seq, message.n, state).with_session(message.session);
+        open.priority = message.priority;
+        open.attempts_max = message.attempts_max;
+        open.expires = message.expires_at.unwrap_or(OpenDelivery::NEVER);
         self.set_delivery(number, Some((open, None)));
     }
 

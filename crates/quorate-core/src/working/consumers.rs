@@ -3,7 +3,7 @@
 use crate::ids::{AgentNo, ConsumerId};
 use crate::working::{Undo, WorkingState};
 
-/// Consumers with credit, in the order of their tickets (`turn`).
+/// Consumers with credit, in the order of their tickets.
 pub(crate) type ConsumerQueue = std::collections::BTreeSet<(u64, ConsumerId)>;
 
 /// A consumer of the deliveries of one agent.
@@ -48,12 +48,12 @@ impl WorkingState {
         }
         if let Some(old) = old {
             self.inbox_mut(old.agent).consumers -= 1;
-            self.each_queue(old.agent, |line| line.remove(&(old.ticket, id)));
+            self.each_queue(old.agent, |queue| queue.remove(&(old.ticket, id)));
         }
         if let Some(new) = new {
             self.inbox_mut(new.agent).consumers += 1;
             if new.credit > 0 {
-                self.each_queue(new.agent, |line| line.insert((new.ticket, id)));
+                self.each_queue(new.agent, |queue| queue.insert((new.ticket, id)));
             }
         }
     }
@@ -72,16 +72,20 @@ impl WorkingState {
         let Some(consumer) = self.consumer(id).copied() else { return };
         // A sole consumer keeps its ticket.
         let inbox = self.inbox(consumer.agent);
-        let alone = inbox.waiting.len() == 1 && inbox.pools.is_empty();
-        let turn = if alone { consumer.ticket } else { self.next_ticket() };
+        let is_sole = inbox.waiting.len() == 1 && inbox.pools.is_empty();
+        let ticket = if is_sole { consumer.ticket } else { self.next_ticket() };
         let credit = consumer.credit.saturating_sub(count);
-        self.set_consumer(id, (!consumer.once).then_some(Consumer { credit, ticket: turn, ..consumer }));
+        self.set_consumer(id, (!consumer.once).then_some(Consumer { credit, ticket, ..consumer }));
     }
 
     /// Closes all consumers of an agent, because it registered again, went offline or was removed.
     pub(crate) fn dismiss_consumers(&mut self, agent: AgentNo) -> Vec<ConsumerId> {
-        let mut closed: Vec<_> =
-            self.consumers.iter().filter(|(_, one)| one.agent == agent).map(|(id, _)| *id).collect();
+        let mut closed: Vec<_> = self
+            .consumers
+            .iter()
+            .filter(|(_, consumer)| consumer.agent == agent)
+            .map(|(id, _)| *id)
+            .collect();
         closed.sort_unstable();
         for id in &closed {
             self.set_consumer(*id, None);

@@ -41,7 +41,7 @@ pub(crate) struct Items {
 
 impl Items {
     /// Replaces an item and returns the previous one.
-    fn place(&mut self, key: &ItemKey, new: Option<Item>) -> Option<Item> {
+    fn replace(&mut self, key: &ItemKey, new: Option<Item>) -> Option<Item> {
         match key.kind {
             ItemKind::Policy => {
                 let new = match new {
@@ -145,8 +145,8 @@ impl Items {
 
     /// Returns the earliest timer of each clock.
     pub(crate) fn wake(&self) -> (Option<Timestamp>, Option<Mono>) {
-        let stirred = self.tasks.has_scheduled_dispatch().then_some(Timestamp(0));
-        let by_time = stirred.or_else(|| self.by_time.first().map(|(at, _)| *at));
+        let dispatch = self.tasks.has_scheduled_dispatch().then_some(Timestamp(0));
+        let by_time = dispatch.or_else(|| self.by_time.first().map(|(at, _)| *at));
         (by_time, self.by_deadline.first().map(|(at, _)| *at))
     }
 
@@ -157,17 +157,17 @@ impl Items {
         by_deadline.map(|(_, part)| part).chain(by_time.map(|(_, part)| part)).take(max).cloned().collect()
     }
 
-    fn stop_timers(&mut self, key: &ItemKey, alarms: &[ItemTimer]) -> Vec<(u64, Mono)> {
+    fn stop_timers(&mut self, key: &ItemKey, timers: &[ItemTimer]) -> Vec<(u64, Mono)> {
         let mut stopped = Vec::new();
-        for alarm in alarms {
-            match alarm {
+        for timer in timers {
+            match timer {
                 ItemTimer::At { part, time } => {
                     self.by_time.remove(&(*time, (key.clone(), *part)));
                 }
                 ItemTimer::After { part, .. } => {
-                    let running = (key.clone(), *part);
-                    if let Some(deadline) = self.deadlines.remove(&running) {
-                        self.by_deadline.remove(&(deadline, running));
+                    let timer_key = (key.clone(), *part);
+                    if let Some(deadline) = self.deadlines.remove(&timer_key) {
+                        self.by_deadline.remove(&(deadline, timer_key));
                         stopped.push((*part, deadline));
                     }
                 }
@@ -176,9 +176,9 @@ impl Items {
         stopped
     }
 
-    fn start_timers(&mut self, key: &ItemKey, alarms: &[ItemTimer], running: &[(u64, Mono)], now: Mono) {
-        for alarm in alarms {
-            match alarm {
+    fn start_timers(&mut self, key: &ItemKey, timers: &[ItemTimer], running: &[(u64, Mono)], now: Mono) {
+        for timer in timers {
+            match timer {
                 ItemTimer::At { part, time } => {
                     self.by_time.insert((*time, (key.clone(), *part)));
                 }
@@ -192,11 +192,11 @@ impl Items {
     }
 
     fn set_deadline(&mut self, key: &ItemKey, part: u64, deadline: Mono) {
-        let running = (key.clone(), part);
-        if let Some(old) = self.deadlines.insert(running.clone(), deadline) {
-            self.by_deadline.remove(&(old, running.clone()));
+        let timer_key = (key.clone(), part);
+        if let Some(old) = self.deadlines.insert(timer_key.clone(), deadline) {
+            self.by_deadline.remove(&(old, timer_key.clone()));
         }
-        self.by_deadline.insert((deadline, running));
+        self.by_deadline.insert((deadline, timer_key));
     }
 }
 
@@ -272,17 +272,17 @@ impl WorkingState {
 
     fn put_item(&mut self, item: Item, now: Mono) -> ItemUndo {
         let key = item.key();
-        let alarms = item.timers();
+        let timers = item.timers();
         let pools = self.pools.len();
         if let Item::Pool(pool) = &item {
             self.put_pool(pool);
         }
-        let old = self.items.place(&key, (item.retention() == Retention::InMemory).then_some(item));
+        let old = self.items.replace(&key, (item.retention() == Retention::InMemory).then_some(item));
         let running = match &old {
             Some(old) => self.items.stop_timers(&key, &old.timers()),
             None => Vec::new(),
         };
-        self.items.start_timers(&key, &alarms, &running, now);
+        self.items.start_timers(&key, &timers, &running, now);
         ItemUndo { key, item: old, running, new_pool: self.pools.len() > pools }
     }
 
@@ -291,11 +291,11 @@ impl WorkingState {
         if new_pool {
             self.undo_pool();
         }
-        let alarms = item.as_ref().map(Item::timers).unwrap_or_default();
-        if let Some(new) = self.items.place(&key, item) {
+        let timers = item.as_ref().map(Item::timers).unwrap_or_default();
+        if let Some(new) = self.items.replace(&key, item) {
             self.items.stop_timers(&key, &new.timers());
         }
-        self.items.start_timers(&key, &alarms, &running, Mono(0));
+        self.items.start_timers(&key, &timers, &running, Mono(0));
     }
 
     /// Restarts a running timer of an item. Writes no record: after a restart it runs its full duration anyway.

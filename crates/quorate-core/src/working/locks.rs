@@ -177,10 +177,10 @@ impl WorkingState {
         self.schedule_deadlock_check(now.mono);
         let ends = new.is_none();
         let before = self.items.locks.put_waiter(id, new);
-        let waited = before.as_ref().filter(|_| ends).map(|waiter| waiter.agent);
+        let agent = before.as_ref().filter(|_| ends).map(|waiter| waiter.agent);
         self.journal.push(Undo::Waiter(Box::new((id, before))));
         // Waiting counts as activity of the agent until now.
-        if let Some(agent) = waited {
+        if let Some(agent) = agent {
             self.record_activity(agent, now);
         }
     }

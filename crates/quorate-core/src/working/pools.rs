@@ -58,8 +58,8 @@ impl WorkingState {
     }
 
     /// Returns the inbox of an agent or pool.
-    pub(crate) fn inbox_at(&self, home: QueueId) -> &Inbox {
-        match home {
+    pub(crate) fn inbox_at(&self, queue: QueueId) -> &Inbox {
+        match queue {
             QueueId::Agent(agent) => self.inbox(agent),
             QueueId::Pool(pool) => self.pools.inbox(pool),
         }
@@ -71,8 +71,8 @@ impl WorkingState {
         pool: PoolNo,
         in_flight_max: usize,
     ) -> Option<Consumer> {
-        let line = self.pools.inbox(pool).waiting.iter();
-        { line }
+        let queue = self.pools.inbox(pool).waiting.iter();
+        { queue }
             .filter_map(|(_, id)| self.consumer(*id))
             .find(|consumer| self.inbox(consumer.agent).leased.len() < in_flight_max)
             .copied()
@@ -103,8 +103,8 @@ impl WorkingState {
 
     /// Requeues the consumers of all agents that serve a new pool.
     pub(super) fn requeue_pool_consumers(&mut self, pool: &Pool) {
-        let able = self.agents.capable(pool.capability.as_str()).to_vec();
-        for agent in able {
+        let agents = self.agents.capable(pool.capability.as_str()).to_vec();
+        for agent in agents {
             if self.inbox(agent).pools.contains(&pool.number) {
                 self.requeue_consumers(agent);
             }
@@ -114,27 +114,27 @@ impl WorkingState {
     /// Updates the pools that an agent serves, and queues its consumers there. Returns whether anything changed.
     pub(super) fn join_pools(&mut self, agent: AgentNo) -> bool {
         let serving = match self.agents.get(agent) {
-            Some(described) if self.pools.len() > 0 => self.pools_serving(described),
+            Some(registered) if self.pools.len() > 0 => self.pools_serving(registered),
             _ => Vec::new(),
         };
         let inbox = self.inbox_mut(agent);
         if inbox.pools == serving {
             return false;
         }
-        let line: Vec<_> = inbox.waiting.iter().copied().collect();
+        let waiting: Vec<_> = inbox.waiting.iter().copied().collect();
         let before = std::mem::replace(&mut inbox.pools, serving.clone());
         for pool in before {
-            self.pools.inbox_mut(pool).waiting.retain(|place| !line.contains(place));
+            self.pools.inbox_mut(pool).waiting.retain(|position| !waiting.contains(position));
         }
         for pool in serving {
-            self.pools.inbox_mut(pool).waiting.extend(line.iter().copied());
+            self.pools.inbox_mut(pool).waiting.extend(waiting.iter().copied());
         }
         true
     }
 
     fn pools_serving(&self, agent: &crate::registry::Agent) -> Vec<PoolNo> {
         let mut serving = Vec::new();
-        for capability in agent.capabilities.iter().filter_map(|word| Capability::new(word).ok()) {
+        for capability in agent.capabilities.iter().filter_map(|name| Capability::new(name).ok()) {
             for access in [PoolAccess::AnyCapable, PoolAccess::Coordinators] {
                 let found = self.pools.find(&capability, access);
                 let found =
@@ -149,11 +149,11 @@ impl WorkingState {
 
     /// Moves the consumers of an agent to the end of all their queues.
     pub(super) fn requeue_consumers(&mut self, agent: AgentNo) {
-        let line: Vec<_> = self.inbox(agent).waiting.iter().map(|(_, id)| *id).collect();
-        for id in line {
+        let ids: Vec<_> = self.inbox(agent).waiting.iter().map(|(_, id)| *id).collect();
+        for id in ids {
             if let Some(consumer) = self.consumer(id).copied() {
-                let turn = self.next_ticket();
-                self.set_consumer(id, Some(Consumer { ticket: turn, ..consumer }));
+                let ticket = self.next_ticket();
+                self.set_consumer(id, Some(Consumer { ticket, ..consumer }));
             }
         }
     }

@@ -73,7 +73,7 @@ impl ReadyQueue {
         let mut out_of_order = self.out_of_order.keys().copied().peekable();
         let mut in_order = self.in_order.keys().copied().peekable();
         std::iter::from_fn(move || match (in_order.peek(), out_of_order.peek()) {
-            (Some(one), Some(other)) if other < one => out_of_order.next(),
+            (Some(ordered), Some(unordered)) if unordered < ordered => out_of_order.next(),
             (Some(_), _) => in_order.next(),
             (None, _) => out_of_order.next(),
         })

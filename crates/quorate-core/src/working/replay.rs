@@ -64,7 +64,7 @@ impl WorkingState {
             }
             Effect::Purged { delivery, .. } => end(*delivery, EndState::Purged),
             Effect::AckedMany { deliveries } => {
-                deliveries.iter().for_each(|held| end(held.delivery, EndState::Acked));
+                deliveries.iter().for_each(|lease| end(lease.delivery, EndState::Acked));
             }
             _ => {}
         }

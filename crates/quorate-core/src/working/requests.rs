@@ -34,11 +34,11 @@ pub(crate) struct Requests {
 fn remove_from_index<K: std::hash::Hash + Eq>(
     lists: &mut Map<K, BTreeSet<MessagePosition>>,
     key: &K,
-    place: &MessagePosition,
+    position: &MessagePosition,
 ) {
-    if let Some(places) = lists.get_mut(key) {
-        places.remove(place);
-        if places.is_empty() {
+    if let Some(positions) = lists.get_mut(key) {
+        positions.remove(position);
+        if positions.is_empty() {
             lists.remove(key);
         }
     }
@@ -48,34 +48,34 @@ impl Requests {
     /// Replaces a request and returns the previous one.
     pub(super) fn replace(&mut self, id: &str, new: Option<Request>) -> Option<Request> {
         let id: MessageId = id.parse().ok()?;
-        let place = (id.seq, id.n);
-        let old = self.open.remove(&place);
+        let position = (id.seq, id.n);
+        let old = self.open.remove(&position);
         if let Some(old) = &old {
-            remove_from_index(&mut self.by_requester, &old.from, &place);
-            remove_from_index(&mut self.by_correlation, &old.correlation, &place);
+            remove_from_index(&mut self.by_requester, &old.from, &position);
+            remove_from_index(&mut self.by_correlation, &old.correlation, &position);
         }
         if let Some(new) = new {
-            self.by_requester.entry(new.from).or_default().insert(place);
-            self.by_correlation.entry(new.correlation.clone()).or_default().insert(place);
-            self.open.insert(place, new);
+            self.by_requester.entry(new.from).or_default().insert(position);
+            self.by_correlation.entry(new.correlation.clone()).or_default().insert(position);
+            self.open.insert(position, new);
         }
         old
     }
 
     pub(super) fn put_listener(
         &mut self,
-        place: MessagePosition,
+        position: MessagePosition,
         new: Option<ReplyListeners>,
     ) -> Option<ReplyListeners> {
-        let old = self.listeners.remove(&place);
+        let old = self.listeners.remove(&position);
         for id in old.iter().flat_map(|old| &old.ids) {
-            remove_from_index(&mut self.by_listener, id, &place);
+            remove_from_index(&mut self.by_listener, id, &position);
         }
         if let Some(new) = new {
             for id in &new.ids {
-                self.by_listener.entry(*id).or_default().insert(place);
+                self.by_listener.entry(*id).or_default().insert(position);
             }
-            self.listeners.insert(place, new);
+            self.listeners.insert(position, new);
         }
         old
     }
@@ -92,8 +92,8 @@ impl Requests {
 
     /// Returns the open requests with a correlation id, oldest first.
     pub(crate) fn of_correlation(&self, correlation: &str) -> impl Iterator<Item = &Request> {
-        let places = self.by_correlation.get(correlation).into_iter().flatten();
-        places.filter_map(|place| self.open.get(place))
+        let positions = self.by_correlation.get(correlation).into_iter().flatten();
+        positions.filter_map(|position| self.open.get(position))
     }
 
     /// Whether there are no open requests.
@@ -108,7 +108,7 @@ impl Requests {
 
     /// Returns the open requests with listeners.
     pub(crate) fn with_listeners(&self) -> impl Iterator<Item = (&Request, &ReplyListeners)> {
-        self.listeners.iter().filter_map(|(place, listener)| Some((self.open.get(place)?, listener)))
+        self.listeners.iter().filter_map(|(position, listener)| Some((self.open.get(position)?, listener)))
     }
 
     pub(crate) fn has_listeners(&self) -> bool {
@@ -117,14 +117,14 @@ impl Requests {
 
     /// Returns the requests that a consumer listens to, oldest first.
     pub(crate) fn of_listener(&self, id: ConsumerId) -> Vec<MessageId> {
-        let places = self.by_listener.get(&id).into_iter().flatten();
-        places.filter_map(|place| self.open.get(place)).map(|request| request.id).collect()
+        let positions = self.by_listener.get(&id).into_iter().flatten();
+        positions.filter_map(|position| self.open.get(position)).map(|request| request.id).collect()
     }
 
     /// Returns the open requests of an agent, oldest first.
     pub(crate) fn of_requester(&self, agent: AgentNo) -> impl Iterator<Item = &Request> {
-        let places = self.by_requester.get(&agent).into_iter().flatten();
-        places.filter_map(|place| self.open.get(place))
+        let positions = self.by_requester.get(&agent).into_iter().flatten();
+        positions.filter_map(|position| self.open.get(position))
     }
 
     /// Returns the number of open requests of an agent.
@@ -136,14 +136,14 @@ impl Requests {
 impl WorkingState {
     /// Replaces the listeners of an open request.
     pub(crate) fn set_listener(&mut self, id: MessageId, new: Option<ReplyListeners>, now: Now) {
-        let place = (id.seq, id.n);
+        let position = (id.seq, id.n);
         self.schedule_deadlock_check(now.mono);
-        let was_listened = self.items.requests.listeners.contains_key(&place);
+        let was_listened = self.items.requests.listeners.contains_key(&position);
         let stops_listening = was_listened && new.is_none();
-        let before = self.items.requests.put_listener(place, new);
-        self.journal.push(Undo::Listener(place, before));
+        let before = self.items.requests.put_listener(position, new);
+        self.journal.push(Undo::Listener(position, before));
         // Waiting counts as activity of the agent until now.
-        if let (true, Some(request)) = (stops_listening, self.items.requests.open.get(&place)) {
+        if let (true, Some(request)) = (stops_listening, self.items.requests.open.get(&position)) {
             self.record_activity(request.from, now);
         }
     }

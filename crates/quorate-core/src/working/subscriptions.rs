@@ -21,9 +21,9 @@ struct Node {
     words: HashMap<Arc<str>, Arc<Node>, foldhash::fast::RandomState>,
     /// Child for the wildcard `*`.
     wildcard: Option<Arc<Node>>,
-    /// Agents subscriber pattern ends here; sorted, without duplicates.
+    /// Agents whose pattern ends here; sorted, without duplicates.
     exact: Vec<AgentNo>,
-    /// Agents subscriber pattern ends here with `>`; sorted, without duplicates.
+    /// Agents whose pattern ends here with `>`; sorted, without duplicates.
     rest: Vec<AgentNo>,
 }
 
@@ -83,11 +83,11 @@ impl SubscriptionTree {
 
 impl FromIterator<(AgentNo, Pattern)> for SubscriptionTree {
     fn from_iter<I: IntoIterator<Item = (AgentNo, Pattern)>>(subscriptions: I) -> Self {
-        let mut all = Self::default();
+        let mut tree = Self::default();
         for (agent, pattern) in subscriptions {
-            all.add(agent, &pattern);
+            tree.add(agent, &pattern);
         }
-        all
+        tree
     }
 }
 
@@ -100,13 +100,13 @@ impl Node {
         match words {
             [] => insert(&mut self.exact, agent),
             [">"] => insert(&mut self.rest, agent),
-            ["*", others @ ..] => Arc::make_mut(self.wildcard.get_or_insert_default()).add(agent, others),
-            [word, others @ ..] => {
+            ["*", rest @ ..] => Arc::make_mut(self.wildcard.get_or_insert_default()).add(agent, rest),
+            [word, rest @ ..] => {
                 if let Some(next) = self.words.get_mut(*word) {
-                    return Arc::make_mut(next).add(agent, others);
+                    return Arc::make_mut(next).add(agent, rest);
                 }
                 let mut next = Self::default();
-                let added = next.add(agent, others);
+                let added = next.add(agent, rest);
                 self.words.insert((*word).into(), Arc::new(next));
                 added
             }
@@ -117,15 +117,15 @@ impl Node {
         match words {
             [] => remove_sorted(&mut self.exact, agent),
             [">"] => remove_sorted(&mut self.rest, agent),
-            ["*", others @ ..] => {
+            ["*", rest @ ..] => {
                 let Some(next) = &mut self.wildcard else { return false };
-                let removed = Arc::make_mut(next).remove(agent, others);
+                let removed = Arc::make_mut(next).remove(agent, rest);
                 self.wildcard.take_if(|next| next.is_empty());
                 removed
             }
-            [word, others @ ..] => {
+            [word, rest @ ..] => {
                 let Some(next) = self.words.get_mut(*word) else { return false };
-                let removed = Arc::make_mut(next).remove(agent, others);
+                let removed = Arc::make_mut(next).remove(agent, rest);
                 if next.is_empty() {
                     self.words.remove(*word);
                 }
@@ -160,7 +160,7 @@ fn remove_sorted(agents: &mut Vec<AgentNo>, agent: AgentNo) -> bool {
 pub(crate) struct Subscriptions {
     by_id: BTreeMap<Arc<str>, Subscription>,
     by_agent: BTreeSet<(AgentNo, Arc<str>)>,
-    topics: Arc<SubscriptionTree>,
+    tree: Arc<SubscriptionTree>,
 }
 
 impl Subscriptions {
@@ -169,7 +169,7 @@ impl Subscriptions {
     }
 
     pub(crate) fn tree(&self) -> &Arc<SubscriptionTree> {
-        &self.topics
+        &self.tree
     }
 
     /// Returns the subscriptions of an agent, sorted by id.
@@ -184,19 +184,21 @@ impl Subscriptions {
             Some(new) => self.by_id.insert(Arc::clone(id), new),
             None => self.by_id.remove(id),
         };
-        let subscriber = |one: &Option<Subscription>| one.as_ref().map(|one| one.number);
+        let subscriber = |subscription: &Option<Subscription>| {
+            subscription.as_ref().map(|subscription| subscription.number)
+        };
         // The trie does not change if only the state of a subscription changes.
         if subscriber(&old) == subscriber(&new) {
             return old;
         }
-        let topics = Arc::make_mut(&mut self.topics);
+        let tree = Arc::make_mut(&mut self.tree);
         if let Some(old) = &old {
             self.by_agent.remove(&(old.number, Arc::clone(id)));
-            topics.remove(old.number, &old.pattern);
+            tree.remove(old.number, &old.pattern);
         }
         if let Some(new) = &new {
             self.by_agent.insert((new.number, Arc::clone(id)));
-            topics.add(new.number, &new.pattern);
+            tree.add(new.number, &new.pattern);
         }
         old
     }

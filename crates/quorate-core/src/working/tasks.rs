@@ -41,9 +41,9 @@ pub(crate) struct Tasks {
     /// Cache of short inputs of open tasks; the log contains all inputs.
     inputs: Map<TaskNo, Bytes>,
     /// Targets with ready tasks and waiting consumers. They are dispatched before the commit ends.
-    stirred: Vec<TaskTarget>,
+    scheduled_dispatch: Vec<TaskTarget>,
     /// Number of scheduled targets at the start of the current commit.
-    stirred_mark: usize,
+    scheduled_mark: usize,
 }
 
 /// The dispatch of a leased task.
@@ -68,7 +68,7 @@ pub(super) enum TaskUndo {
 impl Tasks {
     /// Replaces a task, or removes an ended one, and returns the previous one.
     pub(super) fn replace(&mut self, id: &TaskId, new: Option<Task>) -> Option<Task> {
-        let old = self.numbers.get(id).and_then(|no| self.open.remove(no));
+        let old = self.numbers.get(id).and_then(|number| self.open.remove(number));
         // The dependencies of a task that stays blocked are unchanged. There may be thousands.
         let stays_blocked = matches!(
             (old.as_ref().map(|task| &task.state), new.as_ref().map(|task| &task.state)),
@@ -95,11 +95,6 @@ impl Tasks {
         old
     }
 
-    /// Returns the number of tasks leased to an agent.
-    pub(super) fn count_held_by(&self, agent: AgentNo) -> usize {
-        self.held.get(&agent).map_or(0, BTreeSet::len)
-    }
-
     fn opened(&mut self, task: &Task) {
         self.numbers.insert(task.spec.id.clone(), task.spec.number);
         if let Some(agent) = task.spec.agent {
@@ -112,7 +107,7 @@ impl Tasks {
         self.numbers.remove(&task.spec.id);
         self.inputs.remove(&task.spec.number);
         if let Some(agent) = task.spec.agent {
-            take_one(&mut self.assigned, agent);
+            decrement(&mut self.assigned, agent);
         }
         self.recount_dependents(&task.spec.id, |pending| pending - 1);
     }
@@ -126,23 +121,23 @@ impl Tasks {
     }
 
     fn add_to_indexes(&mut self, task: &Task) {
-        let no = task.spec.number;
+        let number = task.spec.number;
         self.counts.add(task.status());
         match &task.state {
-            TaskState::Ready { .. } => self.queues.insert(task.spec.target(), task.spec.priority, no),
-            TaskState::Leased(lease) => drop(self.held.entry(lease.by).or_default().insert(no)),
+            TaskState::Ready { .. } => self.queues.insert(task.spec.target(), task.spec.priority, number),
+            TaskState::Leased(lease) => drop(self.held.entry(lease.by).or_default().insert(number)),
             _ => {}
         }
     }
 
     fn remove_from_indexes(&mut self, task: &Task) {
-        let no = task.spec.number;
+        let number = task.spec.number;
         self.counts.subtract(task.status());
         match &task.state {
-            TaskState::Ready { .. } => self.queues.remove(&task.spec.target(), task.spec.priority, no),
+            TaskState::Ready { .. } => self.queues.remove(&task.spec.target(), task.spec.priority, number),
             TaskState::Leased(lease) => {
                 if let Some(held) = self.held.get_mut(&lease.by) {
-                    held.remove(&no);
+                    held.remove(&number);
                     if held.is_empty() {
                         self.held.remove(&lease.by);
                     }
@@ -157,13 +152,13 @@ impl Tasks {
         if !matches!(task.state, TaskState::Blocked { .. }) {
             return;
         }
-        let no = task.spec.number;
+        let number = task.spec.number;
         let mut pending = 0;
         for id in &task.spec.depends_on {
             pending += usize::from(self.numbers.contains_key(id));
-            self.dependents.entry(id.clone()).or_default().insert(no);
+            self.dependents.entry(id.clone()).or_default().insert(number);
         }
-        self.pending.insert(no, pending);
+        self.pending.insert(number, pending);
     }
 
     fn remove_dependencies(&mut self, task: &Task) {
@@ -186,13 +181,13 @@ impl Tasks {
     }
 
     /// Returns an open task by number.
-    pub(crate) fn by_number(&self, no: TaskNo) -> Option<&Task> {
-        self.open.get(&no)
+    pub(crate) fn by_number(&self, number: TaskNo) -> Option<&Task> {
+        self.open.get(&number)
     }
 
     /// Returns the number of open dependencies of a blocked task.
-    pub(crate) fn pending(&self, no: TaskNo) -> usize {
-        self.pending.get(&no).copied().unwrap_or(0)
+    pub(crate) fn pending(&self, number: TaskNo) -> usize {
+        self.pending.get(&number).copied().unwrap_or(0)
     }
 
     /// Returns the blocked tasks that depend on this one, oldest first.
@@ -221,13 +216,13 @@ impl Tasks {
     }
 
     /// Returns the dispatch of a leased task; `None` if it was before the hub's start.
-    pub(crate) fn dispatch(&self, no: TaskNo) -> Option<TaskDispatch> {
-        self.dispatches.get(&no).copied()
+    pub(crate) fn dispatch(&self, number: TaskNo) -> Option<TaskDispatch> {
+        self.dispatches.get(&number).copied()
     }
 
     /// Returns the input of an open task, if it is cached.
-    pub(crate) fn input(&self, no: TaskNo) -> Option<Bytes> {
-        self.inputs.get(&no).cloned()
+    pub(crate) fn input(&self, number: TaskNo) -> Option<Bytes> {
+        self.inputs.get(&number).cloned()
     }
 
     pub(crate) fn claimers(&self) -> &claimers::TaskClaimers {
@@ -245,25 +240,25 @@ impl Tasks {
 
     /// Whether a dispatch is scheduled, left over from a batch that could not be written.
     pub(super) fn has_scheduled_dispatch(&self) -> bool {
-        !self.stirred.is_empty()
+        !self.scheduled_dispatch.is_empty()
     }
 
     pub(super) fn mark(&mut self) {
-        self.stirred_mark = self.stirred.len();
+        self.scheduled_mark = self.scheduled_dispatch.len();
     }
 
     pub(super) fn reset_to_mark(&mut self) {
-        self.stirred.truncate(self.stirred_mark);
+        self.scheduled_dispatch.truncate(self.scheduled_mark);
     }
 
     /// Schedules the dispatch of all targets, after a batch that could not be written: its dispatches were undone.
     pub(super) fn schedule_all_dispatch(&mut self) {
-        self.stirred =
+        self.scheduled_dispatch =
             self.queues.targets().filter(|target| self.claimers.has_waiting(target)).cloned().collect();
     }
 }
 
-fn take_one<K: std::hash::Hash + Eq + Copy>(counts: &mut Map<K, usize>, key: K) {
+fn decrement<K: std::hash::Hash + Eq + Copy>(counts: &mut Map<K, usize>, key: K) {
     if let Some(count) = counts.get_mut(&key) {
         *count -= 1;
         if *count == 0 {
@@ -302,31 +297,31 @@ impl WorkingState {
     }
 
     /// Caches a short input until its task ends.
-    pub(crate) fn cache_input(&mut self, no: TaskNo, input: Bytes) {
-        self.items.tasks.inputs.insert(no, input);
+    pub(crate) fn cache_input(&mut self, number: TaskNo, input: Bytes) {
+        self.items.tasks.inputs.insert(number, input);
     }
 
     /// Removes erased inputs from the cache.
     pub(super) fn drop_cached_inputs(&mut self, seq: Seq, part: u32) {
         let Tasks { inputs, open, .. } = &mut self.items.tasks;
-        let erased = |no: &TaskNo| {
-            let input = open.get(no).and_then(|task| task.spec.input);
-            no.seq == seq && input.is_none_or(|input| input.part == part)
+        let is_erased = |number: &TaskNo| {
+            let input = open.get(number).and_then(|task| task.spec.input);
+            number.seq == seq && input.is_none_or(|input| input.part == part)
         };
-        inputs.retain(|no, _| !erased(no));
+        inputs.retain(|number, _| !is_erased(number));
     }
 
-    pub(crate) fn set_task_dispatch(&mut self, no: TaskNo, new: Option<TaskDispatch>) {
-        let before = self.put_taker(no, new);
+    pub(crate) fn set_task_dispatch(&mut self, number: TaskNo, new: Option<TaskDispatch>) {
+        let before = self.put_dispatch(number, new);
         if before != new {
-            self.journal.push(Undo::Task(TaskUndo::Dispatch(no, before)));
+            self.journal.push(Undo::Task(TaskUndo::Dispatch(number, before)));
         }
     }
 
-    fn put_taker(&mut self, no: TaskNo, new: Option<TaskDispatch>) -> Option<TaskDispatch> {
+    fn put_dispatch(&mut self, number: TaskNo, new: Option<TaskDispatch>) -> Option<TaskDispatch> {
         match new {
-            Some(taker) => self.items.tasks.dispatches.insert(no, taker),
-            None => self.items.tasks.dispatches.remove(&no),
+            Some(dispatch) => self.items.tasks.dispatches.insert(number, dispatch),
+            None => self.items.tasks.dispatches.remove(&number),
         }
     }
 
@@ -342,9 +337,9 @@ impl WorkingState {
         let tasks = &mut self.items.tasks;
         if tasks.claimers.has_waiting(target)
             && tasks.queues.has_ready(target)
-            && !tasks.stirred.contains(target)
+            && !tasks.scheduled_dispatch.contains(target)
         {
-            tasks.stirred.push(target.clone());
+            tasks.scheduled_dispatch.push(target.clone());
         }
     }
 
@@ -358,13 +353,13 @@ impl WorkingState {
     }
 
     pub(crate) fn take_scheduled_task_dispatch(&mut self) -> Vec<TaskTarget> {
-        std::mem::take(&mut self.items.tasks.stirred)
+        std::mem::take(&mut self.items.tasks.scheduled_dispatch)
     }
 
     pub(super) fn undo_task(&mut self, undo: TaskUndo) {
         match undo {
             TaskUndo::Claimer(id, before) => drop(self.items.tasks.claimers.put(id, before)),
-            TaskUndo::Dispatch(no, before) => drop(self.put_taker(no, before)),
+            TaskUndo::Dispatch(number, before) => drop(self.put_dispatch(number, before)),
             TaskUndo::Waiter(id, before) => drop(self.items.tasks.waiters.put(id, before)),
             TaskUndo::Fairness(target, before) => {
                 self.items.tasks.queues.set_fairness(&target, before);

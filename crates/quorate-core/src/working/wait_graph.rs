@@ -70,8 +70,8 @@ impl WorkingState {
     /// Returns the load of an agent.
     pub(crate) fn agent_load(&self, agent: AgentNo) -> AgentWorkload {
         let inbox = self.inbox(agent);
-        let works = inbox.leased.len() + self.items.tasks.count_held_by(agent);
-        AgentWorkload { in_progress: works, accepts_more: inbox.has_waiting_consumers() }
+        let in_progress = inbox.leased.len() + self.items.tasks.held_count(agent);
+        AgentWorkload { in_progress, accepts_more: inbox.has_waiting_consumers() }
     }
 
     /// Adds the waits for locks. A waiter needs every lock: from the waiter ahead of it, or else from any holder.
@@ -80,15 +80,15 @@ impl WorkingState {
         let all: Vec<_> = locks.waiters().collect();
         let begin = waits.len();
         let index: Map<_, _> = all.iter().enumerate().map(|(at, (id, _))| (*id, begin + at)).collect();
-        let mut before: Map<(ConsumerId, &str), usize> = Map::default();
+        let mut ahead: Map<(ConsumerId, &str), usize> = Map::default();
         for name in locks.awaited() {
             let pairs = locks.queue(name).zip(locks.queue(name).skip(1));
-            before.extend(pairs.map(|(first, next)| ((next, name.as_str()), index[&first])));
+            ahead.extend(pairs.map(|(first, next)| ((next, name.as_str()), index[&first])));
         }
         for (id, waiter) in all {
             let mut needs = Vec::new();
-            for (what, name) in waiter.names.iter().enumerate() {
-                let sources = match before.get(&(id, name.as_str())) {
+            for (resource, name) in waiter.names.iter().enumerate() {
+                let sources = match ahead.get(&(id, name.as_str())) {
                     Some(other) => vec![Source::Wait(*other)],
                     None => locks.get(name).filter(|lock| !lock.has_capacity()).map_or(Vec::new(), |lock| {
                         let held = |grant: &crate::lock::Grant| Source::Held {
@@ -100,7 +100,7 @@ impl WorkingState {
                     }),
                 };
                 if !sources.is_empty() {
-                    needs.push(Need { resource: what, sources });
+                    needs.push(Need { resource, sources });
                 }
             }
             waits.push(Wait {
@@ -116,11 +116,11 @@ impl WorkingState {
     /// Adds the waits for replies. A request needs a reply from every recipient.
     fn request_waits(&self, now: Timestamp, waits: &mut Vec<Wait<WaitId>>) {
         for (request, listener) in self.items.requests.with_listeners() {
-            let questions =
+            let deliveries =
                 request.recipients.iter().zip((request.first_delivery.0..).map(DeliveryNo)).enumerate();
-            let open = questions.filter(|(_, (one, _))| one.reply == ReplyState::Pending);
-            let need = |(what, (_, question)): (usize, (_, DeliveryNo))| {
-                Some(Need { resource: what, sources: vec![self.answer_from(question, now)?] })
+            let pending = deliveries.filter(|(_, (outcome, _))| outcome.reply == ReplyState::Pending);
+            let need = |(resource, (_, delivery)): (usize, (_, DeliveryNo))| {
+                Some(Need { resource, sources: vec![self.reply_source(delivery, now)?] })
             };
             let (seq, n) = (request.id.seq, request.id.n);
             waits.push(Wait {
@@ -128,19 +128,19 @@ impl WorkingState {
                 agent: request.from,
                 within: listener.within,
                 age: (seq, u64::from(n)),
-                needs: open.filter_map(need).collect(),
+                needs: pending.filter_map(need).collect(),
             });
         }
     }
 
     /// Returns the source of an outstanding reply; `None` if it is not determined yet.
-    fn answer_from(&self, question: DeliveryNo, now: Timestamp) -> Option<Source> {
-        let open = self.open(question)?;
+    fn reply_source(&self, delivery: DeliveryNo, now: Timestamp) -> Option<Source> {
+        let open = self.open(delivery)?;
         match (open.state, open.to.queue()) {
             (OpenDeliveryState::Leased { .. }, _) => Some(Source::Held {
                 agent: open.to.agent_no()?,
-                within: Some(question),
-                since: self.lease(question)?.seq,
+                within: Some(delivery),
+                since: self.lease(delivery)?.seq,
             }),
             (OpenDeliveryState::Ready { since }, QueueId::Agent(agent)) if is_overdue(since, now) => {
                 Some(Source::Inbox(agent))
@@ -164,12 +164,12 @@ fn is_overdue(since: Timestamp, now: Timestamp) -> bool {
 fn sort_by_age(mut waits: Vec<Wait<WaitId>>) -> Vec<Wait<WaitId>> {
     let mut order: Vec<(WaitAge, usize)> = waits.iter().map(|wait| wait.age).zip(0..).collect();
     order.sort_unstable();
-    let mut place = vec![0; waits.len()];
-    order.iter().enumerate().for_each(|(new, (_, old))| place[*old] = new);
+    let mut new_indexes = vec![0; waits.len()];
+    order.iter().enumerate().for_each(|(new, (_, old))| new_indexes[*old] = new);
     let sources = waits.iter_mut().flat_map(|wait| &mut wait.needs).flat_map(|need| &mut need.sources);
     for source in sources {
         if let Source::Wait(other) = source {
-            *other = place[*other];
+            *other = new_indexes[*other];
         }
     }
     let mut unordered: Vec<_> = waits.into_iter().map(Some).collect();

@@ -31,7 +31,7 @@ pub(super) fn apply(mut value: Value, patch: &Value) -> Result<Value, Refused> {
     for (index, change) in changes.iter().enumerate() {
         let change =
             Change::deserialize(change).map_err(|error| invalid(&format!("operation {index}: {error}")))?;
-        apply_one(&mut value, change).map_err(|error| invalid(&format!("operation {index}: {error}")))?;
+        apply_change(&mut value, change).map_err(|error| invalid(&format!("operation {index}: {error}")))?;
     }
     Ok(value)
 }
@@ -41,7 +41,7 @@ fn invalid(detail: &str) -> Refused {
         .hint("send a JSON Patch (RFC 6902) of the payload: [{\"op\":\"replace\",\"path\":\"/to\",\"value\":\"…\"}]")
 }
 
-fn apply_one(value: &mut Value, change: Change) -> Result<(), String> {
+fn apply_change(value: &mut Value, change: Change) -> Result<(), String> {
     match change {
         Change::Add { path, value: new } => add(value, &path, new),
         Change::Remove { path } => remove(value, &path).map(drop),

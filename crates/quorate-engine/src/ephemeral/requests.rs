@@ -34,28 +34,29 @@ impl EphemeralRequests {
         self.0[number as usize % SHARDS].lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Accepts a response if its sender is a recipient of the request and it is addressed to the requester; otherwise
+    /// Accepts an answer if its sender is a recipient of the request and it is addressed to the requester; otherwise
     /// drops it.
-    pub(crate) fn answer(&self, question: u64, space: SpaceNo, answer: Admitted) {
+    pub(crate) fn answer(&self, request: u64, space: SpaceNo, answer: Admitted) {
         let (Some(from), EphemeralTarget::All(to)) = (answer.from, &answer.to) else { return };
-        let mut shard = self.shard(question);
-        let matches =
-            |open: &PendingRequest| open.space == space && open.to.contains(&from) && *to == [open.from];
-        if shard.get(&question).is_some_and(matches)
-            && let Some(open) = shard.remove(&question)
+        let mut shard = self.shard(request);
+        let matches = |pending: &PendingRequest| {
+            pending.space == space && pending.to.contains(&from) && *to == [pending.from]
+        };
+        if shard.get(&request).is_some_and(matches)
+            && let Some(pending) = shard.remove(&request)
         {
-            let _ = open.answer.send(answer.message);
+            let _ = pending.answer.send(answer.message);
         }
     }
 }
 
 /// Removes a pending request on drop.
-struct Waiting<'a> {
+struct PendingGuard<'a> {
     space: &'a Space,
     number: u64,
 }
 
-impl Drop for Waiting<'_> {
+impl Drop for PendingGuard<'_> {
     fn drop(&mut self) {
         self.space.mailboxes().requests.shard(self.number).remove(&self.number);
     }
@@ -66,7 +67,7 @@ impl Space {
     /// with a capability.
     ///
     /// # Errors
-    /// `TIMEOUT` if no response arrived in time, or the refusal.
+    /// `TIMEOUT` if no answer arrived in time, or the refusal.
     pub async fn request_ephemeral(
         &self,
         principal: &Principal,
@@ -77,29 +78,28 @@ impl Space {
         let Some(message) = self.extract_message_flag(principal, message).await? else {
             return Err(flag_has_no_answer().into());
         };
-        let timeout_ms = timeout.map(|time| u64::try_from(time.as_millis()).unwrap_or(u64::MAX));
-        let length_ms = match timeout_ms {
-            Some(length_ms) => length_ms,
+        let timeout_ms = match timeout {
+            Some(timeout) => u64::try_from(timeout.as_millis()).unwrap_or(u64::MAX),
             None => SendRequest::default_timeout_ms(&message, 1),
         };
         let admitted = self.record_violation(principal, self.admit_ephemeral(principal, epoch, message))?;
         let number = admitted.message.number;
-        let name = admitted.message.message.to.to_string();
-        let (waiting, answer) = self.note_question(&admitted)?;
+        let recipient = admitted.message.message.to.to_string();
+        let (guard, answer) = self.register_request(&admitted)?;
         self.deliver_ephemeral(admitted)?;
         let answer = tokio::select! {
             biased;
             answer = answer => answer.ok(),
-            () = self.sleep(Duration::from_millis(length_ms)) => None,
+            () = self.sleep(Duration::from_millis(timeout_ms)) => None,
         };
-        drop(waiting);
+        drop(guard);
         match answer {
             Some(EphemeralMessage { number, sent_at, message }) => {
                 Ok(Answer { id: MessageRef::Ephemeral(number), at: sent_at, message })
             }
             None => {
                 let detail = format!(
-                    "no answer from {name} to {} within {length_ms} ms",
+                    "no answer from {recipient} to {} within {timeout_ms} ms",
                     MessageRef::Ephemeral(number)
                 );
                 Err(Refused::new(Code::Timeout, detail)
@@ -110,26 +110,26 @@ impl Space {
         }
     }
 
-    fn note_question(
+    fn register_request(
         &self,
-        question: &Admitted,
-    ) -> Result<(Waiting<'_>, oneshot::Receiver<EphemeralMessage>), Refused> {
-        let Some(from) = question.from else {
+        request: &Admitted,
+    ) -> Result<(PendingGuard<'_>, oneshot::Receiver<EphemeralMessage>), Refused> {
+        let Some(from) = request.from else {
             return Err(Refused::new(Code::Invalid, "a request without a sender cannot be answered")
                 .hint("send the request as an agent"));
         };
-        let to = match &question.to {
+        let to = match &request.to {
             EphemeralTarget::All(agents) if agents.len() == 1 => agents.clone(),
-            EphemeralTarget::One(able) => able.clone(),
+            EphemeralTarget::One(capable) => capable.clone(),
             EphemeralTarget::All(_) | EphemeralTarget::Any(_) => {
                 return Err(Refused::new(Code::Invalid, "an ephemeral request can have only one recipient")
                     .hint("send it to one agent or to can:CAPABILITY, or send a durable request"));
             }
         };
         let (sender, receiver) = oneshot::channel();
-        let number = question.message.number;
-        let open = PendingRequest { space: self.number(), from, to, answer: sender };
-        self.mailboxes().requests.shard(number).insert(number, open);
-        Ok((Waiting { space: self, number }, receiver))
+        let number = request.message.number;
+        let pending = PendingRequest { space: self.number(), from, to, answer: sender };
+        self.mailboxes().requests.shard(number).insert(number, pending);
+        Ok((PendingGuard { space: self, number }, receiver))
     }
 }

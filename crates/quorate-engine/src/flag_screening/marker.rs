@@ -18,10 +18,10 @@ const FLAG: &str = "coc_violation_flag";
 const PRIVATE: &str = "PRIVATE_TO_MODERATORS";
 const CONCERN: &str = "coc_concern";
 /// Maximum depth of JSON embedded in JSON strings.
-const TEXTS_MAX: usize = 3;
+const EMBEDDED_DEPTH_MAX: usize = 3;
 
 /// Every mark contains one of these, in any of the usual cases. Content without them is not parsed.
-static HINTS: LazyLock<[Finder<'static>; 6]> = LazyLock::new(|| {
+static KEYWORDS: LazyLock<[Finder<'static>; 6]> = LazyLock::new(|| {
     ["violation_f", "VIOLATION_F", "TO_MODER", "to_moder", "coc_concern", "COC_CONCERN"].map(Finder::new)
 });
 
@@ -45,12 +45,12 @@ pub fn is_flag_marker(text: &str) -> bool {
 pub(super) fn may_be_marked(bytes: &[u8]) -> bool {
     bytes.len() >= CONCERN.len()
         && memchr::memchr2(b'_', b'\\', bytes).is_some()
-        && (HINTS.iter().any(|hint| hint.find(bytes).is_some()) || has_letter_escape(bytes))
+        && (KEYWORDS.iter().any(|keyword| keyword.find(bytes).is_some()) || has_letter_escape(bytes))
 }
 
 fn has_letter_escape(bytes: &[u8]) -> bool {
-    let next = |at: usize| bytes.get(at + 4).is_some_and(|digit| (b'4'..=b'7').contains(digit));
-    memchr::memchr(b'\\', bytes).is_some() && memmem::find_iter(bytes, b"\\u00").any(next)
+    let is_letter = |at: usize| bytes.get(at + 4).is_some_and(|digit| (b'4'..=b'7').contains(digit));
+    memchr::memchr(b'\\', bytes).is_some() && memmem::find_iter(bytes, b"\\u00").any(is_letter)
 }
 
 /// Whether the whole document is private to moderators.
@@ -93,44 +93,43 @@ struct Traversal {
 }
 
 impl Traversal {
-    /// `within` is the name of the field that holds the value; `texts` is the number of enclosing strings.
-    fn is_private(&mut self, within: &str, raw: &RawValue, texts: usize) -> bool {
+    /// Whether a value is private. `field` is the name of the enclosing field, `depth` the number of enclosing JSON
+    /// strings.
+    fn is_private(&mut self, field: &str, raw: &RawValue, depth: usize) -> bool {
         match raw.get().as_bytes().first() {
             Some(b'{') => {
                 let Ok(Fields(fields)) = serde_json::from_str(raw.get()) else { return false };
                 fields.into_iter().any(|(name, value)| {
-                    if texts == 0
-                        && within.eq_ignore_ascii_case("flags")
-                        && name.eq_ignore_ascii_case(CONCERN)
+                    if depth == 0 && field.eq_ignore_ascii_case("flags") && name.eq_ignore_ascii_case(CONCERN)
                     {
-                        self.note_concern(value);
+                        self.record_concern(value);
                     }
-                    self.is_private(&name, value, texts)
+                    self.is_private(&name, value, depth)
                 })
             }
             Some(b'[') => {
                 let Ok(items) = serde_json::from_str::<Vec<&RawValue>>(raw.get()) else { return false };
-                items.into_iter().any(|item| self.is_private(within, item, texts))
+                items.into_iter().any(|item| self.is_private(field, item, depth))
             }
             Some(b'"') => {
                 let Ok(text) = serde_json::from_str::<Cow<'_, str>>(raw.get()) else { return false };
                 text.eq_ignore_ascii_case(PRIVATE)
-                    || names_type(within) && text.eq_ignore_ascii_case(FLAG)
-                    || texts < TEXTS_MAX && self.is_private_text(&text, texts)
+                    || names_type(field) && text.eq_ignore_ascii_case(FLAG)
+                    || depth < EMBEDDED_DEPTH_MAX && self.is_private_text(&text, depth)
             }
             _ => false,
         }
     }
 
     /// Checks JSON that is embedded in a string.
-    fn is_private_text(&mut self, text: &str, texts: usize) -> bool {
+    fn is_private_text(&mut self, text: &str, depth: usize) -> bool {
         let text = text.trim();
         let is_document = text.starts_with(['{', '[']) && may_be_marked(text.as_bytes());
         is_document
-            && serde_json::from_str::<&RawValue>(text).is_ok_and(|raw| self.is_private("", raw, texts + 1))
+            && serde_json::from_str::<&RawValue>(text).is_ok_and(|raw| self.is_private("", raw, depth + 1))
     }
 
-    fn note_concern(&mut self, value: &RawValue) {
+    fn record_concern(&mut self, value: &RawValue) {
         if matches!(value.get(), "false" | "null" | "0" | "\"\"") {
             return;
         }

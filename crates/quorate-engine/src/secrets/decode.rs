@@ -216,8 +216,8 @@ fn push(code: u32, out: &mut Vec<u8>) {
 
 /// Returns the length of the terminal control sequence (ECMA-48) at the start of a text, if there is one. Some
 /// sequences end with a letter that could also start a word, such as `\ec` and `\e[ q`. They are matched completely
-/// with [`Codes::Separate`], and only up to that letter with [`Codes::Join`], so that one of the two views contains
-/// the word.
+/// with [`ControlCodes::Separate`], and only up to that letter with [`ControlCodes::Join`], so that one of the two
+/// views contains the word.
 fn control_length(text: &[u8], codes: ControlCodes) -> Option<usize> {
     let is_whole = codes == ControlCodes::Separate;
     match text {

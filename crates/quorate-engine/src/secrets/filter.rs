@@ -25,7 +25,7 @@ pub enum SecretHandling {
 /// Scans every text of a commit.
 pub(crate) struct SecretFilter {
     scanner: Scanner,
-    chance: Arc<Entropy>,
+    entropy: Arc<Entropy>,
 }
 
 /// Location of a secret in a commit.
@@ -36,8 +36,8 @@ struct Location {
 }
 
 impl SecretFilter {
-    pub(crate) fn new(chance: Arc<Entropy>) -> Self {
-        Self { scanner: Scanner::new(), chance }
+    pub(crate) fn new(entropy: Arc<Entropy>) -> Self {
+        Self { scanner: Scanner::new(), entropy }
     }
 
     /// Returns the commit, unchanged or redacted, or the refusal.
@@ -60,7 +60,7 @@ impl SecretFilter {
     /// Checks a name that is not part of a commit.
     pub(crate) fn check_name(
         &self,
-        what: &'static str,
+        label: &'static str,
         name: &str,
         secrets: SecretHandling,
     ) -> Result<(), Refused> {
@@ -69,30 +69,30 @@ impl SecretFilter {
         else {
             return Ok(());
         };
-        let detail = format!("the {what} contains a possible secret ({rule}) at byte {offset}");
+        let detail = format!("the {label} contains a possible secret ({rule}) at byte {offset}");
         Err(Refused::new(Code::SecretDetected, detail)
             .hint("choose another name; nothing was written")
-            .rule(rule, what))
+            .rule(rule, label))
     }
 
     fn first(&self, commit: &Commit) -> Option<Location> {
-        let see = |op, field, bytes: &[u8]| match self.scanner.scan(bytes) {
+        let visit = |op, field, bytes: &[u8]| match self.scanner.scan(bytes) {
             Some(found) => Err(Location { op, field, found }),
             None => Ok(()),
         };
-        texts::each(commit, see).err()
+        texts::each(commit, visit).err()
     }
 
     fn redact(&self, mut commit: Commit, policy: &Policy) -> Result<Commit, Refused> {
         let mut locations = Vec::new();
-        let see = |op, field, bytes: &[u8]| {
+        let visit = |op, field, bytes: &[u8]| {
             locations.extend(self.scanner.scan(bytes).map(|found| Location { op, field, found }));
             Ok::<(), Infallible>(())
         };
-        let Ok(()) = texts::each(&commit, see);
+        let Ok(()) = texts::each(&commit, visit);
         let Some(first) = locations.first().map(Location::refused) else { return Ok(commit) };
         for location in locations {
-            let rewritten = rewrite(&commit.ops[location.op], location.field, &self.scanner, &self.chance);
+            let rewritten = rewrite(&commit.ops[location.op], location.field, &self.scanner, &self.entropy);
             commit.ops[location.op] = rewritten.ok_or_else(|| location.refused())?;
         }
         // The result must be well-formed and free of secrets; otherwise the secret cannot be redacted.

@@ -76,13 +76,13 @@ impl Placeholders {
     }
 
     /// Whether the text is a placeholder.
-    pub(super) fn matches(&self, text: &[u8], reach: MatchMode) -> bool {
+    pub(super) fn matches(&self, text: &[u8], mode: MatchMode) -> bool {
         let is_placeholder = is_template(text)
             || has_few_characters(text)
             || self.samples.iter().any(|sample| text.starts_with(sample.as_bytes()))
             || contains_word(&self.words, text);
         let is_named_placeholder = || is_sequential(text) || contains_word(&self.named_field_words, text);
-        is_placeholder || reach != MatchMode::Token && is_named_placeholder()
+        is_placeholder || mode != MatchMode::Token && is_named_placeholder()
     }
 }
 
@@ -97,9 +97,9 @@ fn contains_word(words: &Prefilter, text: &[u8]) -> bool {
 
 /// Whether the text is a template or the name of a variable: `$NAME`.
 fn is_template(text: &[u8]) -> bool {
-    let of_variable = |byte: &u8| byte.is_ascii_uppercase() || byte.is_ascii_digit() || *byte == b'_';
-    let is_variable = text.strip_prefix(b"$").is_some_and(|name| name.iter().all(of_variable));
-    is_variable || TEMPLATES.iter().any(|sign| text.starts_with(sign.as_bytes()))
+    let is_name_byte = |byte: &u8| byte.is_ascii_uppercase() || byte.is_ascii_digit() || *byte == b'_';
+    let is_variable = text.strip_prefix(b"$").is_some_and(|name| name.iter().all(is_name_byte));
+    is_variable || TEMPLATES.iter().any(|prefix| text.starts_with(prefix.as_bytes()))
 }
 
 /// Whether the text has few distinct characters: `aaaa`, `xyxyxy`.

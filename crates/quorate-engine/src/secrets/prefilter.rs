@@ -60,7 +60,7 @@ impl Prefilter {
         Self { table, groups }
     }
 
-    /// Calls `visit` for each occurrence of a keyword, roughly in order, until it returns [`Go::Enough`].
+    /// Calls `visit` for each occurrence of a keyword, roughly in order, until it returns [`ScanControl::Stop`].
     pub(super) fn for_each_match(&self, bytes: &[u8], mut visit: impl FnMut(KeywordMatch) -> ScanControl) {
         let mut at = 0;
         while let Some(chunk) = bytes.get(at..at + STEP_BYTES).and_then(<[u8]>::first_chunk) {
@@ -162,15 +162,15 @@ impl TrigramCounts {
 
     /// Returns the rarest trigram of a keyword and its offset.
     fn rarest(&self, text: &[u8]) -> Option<(usize, u32)> {
-        let usual = |byte: &u8| match byte {
+        let weight = |byte: &u8| match byte {
             b'e' | b't' | b'a' | b'o' | b'i' | b'n' | b's' | b'r' => 4,
             b'h' | b'l' | b'd' | b'c' | b'u' | b'm' | b'p' | b'f' | b'/' | b':' | b'-' | b'.' => 3,
             b'a'..=b'z' => 2,
             _ => 1,
         };
         let cost = |trigram: &[u8]| {
-            let seen = u32::from(self.0[slot(trigram_of(trigram))]);
-            seen * 10 + trigram.iter().map(usual).sum::<u32>()
+            let count = u32::from(self.0[slot(trigram_of(trigram))]);
+            count * 10 + trigram.iter().map(weight).sum::<u32>()
         };
         let trigrams = text.windows(3).enumerate();
         trigrams

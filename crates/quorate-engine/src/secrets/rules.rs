@@ -37,10 +37,10 @@ const PARTS: &[(&str, &str)] = &[
 pub(super) struct Rule {
     pub(super) name: &'static str,
     pub(super) keywords: Vec<&'static str>,
-    pub(super) reach: MatchMode,
-    pub(super) check: Validator,
+    pub(super) mode: MatchMode,
+    pub(super) validator: Validator,
     pattern: &'static str,
-    /// Returns the compiled pattern. Never `None`: a test compiles all patterns.
+    /// Compiled pattern. Never `None`: a test compiles all patterns.
     regex: OnceLock<Option<Regex>>,
 }
 
@@ -56,13 +56,13 @@ pub(super) enum MatchMode {
 }
 
 impl Rule {
-    /// The pattern, ready to use. `None` never happens: a test compiles them all.
+    /// Returns the compiled pattern. Never `None`: a test compiles all patterns.
     pub(super) fn regex(&self) -> Option<&Regex> {
         self.regex.get_or_init(|| self.compile()).as_ref()
     }
 
     fn compile(&self) -> Option<Regex> {
-        let mut text = match self.reach {
+        let mut text = match self.mode {
             MatchMode::Token | MatchMode::From => format!("^(?:{})", self.pattern),
             MatchMode::Back(_) => self.pattern.to_owned(),
         };
@@ -79,24 +79,24 @@ pub(super) fn parse_rules() -> (Vec<Rule>, Vec<&'static str>) {
     for line in RULES.lines().filter(|line| !line.starts_with('#') && !line.is_empty()) {
         match line.strip_prefix("sample ") {
             Some(words) => samples.extend(words.split_whitespace()),
-            None => rules.extend(rule(line)),
+            None => rules.extend(parse_rule(line)),
         }
     }
     (rules, samples)
 }
 
 /// Parses a line of five columns; the last one is the rest of the line. Never `None`: a test counts the lines.
-pub(super) fn rule(line: &'static str) -> Option<Rule> {
+pub(super) fn parse_rule(line: &'static str) -> Option<Rule> {
     let mut rest = line;
     let mut column = || {
         let (column, after) = rest.split_once(' ')?;
         rest = after.trim_start();
         Some(column)
     };
-    let (name, keywords, reach, check) = (column()?, column()?, column()?, column()?);
-    let reach = match reach.split_once(':') {
-        None if reach == "token" => MatchMode::Token,
-        None if reach == "from" => MatchMode::From,
+    let (name, keywords, mode, validator) = (column()?, column()?, column()?, column()?);
+    let mode = match mode.split_once(':') {
+        None if mode == "token" => MatchMode::Token,
+        None if mode == "from" => MatchMode::From,
         Some(("back", bytes)) => MatchMode::Back(bytes.parse().ok()?),
         _ => return None,
     };
@@ -104,8 +104,8 @@ pub(super) fn rule(line: &'static str) -> Option<Rule> {
     Some(Rule {
         name,
         keywords,
-        reach,
-        check: Validator::parse(check)?,
+        mode,
+        validator: Validator::parse(validator)?,
         pattern: rest,
         regex: OnceLock::new(),
     })

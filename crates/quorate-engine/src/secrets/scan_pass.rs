@@ -17,7 +17,7 @@ const WINDOW_AROUND: usize = 128;
 /// Maximum distance to the end of a private key: more than the longest key.
 const KEY_BYTES_MAX: usize = 16 * 1024;
 /// Minimum length of a rejected range that is recorded.
-const LONG: usize = 128;
+const REJECTED_LENGTH_MIN: usize = 128;
 
 /// A match with the index of its rule. Rules with a lower index are more specific.
 #[derive(Clone, Copy)]
@@ -32,7 +32,7 @@ pub(super) struct ScanPass<'a> {
     scanner: &'a Scanner,
     bytes: &'a [u8],
     /// Number of matches after which to stop.
-    most: usize,
+    limit: usize,
     /// In order, without overlap.
     hits: &'a mut Vec<Hit>,
     /// End of the last long range that each rule has rejected.
@@ -42,25 +42,25 @@ pub(super) struct ScanPass<'a> {
 /// Match of a pattern: the whole secret, and the part of it that is validated.
 struct Match {
     secret: Range<usize>,
-    judged: Range<usize>,
+    validated: Range<usize>,
 }
 
 impl<'a> ScanPass<'a> {
-    pub(super) fn new(scanner: &'a Scanner, bytes: &'a [u8], most: usize, hits: &'a mut Vec<Hit>) -> Self {
-        Self { scanner, bytes, most, hits, rejected: Vec::new() }
+    pub(super) fn new(scanner: &'a Scanner, bytes: &'a [u8], limit: usize, hits: &'a mut Vec<Hit>) -> Self {
+        Self { scanner, bytes, limit, hits, rejected: Vec::new() }
     }
 
     pub(super) fn run(mut self) {
         let scanner = self.scanner;
         scanner.keywords.for_each_match(self.bytes, |keyword| {
-            let around = self.hits.partition_point(|hit| hit.end <= keyword.at);
-            let around = self.hits.get(around).filter(|hit| hit.start <= keyword.at).map(|hit| hit.rule);
-            if self.hits.len() >= self.most && around.is_none() {
+            let index = self.hits.partition_point(|hit| hit.end <= keyword.at);
+            let enclosing = self.hits.get(index).filter(|hit| hit.start <= keyword.at).map(|hit| hit.rule);
+            if self.hits.len() >= self.limit && enclosing.is_none() {
                 return ScanControl::Stop;
             }
             // Within a match, only try more specific rules.
             let rules = scanner.rules_at[keyword.keyword].iter();
-            for number in rules.filter(|number| around.is_none_or(|matched| **number < matched)) {
+            for number in rules.filter(|number| enclosing.is_none_or(|matched| **number < matched)) {
                 self.try_rule(*number, &scanner.rules[*number], keyword);
             }
             ScanControl::Continue
@@ -71,41 +71,41 @@ impl<'a> ScanPass<'a> {
         if self.rejected.iter().any(|(rule, until)| *rule == number && keyword.at < *until) {
             return;
         }
-        let Some(Match { secret, judged }) = self.find(rule, keyword) else { return };
-        let judged = &self.bytes[judged];
-        if rule.check.accepts(judged) && !self.scanner.placeholders.matches(judged, rule.reach) {
+        let Some(Match { secret, validated }) = self.find(rule, keyword) else { return };
+        let validated = &self.bytes[validated];
+        if rule.validator.accepts(validated) && !self.scanner.placeholders.matches(validated, rule.mode) {
             let end = self.end_of(rule, keyword, &secret);
             insert_hit(self.hits, Hit { rule: number, start: secret.start, end });
-        } else if secret.len() > LONG {
+        } else if secret.len() > REJECTED_LENGTH_MIN {
             self.rejected.retain(|(rule, _)| *rule != number);
             self.rejected.push((number, secret.end));
         }
     }
 
     fn find(&self, rule: &Rule, KeywordMatch { at, length, .. }: KeywordMatch) -> Option<Match> {
-        let until = |window: usize| self.bytes.len().min(at + window);
-        match rule.reach {
+        let window_end = |window: usize| self.bytes.len().min(at + window);
+        match rule.mode {
             MatchMode::Token if word_continues_before(&self.bytes[..at]) => None,
             MatchMode::Token => {
-                let found = rule.regex()?.find(&self.bytes[at..until(WINDOW)])?;
-                Some(Match { secret: at..at + found.end(), judged: at + length..at + found.end() })
+                let found = rule.regex()?.find(&self.bytes[at..window_end(WINDOW)])?;
+                Some(Match { secret: at..at + found.end(), validated: at + length..at + found.end() })
             }
             MatchMode::From => {
-                let found = rule.regex()?.captures(&self.bytes[at..until(WINDOW)])?.get(1)?;
+                let found = rule.regex()?.captures(&self.bytes[at..window_end(WINDOW)])?.get(1)?;
                 let secret = at + found.start()..at + found.end();
-                Some(Match { judged: secret.clone(), secret })
+                Some(Match { validated: secret.clone(), secret })
             }
-            MatchMode::Back(most) => {
-                let text = &self.bytes[..until(WINDOW_AROUND)];
-                let secret = rule.regex()?.captures_at(text, at.saturating_sub(most))?.get(1)?.range();
-                Some(Match { judged: secret.clone(), secret })
+            MatchMode::Back(distance) => {
+                let text = &self.bytes[..window_end(WINDOW_AROUND)];
+                let secret = rule.regex()?.captures_at(text, at.saturating_sub(distance))?.get(1)?.range();
+                Some(Match { validated: secret.clone(), secret })
             }
         }
     }
 
     /// Returns the end of a secret that the window may have cut off.
     fn end_of(&self, rule: &Rule, keyword: KeywordMatch, secret: &Range<usize>) -> usize {
-        if rule.check == Validator::Pem {
+        if rule.validator == Validator::Pem {
             let until = self.bytes.len().min(secret.end + KEY_BYTES_MAX);
             return end_of_key(&self.bytes[..until], secret.end);
         }
@@ -132,12 +132,12 @@ pub(super) fn insert_hit(hits: &mut Vec<Hit>, hit: Hit) {
 /// Whether a word continues before this position. The letter of an escape such as `\n` or `%3D` is not part of a
 /// word; a hyphen after a letter is.
 fn word_continues_before(before: &[u8]) -> bool {
-    let of_word = |byte: &u8| byte.is_ascii_alphanumeric() || *byte == b'_';
+    let is_word_byte = |byte: &u8| byte.is_ascii_alphanumeric() || *byte == b'_';
     match before {
         [.., b'\\', b'n' | b'r' | b't' | b'b' | b'f'] => false,
         [.., b'%', high, low] if high.is_ascii_hexdigit() && low.is_ascii_hexdigit() => false,
-        [.., letter, b'-'] => of_word(letter),
-        [.., last] => of_word(last),
+        [.., letter, b'-'] => is_word_byte(letter),
+        [.., last] => is_word_byte(last),
         [] => false,
     }
 }

@@ -14,14 +14,12 @@ pub(super) fn each<'a, E>(
     if let Some((key, _)) = &commit.key {
         visit(0, "idempotencyKey", key.as_str().as_bytes())?;
     }
-    for (number, op) in commit.ops.iter().enumerate() {
+    for (index, op) in commit.ops.iter().enumerate() {
         match op {
-            Op::CreateTasks(create) => inputs(create, &mut |input| visit(number, "input", input))?,
-            other => {
-                other.payloads().try_for_each(|(field, payload)| visit(number, field, &payload.bytes))?
-            }
+            Op::CreateTasks(create) => inputs(create, &mut |input| visit(index, "input", input))?,
+            other => other.payloads().try_for_each(|(field, payload)| visit(index, field, &payload.bytes))?,
         }
-        fields(op, &mut |field, text| visit(number, field, text.as_bytes()))?;
+        fields(op, &mut |field, text| visit(index, field, text.as_bytes()))?;
     }
     Ok(())
 }
@@ -53,7 +51,7 @@ fn fields<'a, E>(op: &'a Op, visit: Visit<'_, 'a, E>) -> Result<(), E> {
         Op::Nack(nack) => visit("reason", &nack.reason),
         Op::Put(put) => of_entry(put, visit),
         Op::Delete(delete) => visit("key", delete.key.as_str()),
-        Op::AcquireLocks(ask) => ask.names.iter().try_for_each(|name| visit("names", name.as_str())),
+        Op::AcquireLocks(request) => request.names.iter().try_for_each(|name| visit("names", name.as_str())),
         Op::SetBudget(set) => visit("id", set.id.as_str()),
         Op::OpenSession(new) => named(new.id.as_ref().map(SessionId::as_str), ("title", &new.title), visit),
         Op::ChangeSession(change) => visit("reason", &change.reason),
@@ -76,7 +74,7 @@ fn fields<'a, E>(op: &'a Op, visit: Visit<'_, 'a, E>) -> Result<(), E> {
             RollbackScope::Key { key, .. } => visit("key", key.as_str()),
             RollbackScope::Prefix(prefix) => visit("prefix", prefix),
         },
-        Op::Request(ask) => of_message(&ask.message, visit),
+        Op::Request(request) => of_message(&request.message, visit),
         Op::Heartbeat(heartbeat) => visit("health", heartbeat.health.note()),
         Op::Subscribe(subscribe) => visit("pattern", subscribe.pattern.as_str()),
         Op::CreateToken(new) => visit("name", new.name.as_str()),
@@ -84,7 +82,7 @@ fn fields<'a, E>(op: &'a Op, visit: Visit<'_, 'a, E>) -> Result<(), E> {
             named(start.id.as_ref().map(ProcedureId::as_str), ("kind", &start.kind), visit)
         }
         Op::StepProcedure(step) => visit("phase", &step.phase),
-        Op::RequestApproval(ask) => of_approval(ask, visit),
+        Op::RequestApproval(request) => of_approval(request, visit),
         Op::DecideApproval(decide) => visit("reason", &decide.reason),
         // These only refer to existing resources, or contain no text.
         Op::RemoveAgent { .. }
@@ -166,12 +164,12 @@ fn of_entry<'a, E>(put: &'a PutEntry, visit: Visit<'_, 'a, E>) -> Result<(), E> 
     put.depends_on.iter().try_for_each(|key| visit("dependsOn", key.as_str()))
 }
 
-fn of_approval<'a, E>(ask: &'a RequestApproval, visit: Visit<'_, 'a, E>) -> Result<(), E> {
-    named(ask.id.as_ref().map(ApprovalId::as_str), ("action", &ask.action), visit)?;
-    visit("rationale", ask.rationale.as_deref().unwrap_or_default())?;
-    visit("default", &ask.default)?;
-    visit("session", ask.session.as_deref().unwrap_or_default())?;
-    ask.follow_ups.iter().try_for_each(|(_, action)| visit("then", action))
+fn of_approval<'a, E>(request: &'a RequestApproval, visit: Visit<'_, 'a, E>) -> Result<(), E> {
+    named(request.id.as_ref().map(ApprovalId::as_str), ("action", &request.action), visit)?;
+    visit("rationale", request.rationale.as_deref().unwrap_or_default())?;
+    visit("default", &request.default)?;
+    visit("session", request.session.as_deref().unwrap_or_default())?;
+    request.follow_ups.iter().try_for_each(|(_, action)| visit("then", action))
 }
 
 fn of_task<'a, E>(task: &'a NewTask, visit: Visit<'_, 'a, E>) -> Result<(), E> {

@@ -146,18 +146,18 @@ fn is_login(text: &[u8]) -> bool {
 
 fn is_name_or_path(text: &[u8]) -> bool {
     matches!(text.first(), Some(b'/' | b'.' | b'~'))
-        || text.windows(3).any(|three| three == b"://")
+        || text.windows(3).any(|window| window == b"://")
         || is_dotted_name(text)
 }
 
 /// Whether the text is an expression of names joined by dots: `settings.database.key1`.
 fn is_dotted_name(text: &[u8]) -> bool {
-    let name = |part: &[u8]| {
+    let is_name = |part: &[u8]| {
         part.first().is_some_and(|byte| byte.is_ascii_alphabetic() || *byte == b'_')
             && part.iter().all(|byte| byte.is_ascii_alphanumeric() || *byte == b'_')
             && (part.len() < 3 || is_readable(part))
     };
-    text.contains(&b'.') && text.split(|byte| *byte == b'.').all(name)
+    text.contains(&b'.') && text.split(|byte| *byte == b'.').all(is_name)
 }
 
 /// Whether the text consists of hexadecimal digits, but is too short for a key: a truncated digest.
@@ -207,9 +207,9 @@ fn piece_length(text: &[u8]) -> usize {
 
 /// Whether letters are pronounceable: some vowels, and not too many consecutive consonants.
 fn is_word(letters: &[u8]) -> bool {
-    let vowel = |byte: &u8| b"aeiouy".contains(&byte.to_ascii_lowercase());
-    let vowels = letters.iter().filter(|byte| vowel(byte)).count();
+    let is_vowel = |byte: &u8| b"aeiouy".contains(&byte.to_ascii_lowercase());
+    let vowels = letters.iter().filter(|byte| is_vowel(byte)).count();
     letters.len() >= 3
         && (letters.len()..=letters.len() * 4).contains(&(vowels * 5))
-        && letters.split(vowel).all(|consonants| consonants.len() < 4)
+        && letters.split(is_vowel).all(|consonants| consonants.len() < 4)
 }

@@ -10,7 +10,7 @@ use tokio::sync::mpsc;
 use crate::error::Error;
 use crate::mailboxes::MailboxItem;
 use crate::space::{ConsumerGuard, Space};
-use crate::task::{LeasedTaskWithInput, TaskClaimQuery, claimed};
+use crate::task::{LeasedTaskWithInput, TaskClaimQuery, claimed_tasks};
 
 /// Event of a task consumer.
 #[derive(Clone, PartialEq, Debug)]
@@ -32,7 +32,7 @@ pub enum TaskConsumerEvent {
 pub struct TaskConsumer {
     space: Space,
     id: ConsumerId,
-    mail: mpsc::UnboundedReceiver<MailboxItem>,
+    mailbox: mpsc::UnboundedReceiver<MailboxItem>,
     ready: VecDeque<ConsumerEvent>,
 }
 
@@ -42,15 +42,15 @@ impl Space {
     /// # Errors
     /// The refusal, or a storage failure.
     pub async fn consume_tasks(&self, claim: &TaskClaimQuery, credit: u32) -> Result<TaskConsumer, Error> {
-        let (id, mail) = self.mailboxes().open_waiter(self.number());
-        let mut closing = ConsumerGuard { space: self, id, registered: true, owns_mailbox: true };
+        let (id, mailbox) = self.mailboxes().open_waiter(self.number());
+        let mut guard = ConsumerGuard { space: self, id, registered: true, owns_mailbox: true };
         let receipt = self.commit(super::claim_commit(claim, credit, WaitMode::Standing(id))).await?;
         // From here on the consumer closes itself when dropped.
-        closing.registered = false;
-        closing.owns_mailbox = false;
-        let handed =
-            claimed(receipt.results).into_iter().map(|task| ConsumerEvent::TaskLeased(Box::new(task)));
-        Ok(TaskConsumer { space: self.clone(), id, mail, ready: handed.collect() })
+        guard.registered = false;
+        guard.owns_mailbox = false;
+        let leased =
+            claimed_tasks(receipt.results).into_iter().map(|task| ConsumerEvent::TaskLeased(Box::new(task)));
+        Ok(TaskConsumer { space: self.clone(), id, mailbox, ready: leased.collect() })
     }
 }
 
@@ -69,8 +69,8 @@ impl TaskConsumer {
     pub async fn next(&mut self) -> Result<Option<TaskConsumerEvent>, Error> {
         loop {
             match self.ready.pop_front() {
-                Some(ConsumerEvent::TaskLeased(handed)) => {
-                    let task = self.space.with_input(*handed).await?;
+                Some(ConsumerEvent::TaskLeased(leased)) => {
+                    let task = self.space.with_input(*leased).await?;
                     return Ok(Some(TaskConsumerEvent::Task(Box::new(task))));
                 }
                 Some(ConsumerEvent::TaskLost { task, token, loss }) => {
@@ -78,16 +78,16 @@ impl TaskConsumer {
                 }
                 // A task consumer receives no other events.
                 Some(_) => {}
-                None => match self.mail.recv().await {
-                    Some(mail) => self.enqueue(mail),
+                None => match self.mailbox.recv().await {
+                    Some(item) => self.enqueue(item),
                     None => return Ok(None),
                 },
             }
         }
     }
 
-    fn enqueue(&mut self, mail: MailboxItem) {
-        match mail {
+    fn enqueue(&mut self, item: MailboxItem) {
+        match item {
             MailboxItem::Event(event) => self.ready.push_back(event),
             // Only task events are sent to this mailbox.
             MailboxItem::Leased(_) | MailboxItem::Ephemeral(_) => {}
@@ -101,20 +101,20 @@ impl TaskConsumer {
     pub async fn close(mut self) -> Result<(), Error> {
         self.space.commit_system(vec![Op::CloseConsumer { consumer: self.id }]).await?;
         self.space.mailboxes().close(self.id);
-        while let Some(mail) = self.mail.recv().await {
-            self.enqueue(mail);
+        while let Some(item) = self.mailbox.recv().await {
+            self.enqueue(item);
         }
         for event in std::mem::take(&mut self.ready) {
-            if let ConsumerEvent::TaskLeased(handed) = event {
-                self.release(&handed).await?;
+            if let ConsumerEvent::TaskLeased(leased) = event {
+                self.release(&leased).await?;
             }
         }
         Ok(())
     }
 
     /// Releases a task without counting the attempt. A lease that has expired meanwhile is skipped.
-    async fn release(&self, handed: &LeasedTask) -> Result<(), Error> {
-        match self.space.commit_system(vec![Op::ReleaseTask(handed.lease_ref())]).await {
+    async fn release(&self, leased: &LeasedTask) -> Result<(), Error> {
+        match self.space.commit_system(vec![Op::ReleaseTask(leased.lease_ref())]).await {
             Err(error) if !matches!(error.code(), Code::StaleLease | Code::Cancelled) => Err(error),
             _ => Ok(()),
         }

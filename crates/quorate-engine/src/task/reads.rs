@@ -79,10 +79,10 @@ impl Space {
         let mut blocked_on = Vec::new();
         if task.status() == TaskStatus::Blocked {
             let keys: Vec<ItemKey> = task.spec.depends_on.iter().map(key).collect();
-            let needed = self.items_at(&keys, at).await?;
+            let dependencies = self.items_at(&keys, at).await?;
             for (id, key) in task.spec.depends_on.iter().zip(&keys) {
-                if let Some(Item::Task(other)) = needed.get(key)
-                    && blocks(&task, other)
+                if let Some(Item::Task(dependency)) = dependencies.get(key)
+                    && blocks(&task, dependency)
                 {
                     blocked_on.push(id.clone());
                 }
@@ -109,7 +109,7 @@ impl Space {
             _ => None,
         };
         let result = self.bytes_of(result).await?;
-        let details = task.last_failure.as_ref().and_then(|setback| setback.details);
+        let details = task.last_failure.as_ref().and_then(|failure| failure.details);
         let failure_details = self.bytes_of(details).await?;
         let mut partials = Vec::with_capacity(task.partials.len());
         for partial in &task.partials {
@@ -151,15 +151,15 @@ impl Space {
     /// # Errors
     /// `NOT_FOUND`, or a storage failure.
     pub async fn wait_for_task(&self, id: &TaskId, wait: Duration) -> Result<TaskView, Error> {
-        let mut follow = self.follow();
+        let mut published = self.follow();
         let ended = async {
             loop {
-                let over = follow.borrow_and_update().tasks.ended();
+                let ended_count = published.borrow_and_update().tasks.ended();
                 if self.item::<Task>(id).await?.status().has_ended() {
                     return Ok::<_, Error>(());
                 }
                 // Check again only after some task has ended.
-                if follow.wait_for(|published| published.tasks.ended() != over).await.is_err() {
+                if published.wait_for(|published| published.tasks.ended() != ended_count).await.is_err() {
                     return Ok(());
                 }
             }
@@ -177,12 +177,17 @@ impl Space {
         if task.status() != TaskStatus::Blocked {
             return Ok(Vec::new());
         }
-        let needs = &task.spec.depends_on;
-        let reads =
-            needs.iter().map(|id| ReadQuery::Item(ItemKey::new(ItemKind::Task, id.to_shared()))).collect();
+        let dependencies = &task.spec.depends_on;
+        let reads = dependencies
+            .iter()
+            .map(|id| ReadQuery::Item(ItemKey::new(ItemKind::Task, id.to_shared())))
+            .collect();
         let rows = self.engine().store().read(self.number(), reads).await?;
-        let blocks = |rows: &ReadResult| matches!(rows, ReadResult::Item(Some(Item::Task(needed))) if blocks(task, needed));
-        Ok(needs.iter().zip(&rows).filter(|(_, rows)| blocks(rows)).map(|(id, _)| id.clone()).collect())
+        let blocks = |row: &ReadResult| match row {
+            ReadResult::Item(Some(Item::Task(dependency))) => blocks(task, dependency),
+            _ => false,
+        };
+        Ok(dependencies.iter().zip(&rows).filter(|(_, row)| blocks(row)).map(|(id, _)| id.clone()).collect())
     }
 
     async fn bytes_of(&self, part: Option<PartRef>) -> Result<Option<Bytes>, Error> {
@@ -207,9 +212,9 @@ fn matches_filter(filter: &TaskFilter, task: &Task, agent: Option<AgentNo>) -> b
 }
 
 /// Whether a dependency blocks a task.
-fn blocks(task: &Task, needed: &Task) -> bool {
+fn blocks(task: &Task, dependency: &Task) -> bool {
     let waits = task.spec.on_dependency_failure == OnDependencyFailure::Wait;
-    match needed.status() {
+    match dependency.status() {
         TaskStatus::Done => false,
         status => waits || !status.has_ended(),
     }

@@ -28,17 +28,17 @@ impl Space {
         within: Option<DeliveryId>,
         wait: Duration,
     ) -> Result<TaskView, Error> {
-        let (id, mut mail) = self.mailboxes().open_waiter(self.number());
-        let mut closing = ConsumerGuard { space: self, id, registered: true, owns_mailbox: true };
+        let (id, mut mailbox) = self.mailboxes().open_waiter(self.number());
+        let mut guard = ConsumerGuard { space: self, id, registered: true, owns_mailbox: true };
         let op = AwaitTask { agent: agent.clone(), task: task.clone(), within, waiting: id };
         let commit = Commit::new(Principal::Agent(agent.clone()), vec![Op::AwaitTask(op)]);
         let receipt = self.commit(Commit { epoch, ..commit }).await?;
         if !matches!(receipt.results.first(), Some(OpResult::Queued)) {
-            closing.registered = false;
+            guard.registered = false;
             return self.task(task).await;
         }
         let event = tokio::select! {
-            event = mail.recv() => event,
+            event = mailbox.recv() => event,
             () = self.sleep(wait) => {
                 let detail = format!("task {task} did not end in time");
                 return Err(Refused::new(Code::Timeout, detail)
@@ -46,9 +46,9 @@ impl Space {
                     .into());
             }
         };
-        closing.registered = false;
+        guard.registered = false;
         match event {
-            Some(MailboxItem::Event(ConsumerEvent::TaskOver(_))) => self.task(task).await,
+            Some(MailboxItem::Event(ConsumerEvent::TaskEnded(_))) => self.task(task).await,
             Some(MailboxItem::Event(ConsumerEvent::Refused(refused))) => Err(refused.into()),
             Some(_) => Err(StoreError::Read("unexpected result of a wait".into()).into()),
             None => Err(Refused::new(Code::StaleEpoch, "the agent has registered again, or was removed")

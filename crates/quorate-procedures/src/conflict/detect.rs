@@ -14,15 +14,19 @@ type LatestFindings<'a> = Vec<(&'a str, &'a Finding)>;
 
 /// Detects all conflicts, most critical first. If an agent has several findings, the last one counts.
 #[must_use]
-pub fn detect(rules: &[ConflictRule], words: &Vocabulary, findings: &[(&str, &Finding)]) -> Vec<Conflict> {
+pub fn detect(
+    rules: &[ConflictRule],
+    vocabulary: &Vocabulary,
+    findings: &[(&str, &Finding)],
+) -> Vec<Conflict> {
     let findings = latest_findings(findings);
     let mut found: BTreeMap<String, Conflict> = BTreeMap::new();
     for rule in rules {
         let conflicts = match rule {
             ConflictRule::Numeric(rule) => numeric(rule, &findings),
             ConflictRule::Presence(rule) => presence(rule, &findings),
-            ConflictRule::Severity(_) => severity(words, &findings),
-            ConflictRule::Categorical(_) => categorical(words, &findings),
+            ConflictRule::Severity(_) => severity(vocabulary, &findings),
+            ConflictRule::Categorical(_) => categorical(vocabulary, &findings),
             ConflictRule::Factual(_) => factual(&findings),
         };
         for (topic, name, size, positions) in conflicts {
@@ -41,10 +45,11 @@ pub fn detect(rules: &[ConflictRule], words: &Vocabulary, findings: &[(&str, &Fi
 #[must_use]
 pub fn missing_checkers(rules: &[ConflictRule], findings: &[(&str, &Finding)]) -> Vec<String> {
     let findings = latest_findings(findings);
-    let looked = |by: &str| findings.iter().any(|(agent, finding)| *agent == by && finding.found.is_some());
-    let relied = findings.iter().any(|(_, finding)| !finding.relies_on.is_empty());
+    let has_searched =
+        |by: &str| findings.iter().any(|(agent, finding)| *agent == by && finding.found.is_some());
+    let any_relied_on = findings.iter().any(|(_, finding)| !finding.relies_on.is_empty());
     let unchecked = rules.iter().filter_map(|rule| match rule {
-        ConflictRule::Presence(rule) if relied && !looked(&rule.by) => Some(rule.by.clone()),
+        ConflictRule::Presence(rule) if any_relied_on && !has_searched(&rule.by) => Some(rule.by.clone()),
         _ => None,
     });
     unchecked.collect()
@@ -53,8 +58,8 @@ pub fn missing_checkers(rules: &[ConflictRule], findings: &[(&str, &Finding)]) -
 fn latest_findings<'a>(findings: &[(&'a str, &'a Finding)]) -> LatestFindings<'a> {
     let mut latest: LatestFindings<'a> = Vec::new();
     for (agent, finding) in findings {
-        match latest.iter_mut().find(|(known, _)| known == agent) {
-            Some(known) => known.1 = finding,
+        match latest.iter_mut().find(|(entry, _)| entry == agent) {
+            Some(entry) => entry.1 = finding,
             None => latest.push((agent, finding)),
         }
     }
@@ -89,49 +94,51 @@ fn numeric(rule: &NumericRule, findings: &LatestFindings<'_>) -> Vec<Detected> {
 }
 
 fn presence(rule: &PresenceRule, findings: &LatestFindings<'_>) -> Vec<Detected> {
-    let Some((by, looked)) = findings.iter().find(|(agent, _)| *agent == rule.by) else { return Vec::new() };
-    let Some(found) = &looked.found else { return Vec::new() };
-    let is_found = |name: &str| {
-        found.iter().any(|one| normalise::normalise_words(one) == normalise::normalise_words(name))
+    let Some((checker, finding_of_checker)) = findings.iter().find(|(agent, _)| *agent == rule.by) else {
+        return Vec::new();
     };
-    let mut relied: BTreeMap<String, (String, Vec<Position>)> = BTreeMap::new();
-    for (agent, finding) in findings.iter().filter(|(agent, _)| agent != by) {
+    let Some(found) = &finding_of_checker.found else { return Vec::new() };
+    let is_found = |name: &str| {
+        found.iter().any(|item| normalise::normalise_words(item) == normalise::normalise_words(name))
+    };
+    let mut missing: BTreeMap<String, (String, Vec<Position>)> = BTreeMap::new();
+    for (agent, finding) in findings.iter().filter(|(agent, _)| agent != checker) {
         for name in finding.relies_on.iter().filter(|name| !is_found(name)) {
             let entry =
-                relied.entry(normalise::normalise_words(name)).or_insert_with(|| (name.clone(), Vec::new()));
-            if entry.1.iter().all(|known| known.agent != *agent) {
+                missing.entry(normalise::normalise_words(name)).or_insert_with(|| (name.clone(), Vec::new()));
+            if entry.1.iter().all(|position| position.agent != *agent) {
                 entry.1.push(position(agent, finding, PRESENT));
             }
         }
     }
     let conflict = |(name, mut positions): (String, Vec<Position>)| {
-        positions.insert(0, position(by, looked, ABSENT));
+        positions.insert(0, position(checker, finding_of_checker, ABSENT));
         (format!("is \"{name}\" there?"), name, 1.0, positions)
     };
-    relied.into_values().map(conflict).collect()
+    missing.into_values().map(conflict).collect()
 }
 
 #[allow(clippy::cast_precision_loss)]
-fn severity(words: &Vocabulary, findings: &LatestFindings<'_>) -> Vec<Detected> {
+fn severity(vocabulary: &Vocabulary, findings: &LatestFindings<'_>) -> Vec<Detected> {
     let mut topics: BTreeMap<String, (String, Vec<(usize, Position)>)> = BTreeMap::new();
     for (agent, finding) in findings {
         for issue in &finding.issues {
-            let Some(level) = words.severity_index(&issue.severity) else { continue };
+            let Some(level) = vocabulary.severity_index(&issue.severity) else { continue };
             let (_, held) = topics
                 .entry(normalise::normalise_words(&issue.topic))
                 .or_insert_with(|| (issue.topic.clone(), Vec::new()));
             let reason = if issue.detail.is_empty() { &finding.summary } else { &issue.detail };
-            let mut stated = position(agent, finding, &words.severities[level]);
+            let mut stated = position(agent, finding, &vocabulary.severities[level]);
             stated.reason.clone_from(reason);
-            match held.iter_mut().find(|(_, known)| known.agent == *agent) {
+            match held.iter_mut().find(|(_, entry)| entry.agent == *agent) {
                 // If an agent names an issue twice, its highest severity counts.
-                Some(known) if known.0 < level => *known = (level, stated),
+                Some(entry) if entry.0 < level => *entry = (level, stated),
                 Some(_) => {}
                 None => held.push((level, stated)),
             }
         }
     }
-    let steps = words.severities.len().saturating_sub(1).max(1) as f64;
+    let steps = vocabulary.severities.len().saturating_sub(1).max(1) as f64;
     let conflict = |(topic, held): (String, Vec<(usize, Position)>)| {
         let least = held.iter().map(|(level, _)| *level).min()?;
         let most = held.iter().map(|(level, _)| *level).max()?;
@@ -143,7 +150,7 @@ fn severity(words: &Vocabulary, findings: &LatestFindings<'_>) -> Vec<Detected> 
 }
 
 #[allow(clippy::cast_precision_loss)]
-fn categorical(words: &Vocabulary, findings: &LatestFindings<'_>) -> Vec<Detected> {
+fn categorical(vocabulary: &Vocabulary, findings: &LatestFindings<'_>) -> Vec<Detected> {
     let mut spelled: BTreeMap<String, &str> = BTreeMap::new();
     let mut positions = Vec::new();
     for (agent, finding) in findings {
@@ -154,10 +161,12 @@ fn categorical(words: &Vocabulary, findings: &LatestFindings<'_>) -> Vec<Detecte
     if spelled.len() < 2 {
         return Vec::new();
     }
-    let places: Vec<usize> =
-        spelled.values().filter_map(|recommendation| words.recommendation_index(recommendation)).collect();
-    let steps = words.recommendations.len().saturating_sub(1) as f64;
-    let size = match (places.iter().min(), places.iter().max()) {
+    let indices: Vec<usize> = spelled
+        .values()
+        .filter_map(|recommendation| vocabulary.recommendation_index(recommendation))
+        .collect();
+    let steps = vocabulary.recommendations.len().saturating_sub(1) as f64;
+    let size = match (indices.iter().min(), indices.iter().max()) {
         (Some(least), Some(most)) if most > least => f64::midpoint(1.0, (most - least) as f64 / steps),
         _ => 1.0,
     };
@@ -179,9 +188,9 @@ fn factual(findings: &LatestFindings<'_>) -> Vec<Detected> {
         let (values, mut positions): (Vec<Value>, Vec<Position>) = held.into_iter().unzip();
         let keys = normalise::canonical_keys(&values);
         // Equal values are given the same spelling.
-        for at in 0..keys.len() {
-            if let Some(first) = keys[..at].iter().position(|key| *key == keys[at]) {
-                positions[at].position = positions[first].position.clone();
+        for index in 0..keys.len() {
+            if let Some(first) = keys[..index].iter().position(|key| *key == keys[index]) {
+                positions[index].position = positions[first].position.clone();
             }
         }
         let differ = keys.iter().any(|key| *key != keys[0]);
@@ -209,13 +218,13 @@ impl Conflict {
     /// Distinct positions, in order of first appearance.
     #[must_use]
     pub fn distinct_positions(&self) -> Vec<PositionValue> {
-        let mut sides: Vec<PositionValue> = Vec::new();
+        let mut distinct: Vec<PositionValue> = Vec::new();
         for position in &self.positions {
-            if !sides.contains(&position.position) {
-                sides.push(position.position.clone());
+            if !distinct.contains(&position.position) {
+                distinct.push(position.position.clone());
             }
         }
-        sides
+        distinct
     }
 
     /// Whether the conflict is about a number.

@@ -31,15 +31,15 @@ impl PositionValue {
 }
 
 impl Serialize for PositionValue {
-    fn serialize<S: Serializer>(&self, to: S) -> Result<S::Ok, S::Error> {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         match self {
             // Serialised as 35, not 35.0.
             #[allow(clippy::cast_possible_truncation, reason = "whole and within SCORE_MAX")]
             Self::Number(value) if value.fract() == 0.0 && value.abs() <= SCORE_MAX => {
-                to.serialize_i64(*value as i64)
+                serializer.serialize_i64(*value as i64)
             }
-            Self::Number(value) => to.serialize_f64(*value),
-            Self::Text(text) => to.serialize_str(text),
+            Self::Number(value) => serializer.serialize_f64(*value),
+            Self::Text(text) => serializer.serialize_str(text),
         }
     }
 }
@@ -116,11 +116,11 @@ pub(crate) const ABSENT: &str = "absent";
 ///
 /// # Errors
 /// If the value is not a valid position in this kind of conflict.
-pub fn read(
+pub fn parse_position(
     kind: ConflictKind,
     value: &Value,
     known: &[PositionValue],
-    words: &Vocabulary,
+    vocabulary: &Vocabulary,
 ) -> Result<PositionValue, FieldError> {
     const PATH: &str = "revised_position";
     let text = match value {
@@ -130,8 +130,9 @@ pub fn read(
     };
     finding::check_name(PATH, &text)?;
     let in_list = |list: &[String]| {
-        let index =
-            list.iter().position(|one| normalise::normalise_words(one) == normalise::normalise_words(&text));
+        let index = list
+            .iter()
+            .position(|item| normalise::normalise_words(item) == normalise::normalise_words(&text));
         index.map(|index| list[index].clone()).ok_or_else(|| finding::not_allowed(PATH, &text, list))
     };
     let known: Vec<String> = known.iter().map(ToString::to_string).collect();
@@ -148,15 +149,16 @@ pub fn read(
             };
         }
         ConflictKind::Presence => in_list(&[PRESENT.to_owned(), ABSENT.to_owned()])?,
-        ConflictKind::Severity => in_list(&words.severities)?,
-        ConflictKind::Categorical if words.recommendations.is_empty() => in_list(&known).unwrap_or(text),
-        ConflictKind::Categorical => in_list(&words.recommendations)?,
+        ConflictKind::Severity => in_list(&vocabulary.severities)?,
+        ConflictKind::Categorical if vocabulary.recommendations.is_empty() => in_list(&known).unwrap_or(text),
+        ConflictKind::Categorical => in_list(&vocabulary.recommendations)?,
         ConflictKind::Factual => {
-            let mut values: Vec<Value> = known.iter().map(|one| Value::String(one.clone())).collect();
+            let mut values: Vec<Value> =
+                known.iter().map(|position| Value::String(position.clone())).collect();
             values.push(Value::String(text.clone()));
             let keys = normalise::canonical_keys(&values);
-            let same = keys.iter().take(known.len()).position(|key| Some(key) == keys.last());
-            same.map_or(text, |at| known[at].clone())
+            let equal = keys.iter().take(known.len()).position(|key| Some(key) == keys.last());
+            equal.map_or(text, |index| known[index].clone())
         }
     };
     Ok(PositionValue::Text(text))

@@ -6,41 +6,55 @@ use serde_json::json;
 use super::*;
 use crate::finding::{Finding, Vocabulary};
 
-fn words() -> Vocabulary {
+fn vocabulary() -> Vocabulary {
     let recommendations =
         ["sign as is", "minor revisions", "negotiate key terms", "do not sign"].map(str::to_owned).to_vec();
     Vocabulary { recommendations, ..Vocabulary::default() }
 }
 
 fn finding(value: serde_json::Value) -> Finding {
-    crate::finding::parse(value.to_string().as_bytes(), &words()).expect("a valid finding")
+    crate::finding::parse(value.to_string().as_bytes(), &vocabulary()).expect("a valid finding")
 }
 
-fn found(findings: &[(&str, serde_json::Value)]) -> Vec<Conflict> {
+fn detect_conflicts(findings: &[(&str, serde_json::Value)]) -> Vec<Conflict> {
     let findings: Vec<(&str, Finding)> =
         findings.iter().map(|(agent, value)| (*agent, finding(value.clone()))).collect();
     let findings: Vec<(&str, &Finding)> = findings.iter().map(|(agent, finding)| (*agent, finding)).collect();
-    detect(&ConflictRule::contract(), &words(), &findings)
+    detect(&ConflictRule::contract(), &vocabulary(), &findings)
 }
 
 fn check(findings: &[(&str, serde_json::Value)], expected: &Expect) {
     let line = |conflict: &Conflict| {
-        let held: Vec<String> = conflict
+        let positions: Vec<String> = conflict
             .positions
             .iter()
-            .map(|one| format!("{} {} {}", one.agent, one.position, one.confidence.unwrap_or(f64::NAN)))
+            .map(|position| {
+                format!(
+                    "{} {} {}",
+                    position.agent,
+                    position.position,
+                    position.confidence.unwrap_or(f64::NAN)
+                )
+            })
             .collect();
-        format!("{:.3} {} [{}] {}\n", conflict.criticality, conflict.key, conflict.topic, held.join(", "))
+        format!(
+            "{:.3} {} [{}] {}\n",
+            conflict.criticality,
+            conflict.key,
+            conflict.topic,
+            positions.join(", ")
+        )
     };
-    expected.assert_eq(&found(findings).iter().map(line).collect::<String>());
+    expected.assert_eq(&detect_conflicts(findings).iter().map(line).collect::<String>());
 }
 
 #[test]
 fn a3_scores_more_than_20_apart_are_a_conflict() {
-    let at = |score: f64| json!({"summary":"s","confidence":0.5,"scores":{"overall_risk_score":score}});
-    check(&[("a", at(30.0)), ("b", at(50.0))], &expect![""]);
+    let finding_with_score =
+        |score: f64| json!({"summary":"s","confidence":0.5,"scores":{"overall_risk_score":score}});
+    check(&[("a", finding_with_score(30.0)), ("b", finding_with_score(50.0))], &expect![""]);
     check(
-        &[("a", at(30.0)), ("b", at(50.5)), ("c", json!({"summary":"s"}))],
+        &[("a", finding_with_score(30.0)), ("b", finding_with_score(50.5)), ("c", json!({"summary":"s"}))],
         &expect![[r#"
         0.231 numeric:overall risk score [overall_risk_score: 30 to 50.5] a 30 0.5, b 50.5 0.5
     "#]],
@@ -58,7 +72,7 @@ fn a3_an_item_relied_on_but_not_found_is_a_conflict() {
         "#]],
     );
     // Without a search result the rule cannot be applied; the missing agent is reported.
-    assert!(found(&[("a", relies.clone())]).is_empty());
+    assert!(detect_conflicts(&[("a", relies.clone())]).is_empty());
     let relies = finding(relies);
     assert_eq!(missing_checkers(&ConflictRule::contract(), &[("a", &relies)]), ["clause_extractor"]);
 }
@@ -81,15 +95,16 @@ fn a3_the_same_issue_of_different_severity_is_a_conflict() {
 
 #[test]
 fn a3_different_recommendations_are_a_conflict_and_distance_raises_its_size() {
-    let stated = |what: &str| json!({"summary":"s","confidence":0.8,"recommendation":what});
+    let recommends =
+        |recommendation: &str| json!({"summary":"s","confidence":0.8,"recommendation":recommendation});
     check(
-        &[("a", stated("sign as is")), ("b", stated("do_not_sign")), ("c", stated("Sign as is"))],
+        &[("a", recommends("sign as is")), ("b", recommends("do_not_sign")), ("c", recommends("Sign as is"))],
         &expect![[r#"
             0.800 categorical:recommendation [what to do] a sign as is 0.8, b do not sign 0.8, c sign as is 0.8
         "#]],
     );
     check(
-        &[("a", stated("sign as is")), ("b", stated("minor revisions"))],
+        &[("a", recommends("sign as is")), ("b", recommends("minor revisions"))],
         &expect![[r#"
             0.533 categorical:recommendation [what to do] a sign as is 0.8, b minor revisions 0.8
         "#]],
@@ -119,10 +134,14 @@ fn a3_different_facts_are_a_conflict_but_formats_are_not() {
 
 #[test]
 fn a3_a_later_finding_replaces_the_earlier_one() {
-    let stated = |what: &str| json!({"summary":"s","recommendation":what});
-    check(&[("a", stated("sign as is")), ("a", stated("do not sign"))], &expect![""]);
+    let recommends = |recommendation: &str| json!({"summary":"s","recommendation":recommendation});
+    check(&[("a", recommends("sign as is")), ("a", recommends("do not sign"))], &expect![""]);
     check(
-        &[("a", stated("sign as is")), ("b", stated("do not sign")), ("a", stated("do not sign"))],
+        &[
+            ("a", recommends("sign as is")),
+            ("b", recommends("do not sign")),
+            ("a", recommends("do not sign")),
+        ],
         &expect![""],
     );
 }
@@ -149,8 +168,8 @@ fn a3_rules_are_data_and_strict() {
     let rules = r#"[{"numeric":{"score":"cost","spread":5}},{"severity":{}},{"factual":{"weight":0.1}}]"#;
     let rules: Vec<ConflictRule> = serde_json::from_str(rules).expect("rules");
     assert_eq!(rules.iter().map(ConflictRule::weight).collect::<Vec<_>>(), [0.9, 0.8, 0.1]);
-    for wrong in [r#"{"numeric":{"score":"cost"}}"#, r#"{"severity":{"wieght":1}}"#, r#"{"loud":{}}"#] {
-        assert!(serde_json::from_str::<ConflictRule>(wrong).is_err(), "{wrong}");
+    for invalid in [r#"{"numeric":{"score":"cost"}}"#, r#"{"severity":{"wieght":1}}"#, r#"{"loud":{}}"#] {
+        assert!(serde_json::from_str::<ConflictRule>(invalid).is_err(), "{invalid}");
     }
     let contract = serde_json::to_string(&ConflictRule::contract()).expect("JSON");
     assert_eq!(

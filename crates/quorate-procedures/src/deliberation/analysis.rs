@@ -31,18 +31,18 @@ impl Step<'_> {
             .iter()
             .filter_map(|member| Some((member.id.as_str(), self.state.findings.get(&member.id)?)))
             .collect();
-        let mut found = conflict::detect(&self.spec.conflicts, &self.spec.vocabulary, &findings);
+        let mut conflicts = conflict::detect(&self.spec.conflicts, &self.spec.vocabulary, &findings);
         for agent in conflict::missing_checkers(&self.spec.conflicts, &findings) {
             self.state.notes.push(format!("`relies_on` was not checked: {agent} did not report `found`"));
         }
         // The finding has the full text. The state is written at every step, so each conflict stores only the beginning.
-        for position in found.iter_mut().flat_map(|conflict| &mut conflict.positions) {
-            if let Some(short) = tokens::truncate(&position.reason, REASON_TOKENS, self.count_tokens) {
-                position.reason = short;
+        for position in conflicts.iter_mut().flat_map(|conflict| &mut conflict.positions) {
+            if let Some(truncated) = tokens::truncate(&position.reason, REASON_TOKENS, self.count_tokens) {
+                position.reason = truncated;
             }
         }
-        let most = (self.spec.limits.conflicts as usize).min(found.len());
-        self.state.further = found.split_off(most);
+        let limit = (self.spec.limits.conflicts as usize).min(conflicts.len());
+        self.state.further = conflicts.split_off(limit);
         let dispute = |conflict: conflict::Conflict| Dispute {
             positions: conflict.positions.clone(),
             conflict,
@@ -52,17 +52,17 @@ impl Step<'_> {
             changes: Vec::new(),
             questions: Vec::new(),
         };
-        self.state.disputes = found.into_iter().map(dispute).collect();
+        self.state.disputes = conflicts.into_iter().map(dispute).collect();
         self.begin_round(1);
     }
 
     /// Publishes the findings once all agents have answered, so that none can see another's finding early.
     fn publish_findings(&mut self) {
-        for (at, member) in self.spec.agents.iter().enumerate() {
+        for (index, member) in self.spec.agents.iter().enumerate() {
             let Some(finding) = self.state.findings.get(&member.id) else { continue };
             let limit = self.spec.limits.message_tokens as usize;
             let message = DeliberationMessage {
-                id: format!("F{}", at + 1),
+                id: format!("F{}", index + 1),
                 round: 0,
                 sender: member.id.clone(),
                 recipients: vec![COORDINATOR.to_owned()],

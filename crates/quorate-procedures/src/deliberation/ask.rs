@@ -50,8 +50,8 @@ impl Step<'_> {
         let PendingAsk { agent, conflict, again, .. } = self.state.asks.get(id)?;
         let payload = Value::Object(self.payload(agent, *conflict, again.as_deref())).to_string();
         let action = if conflict.is_some() { DISCUSS } else { ANALYSE };
-        let within_ms = self.timeout_ms(*conflict);
-        Some(Ask { id: id.clone(), agent: agent.clone(), action, payload, timeout_ms: within_ms })
+        let timeout_ms = self.timeout_ms(*conflict);
+        Some(Ask { id: id.clone(), agent: agent.clone(), action, payload, timeout_ms })
     }
 
     pub(super) fn timeout_ms(&self, conflict: Option<usize>) -> u64 {
@@ -61,21 +61,22 @@ impl Step<'_> {
         }
     }
 
-    fn payload(&self, agent: &str, conflict: Option<usize>, wrong: Option<&str>) -> Map<String, Value> {
+    fn payload(&self, agent: &str, conflict: Option<usize>, error: Option<&str>) -> Map<String, Value> {
         let mut payload = Map::new();
         let mut put = |name: &str, value: Value| payload.insert(name.to_owned(), value);
         put("subject", self.spec.subject.as_str().into());
         put("input", self.spec.input.clone());
-        if let Some(wrong) = wrong {
-            put("wrong", wrong.into());
+        if let Some(error) = error {
+            put("wrong", error.into());
         }
         let Some(index) = conflict else {
             put("answer", schema::finding_schema(&self.spec.vocabulary));
             return payload;
         };
         let dispute = &self.state.disputes[index];
-        let position = |one: &crate::conflict::Position| json!({"agent": one.agent, "position": one.position, "confidence": one.confidence, "reason": one.reason});
-        let (own, others): (Vec<_>, Vec<_>) = dispute.positions.iter().partition(|one| one.agent == agent);
+        let position_json = |position: &crate::conflict::Position| json!({"agent": position.agent, "position": position.position, "confidence": position.confidence, "reason": position.reason});
+        let (own, others): (Vec<_>, Vec<_>) =
+            dispute.positions.iter().partition(|position| position.agent == agent);
         let round = if let Phase::Discussion { round } = self.state.phase { round } else { 0 };
         put(
             "conflict",
@@ -83,10 +84,13 @@ impl Step<'_> {
         );
         put("round", round.into());
         put("rounds", self.spec.limits.rounds.into());
-        put("your_position", own.first().map_or(Value::Null, |one| position(one)));
-        put("other_positions", others.into_iter().map(position).collect());
+        put("your_position", own.first().map_or(Value::Null, |position| position_json(position)));
+        put("other_positions", others.into_iter().map(position_json).collect());
         let questions = dispute.questions.iter().filter(|question| question.to == agent);
-        put("questions", questions.map(|one| json!({"from": one.from, "text": one.text})).collect());
+        put(
+            "questions",
+            questions.map(|question| json!({"from": question.from, "text": question.text})).collect(),
+        );
         put("answer", schema::reply_schema(&dispute.conflict, &self.spec.vocabulary));
         payload
     }

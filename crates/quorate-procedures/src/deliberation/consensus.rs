@@ -27,9 +27,9 @@ impl Step<'_> {
     ) -> Option<PositionValue> {
         let dispute = &self.state.disputes[index];
         if dispute.conflict.is_numeric() {
-            return number(dispute, replies, vote::allowed_spread(self.spec, &dispute.conflict));
+            return agreed_number(dispute, replies, vote::allowed_spread(self.spec, &dispute.conflict));
         }
-        let position = choice(dispute, replies)?;
+        let position = agreed_choice(dispute, replies)?;
         let tally = self.tallies().into_iter().nth(index).flatten()?;
         tally.choice.is_some_and(|winner| position == *winner).then_some(position)
     }
@@ -41,29 +41,36 @@ fn mostly_agree(replies: &BTreeMap<String, Reply>) -> bool {
 }
 
 fn answered<'a>(dispute: &'a Dispute, replies: &BTreeMap<String, Reply>) -> Vec<&'a Position> {
-    dispute.positions.iter().filter(|one| replies.contains_key(&one.agent)).collect()
+    dispute.positions.iter().filter(|position| replies.contains_key(&position.agent)).collect()
 }
 
 /// Whether an agent has changed its position since the start.
-fn has_moved(dispute: &Dispute, now: &Position) -> bool {
-    let before = dispute.conflict.positions.iter().find(|one| one.agent == now.agent);
-    before.is_some_and(|before| before.position != now.position)
+fn has_moved(dispute: &Dispute, current: &Position) -> bool {
+    let initial = dispute.conflict.positions.iter().find(|position| position.agent == current.agent);
+    initial.is_some_and(|initial| initial.position != current.position)
 }
 
-fn choice(dispute: &Dispute, replies: &BTreeMap<String, Reply>) -> Option<PositionValue> {
+fn agreed_choice(dispute: &Dispute, replies: &BTreeMap<String, Reply>) -> Option<PositionValue> {
     let first = &dispute.positions.first()?.position;
-    if replies.len() >= 2 && dispute.positions.iter().all(|one| one.position == *first) {
+    if replies.len() >= 2 && dispute.positions.iter().all(|position| position.position == *first) {
         return Some(first.clone());
     }
     let answered = answered(dispute, replies);
-    let holders = |position: &PositionValue| answered.iter().filter(|one| one.position == *position).count();
-    let most = answered.iter().max_by_key(|one| holders(&one.position)).map(|one| &one.position)?;
-    let is_shared = holders(most) >= 2 && holders(most) + 1 >= answered.len();
-    let convinced = dispute.positions.iter().any(|one| one.position == *most && has_moved(dispute, one));
-    (mostly_agree(replies) && is_shared && convinced).then(|| most.clone())
+    let holders =
+        |value: &PositionValue| answered.iter().filter(|position| position.position == *value).count();
+    let most_common = answered
+        .iter()
+        .max_by_key(|position| holders(&position.position))
+        .map(|position| &position.position)?;
+    let is_shared = holders(most_common) >= 2 && holders(most_common) + 1 >= answered.len();
+    let was_moved_to = dispute
+        .positions
+        .iter()
+        .any(|position| position.position == *most_common && has_moved(dispute, position));
+    (mostly_agree(replies) && is_shared && was_moved_to).then(|| most_common.clone())
 }
 
-fn number(dispute: &Dispute, replies: &BTreeMap<String, Reply>, spread: f64) -> Option<PositionValue> {
+fn agreed_number(dispute: &Dispute, replies: &BTreeMap<String, Reply>, spread: f64) -> Option<PositionValue> {
     let value = vote::merge_positions(&dispute.positions)?.value;
     let all: Vec<&Position> = dispute.positions.iter().collect();
     let (least, most) = vote::value_range(&all);
@@ -72,8 +79,8 @@ fn number(dispute: &Dispute, replies: &BTreeMap<String, Reply>, spread: f64) -> 
     }
     let answered = answered(dispute, replies);
     let (least, most) = vote::value_range(&answered);
-    let convinced = answered.iter().any(|one| has_moved(dispute, one));
-    let is_among = (least..=most).contains(&value);
-    (mostly_agree(replies) && most - least <= spread && convinced && is_among)
+    let has_mover = answered.iter().any(|position| has_moved(dispute, position));
+    let is_in_range = (least..=most).contains(&value);
+    (mostly_agree(replies) && most - least <= spread && has_mover && is_in_range)
         .then(|| round_to_micros(value).into())
 }

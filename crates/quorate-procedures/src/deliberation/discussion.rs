@@ -21,7 +21,7 @@ use crate::finding::FieldError;
 struct Aside {
     index: usize,
     agent: String,
-    what: DeliberationMessageType,
+    message_type: DeliberationMessageType,
     text: String,
     recipients: Vec<String>,
     /// Id of the answer that it came with, or of the question that it answers.
@@ -31,13 +31,13 @@ struct Aside {
 impl Step<'_> {
     /// Starts a round by asking its participants. If there is nothing to discuss, finishes with the vote.
     pub(super) fn begin_round(&mut self, round: u32) {
-        let chosen = if round <= self.spec.limits.rounds { self.select_conflicts() } else { Vec::new() };
-        if chosen.is_empty() {
+        let selected = if round <= self.spec.limits.rounds { self.select_conflicts() } else { Vec::new() };
+        if selected.is_empty() {
             self.finish();
             return;
         }
         self.enter_phase(Phase::Discussion { round });
-        for (index, agents) in chosen {
+        for (index, agents) in selected {
             self.state.disputes[index].rounds += 1;
             for agent in agents {
                 self.ask(&agent, Some(index), None);
@@ -47,26 +47,30 @@ impl Step<'_> {
 
     /// Selects the conflicts of a round and their participants.
     fn select_conflicts(&self) -> Vec<(usize, Vec<String>)> {
-        let most = self.spec.limits.messages as usize;
-        let mut left = most;
-        let mut chosen: Vec<(usize, Vec<String>)> = Vec::new();
+        let mut left = self.spec.limits.messages as usize;
+        let mut selected: Vec<(usize, Vec<String>)> = Vec::new();
         for (index, dispute) in self.state.disputes.iter().enumerate() {
-            let mut talk: Vec<&Position> =
-                dispute.positions.iter().filter(|one| !self.state.is_excluded(&one.agent, index)).collect();
-            if dispute.agreed.is_some() || talk.len() < 2 {
+            let mut participants: Vec<&Position> = dispute
+                .positions
+                .iter()
+                .filter(|position| !self.state.is_excluded(&position.agent, index))
+                .collect();
+            if dispute.agreed.is_some() || participants.len() < 2 {
                 continue;
             }
-            if talk.len() > left && chosen.is_empty() {
-                let sure = |one: &Position| one.confidence.unwrap_or_default();
-                talk.sort_by(|a, b| sure(b).total_cmp(&sure(a)).then_with(|| a.agent.cmp(&b.agent)));
-                talk.truncate(left);
+            if participants.len() > left && selected.is_empty() {
+                let confidence = |position: &Position| position.confidence.unwrap_or_default();
+                participants.sort_by(|a, b| {
+                    confidence(b).total_cmp(&confidence(a)).then_with(|| a.agent.cmp(&b.agent))
+                });
+                participants.truncate(left);
             }
-            if talk.len() <= left {
-                left -= talk.len();
-                chosen.push((index, talk.iter().map(|one| one.agent.clone()).collect()));
+            if participants.len() <= left {
+                left -= participants.len();
+                selected.push((index, participants.iter().map(|position| position.agent.clone()).collect()));
             }
         }
-        chosen
+        selected
     }
 
     pub(super) fn parse_reply(&self, body: &[u8], agent: &str, index: usize) -> Result<Reply, FieldError> {
@@ -83,18 +87,24 @@ impl Step<'_> {
 
     /// Evaluates all replies of a round together.
     pub(super) fn close_round(&mut self, round: u32) {
-        let all = std::mem::take(&mut self.state.replies);
+        let replies_by_conflict = std::mem::take(&mut self.state.replies);
         let mut asides = Vec::new();
-        for (index, replies) in &all {
-            let answers_to = self.answers_to(*index, round);
-            let asked = std::mem::take(&mut self.state.disputes[*index].questions);
-            for at in 0..self.state.disputes[*index].positions.len() {
-                let agent = self.state.disputes[*index].positions[at].agent.clone();
+        for (index, replies) in &replies_by_conflict {
+            let reply_targets = self.reply_targets(*index, round);
+            let questions = std::mem::take(&mut self.state.disputes[*index].questions);
+            for position_index in 0..self.state.disputes[*index].positions.len() {
+                let agent = self.state.disputes[*index].positions[position_index].agent.clone();
                 let Some(reply) = replies.get(&agent) else { continue };
-                let message = self.publish_reply(*index, at, reply, round, answers_to.get(&agent).cloned());
-                self.collect_asides(*index, &agent, reply, &message, &asked, &mut asides);
+                let message = self.publish_reply(
+                    *index,
+                    position_index,
+                    reply,
+                    round,
+                    reply_targets.get(&agent).cloned(),
+                );
+                self.collect_asides(*index, &agent, reply, &message, &questions, &mut asides);
             }
-            for question in asked {
+            for question in questions {
                 let clarified = replies.get(&question.to).is_some_and(|reply| reply.clarification.is_some());
                 if !clarified {
                     let (from, to, text) = (&question.from, &question.to, &question.text);
@@ -102,7 +112,7 @@ impl Step<'_> {
                 }
             }
         }
-        for (index, replies) in &all {
+        for (index, replies) in &replies_by_conflict {
             let agreed = self.agreed_position(*index, replies);
             self.state.disputes[*index].agreed = agreed.map(|position| (round, position));
         }
@@ -112,7 +122,7 @@ impl Step<'_> {
 
     /// Maps each agent to the message it replies to: the latest message, before this round, of its most confident
     /// opponent.
-    fn answers_to(&self, index: usize, round: u32) -> BTreeMap<String, String> {
+    fn reply_targets(&self, index: usize, round: u32) -> BTreeMap<String, String> {
         let positions = &self.state.disputes[index].positions;
         let name = conflict_id(index);
         let latest_message = |agent: &str| {
@@ -122,75 +132,78 @@ impl Step<'_> {
                 before.find(|message| message.round == 0 || message.content["conflict"] == name.as_str());
             found.map(|message| message.id.clone())
         };
-        let opponent = |own: &Position| {
-            let others = positions.iter().filter(|one| one.position != own.position);
-            let sure = |one: &Position| one.confidence.unwrap_or_default();
-            let surest =
-                others.max_by(|a, b| sure(a).total_cmp(&sure(b)).then_with(|| b.agent.cmp(&a.agent)))?;
-            Some((own.agent.clone(), latest_message(&surest.agent)?))
+        let reply_target = |own: &Position| {
+            let others = positions.iter().filter(|position| position.position != own.position);
+            let confidence = |position: &Position| position.confidence.unwrap_or_default();
+            let most_confident = others
+                .max_by(|a, b| confidence(a).total_cmp(&confidence(b)).then_with(|| b.agent.cmp(&a.agent)))?;
+            Some((own.agent.clone(), latest_message(&most_confident.agent)?))
         };
-        positions.iter().filter_map(opponent).collect()
+        positions.iter().filter_map(reply_target).collect()
     }
 
     /// Publishes an answer and applies its changes. Returns the id of the message.
     fn publish_reply(
         &mut self,
         index: usize,
-        at: usize,
+        position_index: usize,
         reply: &Reply,
         round: u32,
         reply_to: Option<String>,
     ) -> String {
         let id = self.next_id();
         let dispute = &mut self.state.disputes[index];
-        let old = dispute.positions[at].clone();
-        let confidence = reply.confidence.or(old.confidence);
-        let changed = reply.position != old.position || confidence != old.confidence;
+        let previous = dispute.positions[position_index].clone();
+        let confidence = reply.confidence.or(previous.confidence);
+        let changed = reply.position != previous.position || confidence != previous.confidence;
         let message_type = match (changed, reply.agrees) {
             (true, _) => DeliberationMessageType::Revision,
             (false, true) => DeliberationMessageType::Agreement,
             (false, false) => DeliberationMessageType::Disagreement,
         };
-        let mut content = contents(index, &reply.position, &reply.reasoning);
+        let mut content = reply_content(index, &reply.position, &reply.reasoning);
         content.insert("confidence".into(), confidence.into());
         content.insert("agrees_with_peer".into(), reply.agrees.into());
         if changed {
-            content.insert("before".into(), json!({"position": old.position, "confidence": old.confidence}));
+            content.insert(
+                "before".into(),
+                json!({"position": previous.position, "confidence": previous.confidence}),
+            );
         }
         // A changed confidence alone is not a change of position.
-        if reply.position != old.position {
+        if reply.position != previous.position {
             dispute.changes.push(PositionChange {
                 round,
-                agent: old.agent.clone(),
-                from: old.position,
+                agent: previous.agent.clone(),
+                from: previous.position,
                 to: reply.position.clone(),
-                confidence_from: old.confidence,
+                confidence_from: previous.confidence,
                 confidence_to: confidence,
                 reason: String::new(),
                 message: id.clone(),
             });
         }
-        let reason = if reply.reasoning.is_empty() { old.reason } else { reply.reasoning.clone() };
+        let reason = if reply.reasoning.is_empty() { previous.reason } else { reply.reasoning.clone() };
         let position = reply.position.clone();
-        dispute.positions[at] = Position { agent: old.agent.clone(), position, confidence, reason };
-        dispute.rankings.remove(&old.agent);
+        dispute.positions[position_index] =
+            Position { agent: previous.agent.clone(), position, confidence, reason };
+        dispute.rankings.remove(&previous.agent);
         if !reply.ranking.is_empty() {
-            dispute.rankings.insert(old.agent.clone(), reply.ranking.clone());
+            dispute.rankings.insert(previous.agent.clone(), reply.ranking.clone());
         }
-        let recipients =
-            dispute.positions.iter().map(|one| one.agent.clone()).filter(|one| *one != old.agent);
+        let recipients = dispute
+            .positions
+            .iter()
+            .map(|position| position.agent.clone())
+            .filter(|agent| *agent != previous.agent);
+        let limit = self.spec.limits.message_tokens as usize;
         let message = DeliberationMessage {
             id: id.clone(),
             round,
             recipients: recipients.collect(),
-            sender: old.agent,
+            sender: previous.agent,
             message_type,
-            content: message::truncate_content(
-                content,
-                "reasoning",
-                self.spec.limits.message_tokens as usize,
-                self.count_tokens,
-            ),
+            content: message::truncate_content(content, "reasoning", limit, self.count_tokens),
             timestamp: self.now_ms,
             reply_to,
         };
@@ -204,16 +217,17 @@ impl Step<'_> {
         agent: &str,
         reply: &Reply,
         message: &str,
-        asked: &[PendingQuestion],
+        questions: &[PendingQuestion],
         asides: &mut Vec<Aside>,
     ) {
-        let peers = || self.state.disputes[index].positions.iter().map(|one| one.agent.clone());
-        let mut add = |what: DeliberationMessageType, text: &str, recipients: Vec<String>, reply_to: &str| {
-            let (agent, text, reply_to) = (agent.to_owned(), text.to_owned(), reply_to.to_owned());
-            asides.push(Aside { index, agent, what, text, recipients, reply_to });
-        };
+        let peers = || self.state.disputes[index].positions.iter().map(|position| position.agent.clone());
+        let mut add =
+            |message_type: DeliberationMessageType, text: &str, recipients: Vec<String>, reply_to: &str| {
+                let (agent, text, reply_to) = (agent.to_owned(), text.to_owned(), reply_to.to_owned());
+                asides.push(Aside { index, agent, message_type, text, recipients, reply_to });
+            };
         if let Some(text) = &reply.clarification {
-            let question = asked.iter().find(|question| question.to == agent);
+            let question = questions.iter().find(|question| question.to == agent);
             let (to, reply_to) = question.map_or_else(
                 || (peers().filter(|peer| peer != agent).collect(), message),
                 |question| (vec![question.from.clone()], question.message.as_str()),
@@ -228,31 +242,31 @@ impl Step<'_> {
                 message,
             );
         }
-        if let Some(asking) = &reply.question {
-            add(DeliberationMessageType::Question, &asking.text, vec![asking.to.clone()], message);
+        if let Some(question) = &reply.question {
+            add(DeliberationMessageType::Question, &question.text, vec![question.to.clone()], message);
         }
     }
 
     /// Publishes asides as messages while the limit permits. Questions reach their agents in any case.
     fn publish_asides(&mut self, asides: Vec<Aside>, round: u32) {
         let published = self.state.messages.iter().filter(|message| message.round == round).count();
-        let room = (self.spec.limits.messages as usize).saturating_sub(published);
-        let over = asides.len().saturating_sub(room);
-        if over > 0 {
+        let remaining = (self.spec.limits.messages as usize).saturating_sub(published);
+        let unpublished = asides.len().saturating_sub(remaining);
+        if unpublished > 0 {
             let limit = self.spec.limits.messages;
             let note = format!(
-                "round {round}: {over} questions, clarifications or pieces of evidence not published separately: limit of {limit} messages per round reached"
+                "round {round}: {unpublished} questions, clarifications or pieces of evidence not published separately: limit of {limit} messages per round reached"
             );
             self.state.notes.push(note);
         }
-        for (at, aside) in asides.into_iter().enumerate() {
-            let id = if at < room { self.next_id() } else { aside.reply_to.clone() };
-            if aside.what == DeliberationMessageType::Question {
+        for (index, aside) in asides.into_iter().enumerate() {
+            let id = if index < remaining { self.next_id() } else { aside.reply_to.clone() };
+            if aside.message_type == DeliberationMessageType::Question {
                 let (from, text, message) = (aside.agent.clone(), aside.text.clone(), id.clone());
                 let to = aside.recipients.first().cloned().unwrap_or_default();
                 self.state.disputes[aside.index].questions.push(PendingQuestion { from, to, text, message });
             }
-            if at < room {
+            if index < remaining {
                 let content = Map::from_iter([
                     ("conflict".to_owned(), Value::String(conflict_id(aside.index))),
                     ("text".to_owned(), Value::String(aside.text)),
@@ -263,7 +277,7 @@ impl Step<'_> {
                     round,
                     sender: aside.agent,
                     recipients: aside.recipients,
-                    message_type: aside.what,
+                    message_type: aside.message_type,
                     content: message::truncate_content(content, "text", limit, self.count_tokens),
                     timestamp: self.now_ms,
                     reply_to: Some(aside.reply_to),
@@ -279,7 +293,7 @@ impl Step<'_> {
     }
 }
 
-fn contents(index: usize, position: &PositionValue, reasoning: &str) -> Map<String, Value> {
+fn reply_content(index: usize, position: &PositionValue, reasoning: &str) -> Map<String, Value> {
     Map::from_iter([
         ("conflict".to_owned(), Value::String(conflict_id(index))),
         ("position".to_owned(), json!(position)),

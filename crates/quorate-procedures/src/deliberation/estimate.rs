@@ -74,24 +74,29 @@ pub fn estimate(spec: &Spec, count: TokenCounter) -> Estimate {
         *agents.entry(member.provider.clone().unwrap_or_else(|| LOCAL_PROVIDER.to_owned())).or_default() += 1;
     }
     let input = json!({"subject": spec.subject, "input": spec.input}).to_string();
-    let input = tokens(&input, count);
-    let asked = input + tokens(&schema::finding_schema(&spec.vocabulary).to_string(), count);
+    let input_tokens = tokens(&input, count);
+    let question_tokens = input_tokens + tokens(&schema::finding_schema(&spec.vocabulary).to_string(), count);
     let limits = &spec.limits;
     let (rounds, messages) = (u64::from(limits.rounds), u64::from(limits.messages));
-    let message = u64::from(limits.message_tokens);
+    let message_tokens = u64::from(limits.message_tokens);
     let conflicts = u64::from(limits.conflicts);
-    let discussed = rounds > 0 && conflicts > 0 && spec.agents.len() > 1;
+    let has_discussion = rounds > 0 && conflicts > 0 && spec.agents.len() > 1;
     let mut estimate = Estimate::default();
     for (provider, agents) in agents {
         let calls = Bounds { least: agents, most: 2 * agents };
-        let analysis = expected(spec, &provider, calls, asked, FINDING_TOKENS);
-        let turns = if discussed { rounds * messages.min(agents * conflicts) } else { 0 };
-        let calls = Bounds { least: 0, most: 2 * turns };
+        let analysis = estimate_provider(spec, &provider, calls, question_tokens, FINDING_TOKENS);
+        let questions = if has_discussion { rounds * messages.min(agents * conflicts) } else { 0 };
+        let calls = Bounds { least: 0, most: 2 * questions };
         // Each question contains the positions of all other agents with their reasons.
         let others = u64::try_from(spec.agents.len()).unwrap_or(u64::MAX).saturating_sub(1).min(messages);
-        let discussion =
-            expected(spec, &provider, calls, input + QUESTION_TOKENS + others * message, message);
-        let per_round = if discussed { messages.min(agents * conflicts).max(agents) } else { agents };
+        let discussion = estimate_provider(
+            spec,
+            &provider,
+            calls,
+            input_tokens + QUESTION_TOKENS + others * message_tokens,
+            message_tokens,
+        );
+        let per_round = if has_discussion { messages.min(agents * conflicts).max(agents) } else { agents };
         if let Some(limit) =
             spec.provider(&provider).calls_per_minute.filter(|limit| u64::from(*limit) < per_round)
         {
@@ -111,7 +116,8 @@ pub fn estimate(spec: &Spec, count: TokenCounter) -> Estimate {
         estimate.discussion.providers.insert(provider, discussion);
     }
     estimate.analysis.seconds.most = seconds(2 * limits.analysis_ms);
-    estimate.discussion.seconds.most = if discussed { seconds(2 * rounds * limits.message_ms) } else { 0.0 };
+    estimate.discussion.seconds.most =
+        if has_discussion { seconds(2 * rounds * limits.message_ms) } else { 0.0 };
     estimate.total.seconds.least = estimate.analysis.seconds.least;
     estimate.total.seconds.most = estimate.analysis.seconds.most + estimate.discussion.seconds.most;
     estimate
@@ -126,15 +132,15 @@ fn seconds(ms: u64) -> f64 {
     ms as f64 / 1_000.0
 }
 
-fn expected(
+fn estimate_provider(
     spec: &Spec,
     provider: &str,
     calls: Bounds<u64>,
-    each_in: u64,
-    each_out: u64,
+    tokens_in_per_call: u64,
+    tokens_out_per_call: u64,
 ) -> ProviderEstimate {
-    let times = |each: u64| Bounds { least: calls.least * each, most: calls.most * each };
-    let (tokens_in, tokens_out) = (times(each_in), times(each_out));
+    let times = |per_call: u64| Bounds { least: calls.least * per_call, most: calls.most * per_call };
+    let (tokens_in, tokens_out) = (times(tokens_in_per_call), times(tokens_out_per_call));
     let least = token_cost(spec, provider, tokens_in.least, tokens_out.least);
     let most = token_cost(spec, provider, tokens_in.most, tokens_out.most);
     let money = least.zip(most).map(|(least, most)| Bounds { least, most });

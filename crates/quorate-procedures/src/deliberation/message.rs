@@ -74,15 +74,15 @@ pub(crate) fn truncate_content(
     limit: usize,
     count: TokenCounter,
 ) -> Value {
-    let whole = Value::Object(content.clone()).to_string();
-    if tokens::fits(&whole, limit, count) {
+    let full_text = Value::Object(content.clone()).to_string();
+    if tokens::fits(&full_text, limit, count) {
         return Value::Object(content);
     }
     let text = content.get(field).and_then(Value::as_str).unwrap_or_default().to_owned();
     content.insert(field.to_owned(), Value::String(String::new()));
     content.insert("cut".to_owned(), Value::Bool(true));
-    let rest = count(&Value::Object(content.clone()).to_string());
-    let short = tokens::truncate(&text, limit.saturating_sub(rest), count).unwrap_or(text);
-    content.insert(field.to_owned(), Value::String(short));
+    let other_tokens = count(&Value::Object(content.clone()).to_string());
+    let truncated = tokens::truncate(&text, limit.saturating_sub(other_tokens), count).unwrap_or(text);
+    content.insert(field.to_owned(), Value::String(truncated));
     Value::Object(content)
 }

@@ -19,7 +19,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use super::state::Dispute;
-use crate::conflict::{PositionValue, read_position};
+use crate::conflict::{PositionValue, parse_position};
 use crate::finding::{FieldError, Vocabulary, check_confidence, parse_answer, round_to_micros};
 use crate::tokens::{self, TokenCounter};
 
@@ -85,7 +85,7 @@ pub(crate) fn parse(
     body: &[u8],
     agent: &str,
     dispute: &Dispute,
-    words: &Vocabulary,
+    vocabulary: &Vocabulary,
     limit: usize,
     count: TokenCounter,
 ) -> Result<Reply, FieldError> {
@@ -93,24 +93,25 @@ pub(crate) fn parse(
     check_confidence("confidence", raw.confidence)?;
     let conflict = &dispute.conflict;
     let mut known = conflict.distinct_positions();
-    known.extend(dispute.positions.iter().map(|one| one.position.clone()));
-    let position = read_position(conflict.kind, &raw.revised_position, &known, words)?;
-    let peers = || dispute.positions.iter().filter(|one| one.agent != agent);
-    let held = peers().any(|one| one.position == position);
-    if raw.agrees_with_peer && !held && !conflict.is_numeric() {
-        let why = format!("is true, but no peer holds `{position}`: state the position that you agree with");
-        return Err(FieldError::new("agrees_with_peer", why));
+    known.extend(dispute.positions.iter().map(|position| position.position.clone()));
+    let position = parse_position(conflict.kind, &raw.revised_position, &known, vocabulary)?;
+    let peers = || dispute.positions.iter().filter(|peer| peer.agent != agent);
+    let is_held = peers().any(|peer| peer.position == position);
+    if raw.agrees_with_peer && !is_held && !conflict.is_numeric() {
+        let reason =
+            format!("is true, but no peer holds `{position}`: state the position that you agree with");
+        return Err(FieldError::new("agrees_with_peer", reason));
     }
     if let Some(question) = &raw.question
-        && peers().all(|one| one.agent != question.to)
+        && peers().all(|peer| peer.agent != question.to)
     {
-        let why = format!("agent `{}` does not take part in this conflict", question.to);
-        return Err(FieldError::new("question.to", why));
+        let reason = format!("agent `{}` does not take part in this conflict", question.to);
+        return Err(FieldError::new("question.to", reason));
     }
     let mut ranking = Vec::new();
-    for one in &raw.ranking {
-        let ranked = read_position(conflict.kind, one, &known, words)
-            .map_err(|wrong| FieldError::new("ranking", wrong.reason))?
+    for choice in &raw.ranking {
+        let ranked = parse_position(conflict.kind, choice, &known, vocabulary)
+            .map_err(|error| FieldError::new("ranking", error.reason))?
             .to_string();
         if ranking.contains(&ranked) {
             return Err(FieldError::new("ranking", format!("contains `{ranked}` twice")));
@@ -120,15 +121,15 @@ pub(crate) fn parse(
     if ranking.first().is_some_and(|first| position != **first) {
         return Err(FieldError::new("ranking", format!("must start with `{position}`")));
     }
-    let short = |text: String| tokens::truncate(&text, limit, count).unwrap_or(text);
-    let non_empty = |text: Option<String>| text.filter(|text| !text.trim().is_empty()).map(short);
+    let truncated = |text: String| tokens::truncate(&text, limit, count).unwrap_or(text);
+    let non_empty = |text: Option<String>| text.filter(|text| !text.trim().is_empty()).map(truncated);
     Ok(Reply {
         position,
         confidence: raw.confidence.map(round_to_micros),
         agrees: raw.agrees_with_peer,
-        reasoning: short(raw.reasoning),
+        reasoning: truncated(raw.reasoning),
         evidence: non_empty(raw.evidence),
-        question: raw.question.map(|asking| PeerQuestion { text: short(asking.text), ..asking }),
+        question: raw.question.map(|question| PeerQuestion { text: truncated(question.text), ..question }),
         clarification: non_empty(raw.clarification),
         ranking,
     })

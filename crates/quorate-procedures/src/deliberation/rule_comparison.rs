@@ -54,40 +54,50 @@ pub struct TallySummary {
 pub fn compare_rules(outcome: &Outcome) -> Vec<RuleComparison> {
     let decisions: Vec<&ConflictResolution> = outcome.all_decisions().collect();
     let choices: Vec<&ConflictResolution> =
-        decisions.iter().copied().filter(|one| !one.conflict.is_numeric()).collect();
+        decisions.iter().copied().filter(|decision| !decision.conflict.is_numeric()).collect();
     let before: Vec<Question> = choices
         .iter()
-        .map(|one| ballot_question(&one.conflict, &one.options, &one.conflict.positions, None))
+        .map(|decision| {
+            ballot_question(&decision.conflict, &decision.options, &decision.conflict.positions, None)
+        })
         .collect();
     let after: Vec<Question> = choices
         .iter()
-        .map(|one| ballot_question(&one.conflict, &one.options, &one.positions, Some(&one.rankings)))
+        .map(|decision| {
+            ballot_question(
+                &decision.conflict,
+                &decision.options,
+                &decision.positions,
+                Some(&decision.rankings),
+            )
+        })
         .collect();
-    let counted: Vec<(VotingRule, Vec<Tally>, Vec<Tally>)> = VotingRule::ALL
+    let tallies: Vec<(VotingRule, Vec<Tally>, Vec<Tally>)> = VotingRule::ALL
         .into_iter()
         .filter_map(|rule| {
-            let counting = TallyMethod { rule, ..outcome.tally_method() };
+            let method = TallyMethod { rule, ..outcome.tally_method() };
             Some((
                 rule,
-                tally::tally_questions(counting, &before).ok()?,
-                tally::tally_questions(counting, &after).ok()?,
+                tally::tally_questions(method, &before).ok()?,
+                tally::tally_questions(method, &after).ok()?,
             ))
         })
         .collect();
     let mut indices = 0..;
-    let compared = |decision: &&ConflictResolution| {
-        let at = if decision.conflict.is_numeric() { None } else { indices.next() };
-        let rules: Vec<RuleResult> = counted
+    let compare = |decision: &&ConflictResolution| {
+        let index = if decision.conflict.is_numeric() { None } else { indices.next() };
+        let rules: Vec<RuleResult> = tallies
             .iter()
             .filter(|(rule, ..)| *rule != VotingRule::Borda || !decision.rankings.is_empty())
             .filter_map(|(rule, before, after)| {
-                let (before, after) = (choice(before.get(at?)?), choice(after.get(at?)?));
+                let (before, after) = (summarise(before.get(index?)?), summarise(after.get(index?)?));
                 Some(RuleResult { rule: *rule, before, after })
             })
             .collect();
-        let first = rules.first().map(|one| one.after.choice.clone());
-        let differ =
-            rules.iter().any(|one| one.after.choice.is_none() || Some(&one.after.choice) != first.as_ref());
+        let first = rules.first().map(|result| result.after.choice.clone());
+        let differ = rules
+            .iter()
+            .any(|result| result.after.choice.is_none() || Some(&result.after.choice) != first.as_ref());
         RuleComparison {
             id: decision.id.clone(),
             topic: decision.conflict.topic.clone(),
@@ -96,10 +106,10 @@ pub fn compare_rules(outcome: &Outcome) -> Vec<RuleComparison> {
             differ,
         }
     };
-    decisions.iter().map(compared).collect()
+    decisions.iter().map(compare).collect()
 }
 
-fn choice(tally: &Tally) -> TallySummary {
+fn summarise(tally: &Tally) -> TallySummary {
     TallySummary {
         choice: tally.choice.clone(),
         share: round_to_micros(tally.share()),

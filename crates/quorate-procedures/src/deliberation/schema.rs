@@ -9,16 +9,16 @@ fn confidence() -> Value {
     json!({"type": "number", "minimum": 0, "maximum": 1})
 }
 
-fn texts() -> Value {
+fn string_array() -> Value {
     json!({"type": "array", "items": {"type": "string"}})
 }
 
-fn one_of(words: &[String]) -> Value {
-    if words.is_empty() { json!({"type": "string"}) } else { json!({"type": "string", "enum": words}) }
+fn string_enum(allowed: &[String]) -> Value {
+    if allowed.is_empty() { json!({"type": "string"}) } else { json!({"type": "string", "enum": allowed}) }
 }
 
 /// Schema of a finding.
-pub(super) fn finding_schema(words: &Vocabulary) -> Value {
+pub(super) fn finding_schema(vocabulary: &Vocabulary) -> Value {
     let text = json!({"type": "string"});
     json!({
         "type": "object",
@@ -28,36 +28,36 @@ pub(super) fn finding_schema(words: &Vocabulary) -> Value {
             "summary": text,
             "confidence": confidence(),
             "scores": {"type": "object", "additionalProperties": {"type": "number"}},
-            "recommendation": one_of(&words.recommendations),
+            "recommendation": string_enum(&vocabulary.recommendations),
             "issues": {"type": "array", "items": {
                 "type": "object",
                 "additionalProperties": false,
                 "required": ["topic", "severity"],
                 "properties": {
                     "topic": text,
-                    "severity": one_of(&words.severities),
+                    "severity": string_enum(&vocabulary.severities),
                     "detail": text,
                     "evidence": text,
                     "advice": text,
                 },
             }},
             "facts": {"type": "object", "additionalProperties": {"type": ["string", "number", "boolean"]}},
-            "relies_on": texts(),
-            "found": texts(),
+            "relies_on": string_array(),
+            "found": string_array(),
             "details": {"type": "object"},
         },
     })
 }
 
 /// Schema of a reply in a discussion.
-pub(super) fn reply_schema(conflict: &Conflict, words: &Vocabulary) -> Value {
+pub(super) fn reply_schema(conflict: &Conflict, vocabulary: &Vocabulary) -> Value {
     let text = json!({"type": "string"});
     let position = match conflict.kind {
         // Numbers in strings are accepted.
         ConflictKind::Numeric => json!({"type": ["number", "string"], "description": "a number"}),
         ConflictKind::Presence => json!({"type": "string", "enum": ["present", "absent"]}),
-        ConflictKind::Severity => one_of(&words.severities),
-        ConflictKind::Categorical => one_of(&words.recommendations),
+        ConflictKind::Severity => string_enum(&vocabulary.severities),
+        ConflictKind::Categorical => string_enum(&vocabulary.recommendations),
         ConflictKind::Factual => json!({"type": ["string", "number", "boolean"]}),
     };
     json!({

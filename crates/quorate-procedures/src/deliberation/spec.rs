@@ -15,7 +15,7 @@ pub const AGENTS_MAX: usize = 64;
 /// Maximum value of the limits on rounds, conflicts and messages.
 const COUNT_MAX: u32 = 1_000;
 /// Maximum timeout for an answer.
-const WAIT_MS_MAX: u64 = 24 * 60 * 60 * 1_000;
+const TIMEOUT_MS_MAX: u64 = 24 * 60 * 60 * 1_000;
 
 /// Specification of a deliberation.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
@@ -242,9 +242,9 @@ impl Spec {
             "gemini" => Some(15),
             _ => None,
         };
-        let mut known = self.providers.get(name).cloned().unwrap_or_default();
-        known.calls_per_minute = known.calls_per_minute.or(default_rate);
-        known
+        let mut provider = self.providers.get(name).cloned().unwrap_or_default();
+        provider.calls_per_minute = provider.calls_per_minute.or(default_rate);
+        provider
     }
 
     /// Returns the index of an agent in the list of participants.
@@ -257,58 +257,59 @@ impl Spec {
     /// # Errors
     /// If a setting is invalid; the error names the path of the first one.
     pub fn check(&self) -> Result<(), FieldError> {
-        let wrong = |path: &str, why: String| Err(FieldError::new(path, why));
+        let invalid = |path: &str, reason: String| Err(FieldError::new(path, reason));
         if self.subject.trim().is_empty() {
-            return wrong("subject", "must not be empty".into());
+            return invalid("subject", "must not be empty".into());
         }
         if self.agents.is_empty() || self.agents.len() > AGENTS_MAX {
-            return wrong(
+            return invalid(
                 "agents",
                 format!("expected 1 to {AGENTS_MAX} entries, found {}", self.agents.len()),
             );
         }
         let mut seen = BTreeSet::new();
-        for (at, member) in self.agents.iter().enumerate() {
+        for (index, member) in self.agents.iter().enumerate() {
             // Question ids consist of names separated by colons.
             if member.id.is_empty() || member.id.contains(':') || !seen.insert(&member.id) {
-                return wrong(
-                    &format!("agents[{at}].id"),
+                return invalid(
+                    &format!("agents[{index}].id"),
                     "must be unique, not empty, and without a colon".into(),
                 );
             }
         }
         if self.not_asked.len() > AGENTS_MAX {
-            return wrong(
+            return invalid(
                 "not_asked",
                 format!("expected at most {AGENTS_MAX} entries, found {}", self.not_asked.len()),
             );
         }
         let quorum = self.quorum();
         if quorum == 0 || quorum > self.agents.len() {
-            let why = format!("expected 1 to {} (the number of agents), found {quorum}", self.agents.len());
-            return wrong("limits.quorum", why);
+            let reason =
+                format!("expected 1 to {} (the number of agents), found {quorum}", self.agents.len());
+            return invalid("limits.quorum", reason);
         }
         self.check_limits()?;
         if self.vocabulary.severities.is_empty() {
-            return wrong("vocabulary.severities", "must not be empty".into());
+            return invalid("vocabulary.severities", "must not be empty".into());
         }
-        for (at, rule) in self.conflicts.iter().enumerate() {
+        for (index, rule) in self.conflicts.iter().enumerate() {
             if !(0.0..=1.0).contains(&rule.weight()) {
-                return wrong(&format!("conflicts[{at}].weight"), "must be between 0 and 1".into());
+                return invalid(&format!("conflicts[{index}].weight"), "must be between 0 and 1".into());
             }
             if let conflict::ConflictRule::Numeric(rule) = rule
                 && !(rule.spread >= 0.0 && rule.spread.is_finite())
             {
-                return wrong(
-                    &format!("conflicts[{at}].spread"),
+                return invalid(
+                    &format!("conflicts[{index}].spread"),
                     "must be a finite number that is not negative".into(),
                 );
             }
         }
         let levels = self.score.as_ref().map_or(&[][..], |score| &score.levels);
-        match levels.windows(2).position(|two| two[0].from >= two[1].from) {
-            Some(at) => wrong(
-                &format!("score.levels[{}].from", at + 1),
+        match levels.windows(2).position(|pair| pair[0].from >= pair[1].from) {
+            Some(index) => invalid(
+                &format!("score.levels[{}].from", index + 1),
                 "must be greater than the previous one".into(),
             ),
             None => Ok(()),
@@ -332,10 +333,10 @@ impl Spec {
             }
         }
         for (name, value) in [("message_ms", limits.message_ms), ("analysis_ms", limits.analysis_ms)] {
-            if !(1..=WAIT_MS_MAX).contains(&value) {
+            if !(1..=TIMEOUT_MS_MAX).contains(&value) {
                 return Err(FieldError::new(
                     format!("limits.{name}"),
-                    format!("expected 1 to {WAIT_MS_MAX}, found {value}"),
+                    format!("expected 1 to {TIMEOUT_MS_MAX}, found {value}"),
                 ));
             }
         }

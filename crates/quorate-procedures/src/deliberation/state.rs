@@ -168,10 +168,10 @@ impl DeliberationState {
         matches!(self.phase, Phase::Finished | Phase::Failed)
     }
 
-    /// Time at which `Event::DeadlineReached` is due, unless an answer arrives earlier.
+    /// Time at which `Input::DeadlineReached` is due, unless an answer arrives earlier.
     #[must_use]
     pub fn next_wakeup(&self) -> Option<u64> {
-        self.asks.values().map(|asked| asked.due_ms).min()
+        self.asks.values().map(|ask| ask.due_ms).min()
     }
 
     /// Agents whose findings are present.
@@ -181,7 +181,11 @@ impl DeliberationState {
 
     /// Topics of the conflicts, most critical first, including those beyond the limit.
     pub fn conflict_topics(&self) -> impl Iterator<Item = &str> {
-        self.disputes.iter().map(|one| &one.conflict).chain(&self.further).map(|one| one.topic.as_str())
+        self.disputes
+            .iter()
+            .map(|dispute| &dispute.conflict)
+            .chain(&self.further)
+            .map(|conflict| conflict.topic.as_str())
     }
 
     /// Number of messages in the discussion so far.
@@ -192,14 +196,14 @@ impl DeliberationState {
 
     /// Pending questions and the agents that were asked.
     pub fn pending_asks(&self) -> impl Iterator<Item = (&AskId, &str)> {
-        self.asks.iter().map(|(id, asked)| (id, asked.agent.as_str()))
+        self.asks.iter().map(|(id, ask)| (id, ask.agent.as_str()))
     }
 
     /// Whether an agent failed in this conflict and is no longer asked about it. It still takes part in other conflicts.
     pub(crate) fn is_excluded(&self, agent: &str, index: usize) -> bool {
         let name = conflict_id(index);
-        let mut failed = self.missing.iter().filter(|one| one.agent == agent);
-        failed.any(|one| one.conflict.as_ref().is_none_or(|conflict| *conflict == name))
+        let mut failures = self.missing.iter().filter(|missing| missing.agent == agent);
+        failures.any(|missing| missing.conflict.as_ref().is_none_or(|conflict| *conflict == name))
     }
 }
 

@@ -68,30 +68,36 @@ pub struct Demand {
 /// Derives the demands from the issues, highest priority first.
 pub(super) fn derive_demands(
     issues: &[RankedIssue],
-    all: &[&ConflictResolution],
-    words: &Vocabulary,
+    decisions: &[&ConflictResolution],
+    vocabulary: &Vocabulary,
     count: TokenCounter,
 ) -> Vec<Demand> {
-    let mut demands: Vec<Demand> =
-        issues.iter().filter_map(|issue| demand(issue, need(issue, all, words), count)).collect();
+    let mut demands: Vec<Demand> = issues
+        .iter()
+        .filter_map(|issue| demand(issue, demand_priority(issue, decisions, vocabulary), count))
+        .collect();
     // A stable sort keeps the order of the issues within a priority.
     demands.sort_by_key(|demand| demand.need);
     demands
 }
 
-fn need(issue: &RankedIssue, all: &[&ConflictResolution], words: &Vocabulary) -> DemandPriority {
-    let count = words.severities.len();
-    let severe = count - (count / 2).max(1).min(count);
-    let is_severe = |word: &str| words.severity_index(word).is_some_and(|index| index >= severe);
+fn demand_priority(
+    issue: &RankedIssue,
+    decisions: &[&ConflictResolution],
+    vocabulary: &Vocabulary,
+) -> DemandPriority {
+    let count = vocabulary.severities.len();
+    let first_severe = count - (count / 2).max(1).min(count);
+    let is_severe = |word: &str| vocabulary.severity_index(word).is_some_and(|index| index >= first_severe);
     if is_severe(&issue.severity) {
-        let conflict = all.iter().find(|one| issue.conflict.as_ref() == Some(&one.id));
-        let is_agreed = conflict.is_none_or(|one| {
-            matches!(one.how, ResolutionMethod::Agreed { .. })
-                || one.positions.iter().all(|held| is_severe(&held.position.to_string()))
+        let decision = decisions.iter().find(|decision| issue.conflict.as_ref() == Some(&decision.id));
+        let is_agreed = decision.is_none_or(|decision| {
+            matches!(decision.how, ResolutionMethod::Agreed { .. })
+                || decision.positions.iter().all(|position| is_severe(&position.position.to_string()))
         });
         return if is_agreed { DemandPriority::MustHave } else { DemandPriority::ShouldHave };
     }
-    if words.severity_index(&issue.severity) == Some(0) {
+    if vocabulary.severity_index(&issue.severity) == Some(0) {
         DemandPriority::Negotiable
     } else {
         DemandPriority::ShouldHave
@@ -100,15 +106,15 @@ fn need(issue: &RankedIssue, all: &[&ConflictResolution], words: &Vocabulary) ->
 
 /// Derives the demand of an issue, if an agent named a remedy. Agents that assign the final severity take precedence.
 fn demand(issue: &RankedIssue, need: DemandPriority, count: TokenCounter) -> Option<Demand> {
-    let held: Vec<&IssueReport> = {
+    let reports: Vec<&IssueReport> = {
         let (same, other): (Vec<_>, Vec<_>) =
-            issue.flagged.iter().partition(|one| one.issue.severity == issue.severity);
+            issue.flagged.iter().partition(|report| report.issue.severity == issue.severity);
         same.into_iter().chain(other).collect()
     };
-    let advice = held.iter().find_map(|one| non_blank(one.issue.advice.as_ref()))?;
+    let advice = reports.iter().find_map(|report| non_blank(report.issue.advice.as_ref()))?;
     let ask = tokens::truncate(advice, ASK_TOKENS, count).unwrap_or_else(|| advice.to_owned());
-    let section = held.iter().find_map(|one| non_blank(one.issue.evidence.as_ref())).map(section);
-    let agents: Vec<String> = issue.flagged.iter().map(|one| one.agent.clone()).collect();
+    let section = reports.iter().find_map(|report| non_blank(report.issue.evidence.as_ref())).map(section);
+    let agents: Vec<String> = issue.flagged.iter().map(|report| report.agent.clone()).collect();
     let location = section.as_ref().map_or_else(String::new, |section| format!(", at {section}"));
     let text = format!(
         "{}: {} ({}, {}{location}), says {}.",
@@ -118,7 +124,7 @@ fn demand(issue: &RankedIssue, need: DemandPriority, count: TokenCounter) -> Opt
         issue.severity,
         agents.join(", ")
     );
-    let sources = issue.flagged.iter().map(|one| one.source.clone()).collect();
+    let sources = issue.flagged.iter().map(|report| report.source.clone()).collect();
     Some(Demand {
         need,
         topic: issue.topic.clone(),
@@ -147,6 +153,6 @@ fn section(evidence: &str) -> String {
 
 /// Capitalises the first letter.
 pub(super) fn capitalise(text: &str) -> String {
-    let mut letters = text.chars();
-    letters.next().map_or_else(String::new, |first| first.to_uppercase().chain(letters).collect())
+    let mut chars = text.chars();
+    chars.next().map_or_else(String::new, |first| first.to_uppercase().chain(chars).collect())
 }

@@ -31,7 +31,7 @@ use crate::tokens;
 const SUMMARY_ISSUES: usize = 3;
 
 /// Maximum number of tokens of a finding's summary in the synthesis.
-const GIST_TOKENS: usize = 60;
+const SUMMARY_TOKENS: usize = 60;
 
 /// Synthesis of a deliberation.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
@@ -112,7 +112,7 @@ impl Step<'_> {
         let mut summary = Vec::new();
         let (agreement, recommendation, confidence) = self.recommendation(&all, &mut summary);
         if matches!(agreement, Agreement::NotComparable { .. }) && recommendation.is_none() {
-            summary.extend(self.gists());
+            summary.extend(self.finding_summaries());
         }
         let score = self.score(&all, &mut summary);
         let issues = self.issues(&all);
@@ -125,9 +125,9 @@ impl Step<'_> {
 
     /// Sentences about agents without a finding and about unanswered questions; the reasons are in `missing`.
     fn missing_sentences(&self) -> Vec<Sentence> {
-        let mut by_place: BTreeMap<Option<String>, (Vec<String>, Vec<String>)> = BTreeMap::new();
+        let mut by_conflict: BTreeMap<Option<String>, (Vec<String>, Vec<String>)> = BTreeMap::new();
         for missing in self.record().missing {
-            let (agents, sources) = by_place.entry(missing.conflict).or_default();
+            let (agents, sources) = by_conflict.entry(missing.conflict).or_default();
             agents.push(missing.agent);
             sources.push(missing.asked.0);
         }
@@ -141,17 +141,17 @@ impl Step<'_> {
                 None => Sentence { text: format!("Missing: {agents}."), sources },
             }
         };
-        by_place.into_iter().map(sentence).collect()
+        by_conflict.into_iter().map(sentence).collect()
     }
 
     /// Summaries of the findings, used if there is no recommendation.
-    fn gists(&self) -> Vec<Sentence> {
-        let gist = |(agent, finding): (&str, &Finding)| {
-            let summary = tokens::truncate(&finding.summary, GIST_TOKENS, self.count_tokens)
+    fn finding_summaries(&self) -> Vec<Sentence> {
+        let sentence = |(agent, finding): (&str, &Finding)| {
+            let summary = tokens::truncate(&finding.summary, SUMMARY_TOKENS, self.count_tokens)
                 .unwrap_or(finding.summary.clone());
             Sentence { text: format!("{agent}: {summary}"), sources: vec![self.source_of(agent)] }
         };
-        self.agents_with_findings().map(gist).collect()
+        self.agents_with_findings().map(sentence).collect()
     }
 
     fn source_of(&self, agent: &str) -> String {
@@ -177,35 +177,36 @@ impl Step<'_> {
     /// Determines agreement, recommendation and confidence.
     fn recommendation(
         &self,
-        all: &[&ConflictResolution],
+        decisions: &[&ConflictResolution],
         summary: &mut Vec<Sentence>,
     ) -> (Agreement, Option<String>, Option<f64>) {
         if let Some(decision) =
-            all.iter().find(|decision| decision.conflict.kind == ConflictKind::Categorical)
+            decisions.iter().find(|decision| decision.conflict.kind == ConflictKind::Categorical)
         {
-            let is_held = |one: &&Position| Some(&one.position) == decision.position.as_ref();
+            let is_held = |position: &&Position| Some(&position.position) == decision.position.as_ref();
             let holders: Vec<&Position> = decision.positions.iter().filter(is_held).collect();
             summary.push(self.decided_sentence(decision, &holders));
             summary.extend(self.against_sentence(decision));
             summary.extend(changes_sentence(decision));
             summary.extend(self.abstained_sentence(decision.positions.len()));
-            let sure = mean(holders.iter().filter_map(|one| one.confidence));
-            let confidence = sure.map(|sure| round_to_micros(sure * decision.share));
+            let mean_confidence = mean(holders.iter().filter_map(|position| position.confidence));
+            let confidence =
+                mean_confidence.map(|mean_confidence| round_to_micros(mean_confidence * decision.share));
             let agreement = decision.agreement.clone().unwrap_or_else(|| Agreement::of(None));
             return (agreement, decision.position.as_ref().map(ToString::to_string), confidence);
         }
-        let given = self.tally_recommendations();
-        let agreement = Agreement::of(given.as_ref());
-        let Some(given) = given else {
+        let tally = self.tally_recommendations();
+        let agreement = Agreement::of(tally.as_ref());
+        let Some(tally) = tally else {
             return (
                 agreement,
                 None,
                 mean(self.agents_with_findings().filter_map(|(_, finding)| finding.confidence)),
             );
         };
-        let (held, of) = (given.ballots.len() - given.minority().count(), given.ballots.len());
-        let text = match (&given.choice, &agreement) {
-            (None, _) => format!("No decision: tied between {}.", given.tied.join(" and ")),
+        let (held, of) = (tally.ballots.len() - tally.minority().count(), tally.ballots.len());
+        let text = match (&tally.choice, &agreement) {
+            (None, _) => format!("No decision: tied between {}.", tally.tied.join(" and ")),
             (Some(choice), Agreement::NotComparable { .. }) => {
                 format!("Recommendation: {choice}, by the only agent that gave one.")
             }
@@ -214,12 +215,17 @@ impl Step<'_> {
             }
             (Some(choice), _) => format!("Recommendation: {choice}, held by {held} of {of} agents."),
         };
-        let sources = given.ballots.iter().map(|ballot| self.source_of(&ballot.voter)).collect();
+        let sources = tally.ballots.iter().map(|ballot| self.source_of(&ballot.voter)).collect();
         summary.push(Sentence { text, sources });
         summary.extend(self.abstained_sentence(of));
-        let of_winner = |ballot: &&Ballot| Some(&ballot.choice) == given.choice.as_ref();
-        let sure = mean(given.ballots.iter().filter(of_winner).filter_map(|ballot| ballot.confidence));
-        (agreement, given.choice.clone(), sure.map(|sure| round_to_micros(sure * given.share())))
+        let of_winner = |ballot: &&Ballot| Some(&ballot.choice) == tally.choice.as_ref();
+        let mean_confidence =
+            mean(tally.ballots.iter().filter(of_winner).filter_map(|ballot| ballot.confidence));
+        (
+            agreement,
+            tally.choice.clone(),
+            mean_confidence.map(|mean_confidence| round_to_micros(mean_confidence * tally.share())),
+        )
     }
 
     /// Tallies the recommendations in the findings; `None` if there are none.
@@ -249,8 +255,11 @@ impl Step<'_> {
         };
         let Some(position) = &decision.position else {
             let text = format!("{}{otherwise}.", strategy::capitalise(&decision.resolution));
-            let sources =
-                decision.positions.iter().map(|one| self.position_source(decision, &one.agent)).collect();
+            let sources = decision
+                .positions
+                .iter()
+                .map(|position| self.position_source(decision, &position.agent))
+                .collect();
             return Sentence { text, sources };
         };
         let text = match &decision.agreement {
@@ -261,27 +270,27 @@ impl Step<'_> {
         };
         Sentence {
             text,
-            sources: holders.iter().map(|one| self.position_source(decision, &one.agent)).collect(),
+            sources: holders.iter().map(|position| self.position_source(decision, &position.agent)).collect(),
         }
     }
 
     /// Sentence about agents that gave no recommendation, if others did.
-    fn abstained_sentence(&self, given: usize) -> Option<Sentence> {
-        let silent: Vec<&str> = self
+    fn abstained_sentence(&self, ballots: usize) -> Option<Sentence> {
+        let abstained: Vec<&str> = self
             .agents_with_findings()
             .filter(|(_, finding)| finding.recommendation.is_none())
             .map(|(agent, _)| agent)
             .collect();
-        let text = format!("Without a recommendation: {}.", silent.join(", "));
-        let sources = silent.iter().map(|agent| self.source_of(agent)).collect();
-        (given > 0 && !silent.is_empty()).then_some(Sentence { text, sources })
+        let text = format!("Without a recommendation: {}.", abstained.join(", "));
+        let sources = abstained.iter().map(|agent| self.source_of(agent)).collect();
+        (ballots > 0 && !abstained.is_empty()).then_some(Sentence { text, sources })
     }
 
-    fn score(&self, all: &[&ConflictResolution], summary: &mut Vec<Sentence>) -> Option<ScoreResult> {
+    fn score(&self, decisions: &[&ConflictResolution], summary: &mut Vec<Sentence>) -> Option<ScoreResult> {
         let score_spec = self.spec.score.as_ref()?;
         let key = score_key(&score_spec.name);
-        let decision = all.iter().find(|decision| decision.conflict.key == key);
-        let given: Vec<(&str, f64, Option<f64>)> = self
+        let decision = decisions.iter().find(|decision| decision.conflict.key == key);
+        let scores: Vec<(&str, f64, Option<f64>)> = self
             .agents_with_findings()
             .filter_map(|(agent, finding)| {
                 Some((agent, *finding.scores.get(&score_spec.name)?, finding.confidence))
@@ -290,12 +299,13 @@ impl Step<'_> {
         let value = match decision {
             Some(decision) => decision.position.as_ref()?.as_number()?,
             None => {
-                let ballots: Vec<Ballot> = given
+                let ballots: Vec<Ballot> = scores
                     .iter()
                     .map(|(_, _, confidence)| Ballot { confidence: *confidence, ..Ballot::default() })
                     .collect();
                 let weights = tally::weights(&ballots.iter().collect::<Vec<_>>());
-                let values: Vec<(f64, f64)> = given.iter().map(|one| one.1).zip(weights).collect();
+                let values: Vec<(f64, f64)> =
+                    scores.iter().map(|(_, score, _)| *score).zip(weights).collect();
                 round_to_micros(tally::weighted_median(&values)?.value)
             }
         };
@@ -304,34 +314,37 @@ impl Step<'_> {
         let suffix = level.as_ref().map_or_else(String::new, |level| format!(" ({level})"));
         let name = strategy::capitalise(&score_spec.name.replace('_', " "));
         let text =
-            format!("{name} is {}{suffix}, from {} agents.", normalise::format_number(value), given.len());
-        let sources = given
+            format!("{name} is {}{suffix}, from {} agents.", normalise::format_number(value), scores.len());
+        let sources = scores
             .iter()
             .map(|(agent, _, _)| {
-                decision.map_or_else(|| self.source_of(agent), |one| self.position_source(one, agent))
+                decision
+                    .map_or_else(|| self.source_of(agent), |decision| self.position_source(decision, agent))
             })
             .collect();
         summary.push(Sentence { text, sources });
         Some(ScoreResult { name: score_spec.name.clone(), value, level })
     }
 
-    fn issues(&self, all: &[&ConflictResolution]) -> Vec<RankedIssue> {
-        let words = &self.spec.vocabulary;
+    fn issues(&self, decisions: &[&ConflictResolution]) -> Vec<RankedIssue> {
+        let vocabulary = &self.spec.vocabulary;
         let mut topics: BTreeMap<String, RankedIssue> = BTreeMap::new();
         for (agent, finding) in self.agents_with_findings() {
             for issue in &finding.issues {
                 let key = normalise::normalise_words(&issue.topic);
-                let decision = all.iter().find(|one| one.conflict.key == format!("severity:{key}"));
+                let decision =
+                    decisions.iter().find(|decision| decision.conflict.key == format!("severity:{key}"));
                 let ranked = topics.entry(key).or_insert_with(|| RankedIssue {
                     topic: issue.topic.clone(),
                     severity: decision
-                        .and_then(|one| severity_of(one, words))
+                        .and_then(|decision| severity_of(decision, vocabulary))
                         .unwrap_or_else(|| issue.severity.clone()),
                     flagged: Vec::new(),
-                    conflict: decision.map(|one| one.id.clone()),
+                    conflict: decision.map(|decision| decision.id.clone()),
                 });
                 if decision.is_none()
-                    && words.severity_index(&issue.severity) > words.severity_index(&ranked.severity)
+                    && vocabulary.severity_index(&issue.severity)
+                        > vocabulary.severity_index(&ranked.severity)
                 {
                     ranked.severity.clone_from(&issue.severity);
                 }
@@ -339,15 +352,19 @@ impl Step<'_> {
                 ranked.flagged.push(IssueReport { agent, source, issue: issue.clone() });
             }
         }
-        let sure = |issue: &RankedIssue| -> f64 {
-            let confidences = issue.flagged.iter().map(|one| self.state.findings[&one.agent].confidence);
+        let total_confidence = |issue: &RankedIssue| -> f64 {
+            let confidences =
+                issue.flagged.iter().map(|report| self.state.findings[&report.agent].confidence);
             confidences.map(Option::unwrap_or_default).sum()
         };
         let mut ranked: Vec<RankedIssue> = topics.into_values().collect();
         ranked.sort_by(|a, b| {
-            let severity = words.severity_index(&b.severity).cmp(&words.severity_index(&a.severity));
+            let severity =
+                vocabulary.severity_index(&b.severity).cmp(&vocabulary.severity_index(&a.severity));
             let flagged = severity.then(b.flagged.len().cmp(&a.flagged.len()));
-            flagged.then(sure(b).total_cmp(&sure(a))).then_with(|| a.topic.cmp(&b.topic))
+            flagged
+                .then(total_confidence(b).total_cmp(&total_confidence(a)))
+                .then_with(|| a.topic.cmp(&b.topic))
         });
         ranked
     }
@@ -357,43 +374,53 @@ impl Step<'_> {
         if decision.minority.is_empty() {
             return None;
         }
-        let who = decision.minority.iter().map(|one| format!("{} ({})", one.agent, one.position));
-        let text = format!("Against it: {}.", who.collect::<Vec<_>>().join(", "));
-        let sources =
-            decision.minority.iter().map(|one| self.position_source(decision, &one.agent)).collect();
+        let dissenters =
+            decision.minority.iter().map(|position| format!("{} ({})", position.agent, position.position));
+        let text = format!("Against it: {}.", dissenters.collect::<Vec<_>>().join(", "));
+        let sources = decision
+            .minority
+            .iter()
+            .map(|position| self.position_source(decision, &position.agent))
+            .collect();
         Some(Sentence { text, sources })
     }
 
     /// Sentence with the number of conflicts that no other sentence covers.
-    fn other_conflicts_sentence(&self, all: &[&ConflictResolution]) -> Option<Sentence> {
+    fn other_conflicts_sentence(&self, decisions: &[&ConflictResolution]) -> Option<Sentence> {
         let score = self.spec.score.as_ref().map(|score| score_key(&score.name));
-        let others: Vec<&&ConflictResolution> = all
+        let others: Vec<&&ConflictResolution> = decisions
             .iter()
-            .filter(|one| {
-                one.conflict.kind != ConflictKind::Categorical && Some(&one.conflict.key) != score.as_ref()
+            .filter(|decision| {
+                decision.conflict.kind != ConflictKind::Categorical
+                    && Some(&decision.conflict.key) != score.as_ref()
             })
             .collect();
-        let count = |is: fn(ResolutionMethod) -> bool| others.iter().filter(|one| is(one.how)).count();
-        let ways = [
-            (count(|how| matches!(how, ResolutionMethod::Agreed { .. })), "settled in the discussion"),
-            (count(|how| how == ResolutionMethod::Voted), "put to the vote"),
-            (count(|how| how == ResolutionMethod::Tied), "tied"),
-            (count(|how| how == ResolutionMethod::Merged), "merged"),
+        let count = |is_method: fn(ResolutionMethod) -> bool| {
+            others.iter().filter(|decision| is_method(decision.how)).count()
+        };
+        let counts = [
+            (count(|method| matches!(method, ResolutionMethod::Agreed { .. })), "settled in the discussion"),
+            (count(|method| method == ResolutionMethod::Voted), "put to the vote"),
+            (count(|method| method == ResolutionMethod::Tied), "tied"),
+            (count(|method| method == ResolutionMethod::Merged), "merged"),
         ];
-        let ways: Vec<String> =
-            ways.iter().filter(|(many, _)| *many > 0).map(|(many, how)| format!("{many} {how}")).collect();
-        let what = if others.len() == 1 { "conflict" } else { "conflicts" };
-        let text = format!("{} more {what}: {}.", others.len(), ways.join(", "));
-        let sources = others.iter().map(|one| one.id.clone()).collect();
+        let counts: Vec<String> = counts
+            .iter()
+            .filter(|(number, _)| *number > 0)
+            .map(|(number, method)| format!("{number} {method}"))
+            .collect();
+        let noun = if others.len() == 1 { "conflict" } else { "conflicts" };
+        let text = format!("{} more {noun}: {}.", others.len(), counts.join(", "));
+        let sources = others.iter().map(|decision| decision.id.clone()).collect();
         (!others.is_empty()).then_some(Sentence { text, sources })
     }
 }
 
 /// Result of a severity conflict; after a tie the highest severity held.
-fn severity_of(decision: &ConflictResolution, words: &Vocabulary) -> Option<String> {
+fn severity_of(decision: &ConflictResolution, vocabulary: &Vocabulary) -> Option<String> {
     let greatest = || {
-        let held = decision.positions.iter().map(|one| one.position.to_string());
-        held.max_by_key(|severity| words.severity_index(severity))
+        let severities = decision.positions.iter().map(|position| position.position.to_string());
+        severities.max_by_key(|severity| vocabulary.severity_index(severity))
     };
     decision.position.as_ref().map(ToString::to_string).or_else(greatest)
 }
@@ -404,41 +431,44 @@ fn score_key(name: &str) -> String {
 
 /// Sentence about agents that changed their position in the discussion.
 fn changes_sentence(decision: &ConflictResolution) -> Option<Sentence> {
-    let mut to: Vec<(&PositionValue, Vec<&str>)> = Vec::new();
+    let mut agents_by_position: Vec<(&PositionValue, Vec<&str>)> = Vec::new();
     let mut sources = Vec::new();
     for (before, after) in decision.conflict.positions.iter().zip(&decision.positions) {
         if before.position == after.position {
             continue;
         }
-        match to.iter_mut().find(|(position, _)| **position == after.position) {
+        match agents_by_position.iter_mut().find(|(position, _)| **position == after.position) {
             Some((_, agents)) => agents.push(&after.agent),
-            None => to.push((&after.position, vec![&after.agent])),
+            None => agents_by_position.push((&after.position, vec![&after.agent])),
         }
         let last = decision.changes.iter().rev().find(|change| change.agent == after.agent);
         sources.extend(last.map(|change| change.message.clone()));
     }
-    let moved: Vec<String> =
-        to.iter().map(|(position, agents)| format!("{} to {position}", agents.join(" and "))).collect();
-    let text = format!("The discussion moved {}.", moved.join(", "));
-    (!moved.is_empty()).then_some(Sentence { text, sources })
+    let moves: Vec<String> = agents_by_position
+        .iter()
+        .map(|(position, agents)| format!("{} to {position}", agents.join(" and ")))
+        .collect();
+    let text = format!("The discussion moved {}.", moves.join(", "));
+    (!moves.is_empty()).then_some(Sentence { text, sources })
 }
 
 /// Sentence about the worst issues.
 fn issues_sentence(issues: &[RankedIssue]) -> Option<Sentence> {
     let worst = &issues[..issues.len().min(SUMMARY_ISSUES)];
-    let named: Vec<String> = worst.iter().map(|one| format!("{} ({})", one.topic, one.severity)).collect();
-    let of = match issues.len() {
+    let named: Vec<String> =
+        worst.iter().map(|issue| format!("{} ({})", issue.topic, issue.severity)).collect();
+    let intro = match issues.len() {
         1 => "One issue".to_owned(),
-        many if many > worst.len() => format!("The worst of {many} issues"),
-        many => format!("{many} issues"),
+        count if count > worst.len() => format!("The worst of {count} issues"),
+        count => format!("{count} issues"),
     };
     let mut sources: Vec<String> = Vec::new();
-    for source in worst.iter().flat_map(|one| &one.flagged).map(|one| &one.source) {
+    for source in worst.iter().flat_map(|issue| &issue.flagged).map(|report| &report.source) {
         if !sources.contains(source) {
             sources.push(source.clone());
         }
     }
-    (!worst.is_empty()).then(|| Sentence { text: format!("{of}: {}.", named.join(", ")), sources })
+    (!worst.is_empty()).then(|| Sentence { text: format!("{intro}: {}.", named.join(", ")), sources })
 }
 
 #[allow(clippy::cast_precision_loss)]

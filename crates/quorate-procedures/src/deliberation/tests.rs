@@ -34,7 +34,7 @@ fn spec(names: &[&str]) -> Spec {
 
 /// Reaction of an agent to a question.
 #[derive(Clone, PartialEq, Debug)]
-enum Act {
+enum Reaction {
     Answer(Value),
     Raw(&'static str),
     Fail(&'static str),
@@ -43,7 +43,7 @@ enum Act {
 
 /// Variation of a scripted run.
 #[derive(Clone, Copy, Default)]
-struct Manner {
+struct Variation {
     /// The state is serialised and parsed after every step.
     stored: bool,
     /// Index of the pending question to answer next.
@@ -53,7 +53,7 @@ struct Manner {
 }
 
 /// Result of a scripted run.
-struct Played {
+struct ScriptedRun {
     lines: Vec<String>,
     asks: Vec<Ask>,
     outcome: Option<Outcome>,
@@ -65,7 +65,7 @@ fn decided(decision: &ConflictResolution) -> String {
     decision.position.as_ref().map(ToString::to_string).unwrap_or_default()
 }
 
-impl Played {
+impl ScriptedRun {
     fn text(&self) -> String {
         self.lines.iter().map(|line| format!("{line}\n")).collect()
     }
@@ -80,58 +80,58 @@ impl Played {
     }
 }
 
-fn play(spec: &Spec, act: impl Fn(&Ask) -> Act) -> Played {
-    play_as(spec, Manner::default(), act)
+fn run_script(spec: &Spec, react: impl Fn(&Ask) -> Reaction) -> ScriptedRun {
+    run_script_with(spec, Variation::default(), react)
 }
 
-fn play_as(spec: &Spec, manner: Manner, act: impl Fn(&Ask) -> Act) -> Played {
+fn run_script_with(spec: &Spec, variation: Variation, react: impl Fn(&Ask) -> Reaction) -> ScriptedRun {
     let machine = Deliberation::new(spec, words);
     let (mut state, mut now_ms) = (DeliberationState::default(), 1_000);
-    let mut played = Played { lines: Vec::new(), asks: Vec::new(), outcome: None, failure: None };
+    let mut run = ScriptedRun { lines: Vec::new(), asks: Vec::new(), outcome: None, failure: None };
     let mut waiting: VecDeque<Ask> = VecDeque::new();
     let mut events: VecDeque<Input> = VecDeque::from([Input::Start]);
     for _ in 0..2_000 {
         while let Some(event) = events.pop_front() {
-            for out in machine.step(&mut state, event, now_ms) {
-                played.lines.extend(line(&out));
-                match out {
+            for output in machine.step(&mut state, event, now_ms) {
+                run.lines.extend(line(&output));
+                match output {
                     Output::Ask(ask) => {
-                        played.asks.push(ask.clone());
+                        run.asks.push(ask.clone());
                         waiting.push_back(ask);
                     }
                     Output::Finished(outcome) => {
                         let json = serde_json::to_vec(&outcome).expect("JSON");
                         assert_eq!(serde_json::from_slice::<Outcome>(&json).expect("an outcome"), *outcome);
-                        played.outcome = Some(*outcome);
+                        run.outcome = Some(*outcome);
                     }
-                    Output::Failed(failure) => played.failure = Some(*failure),
+                    Output::Failed(failure) => run.failure = Some(*failure),
                     Output::Publish(_) | Output::Ignored(_) => {}
                 }
             }
-            if manner.stored {
+            if variation.stored {
                 let stored = serde_json::to_vec(&state).expect("JSON");
-                let read: DeliberationState = serde_json::from_slice(&stored).expect("a state");
-                assert_eq!(read, state, "the stored state equals the original");
+                let parsed: DeliberationState = serde_json::from_slice(&stored).expect("a state");
+                assert_eq!(parsed, state, "the stored state equals the original");
                 assert!(stored.len() < 100_000, "{} bytes per step", stored.len());
-                state = read;
+                state = parsed;
             }
         }
         if state.is_over() {
             assert_eq!(state.next_wakeup(), None);
-            return played;
+            return run;
         }
         if waiting.is_empty() {
             now_ms = state.next_wakeup().expect("a pending question");
             events.push_back(Input::DeadlineReached);
             continue;
         }
-        let at = manner.turn % waiting.len();
-        let ask = waiting.remove(at).expect("a pending question");
+        let index = variation.turn % waiting.len();
+        let ask = waiting.remove(index).expect("a pending question");
         now_ms += 10;
-        events.extend(event(&ask, act(&ask)));
-        if manner.twice {
-            let again: Vec<Input> = events.iter().cloned().collect();
-            events.extend(again);
+        events.extend(event(&ask, react(&ask)));
+        if variation.twice {
+            let duplicates: Vec<Input> = events.iter().cloned().collect();
+            events.extend(duplicates);
             events.push_back(Input::Failed { ask: AskId("never:asked".into()), why: "?".into() });
             let stranger = Input::Answered {
                 ask: ask.id.clone(),
@@ -142,37 +142,38 @@ fn play_as(spec: &Spec, manner: Manner, act: impl Fn(&Ask) -> Act) -> Played {
             events.push_front(stranger);
         }
     }
-    panic!("the deliberation does not end: {}", played.text());
+    panic!("the deliberation does not end: {}", run.text());
 }
 
-fn event(ask: &Ask, act: Act) -> Option<Input> {
+fn event(ask: &Ask, reaction: Reaction) -> Option<Input> {
     let answered = |body: String| {
         let usage = Some(ReportedUsage { calls: 1, tokens_in: 100, tokens_out: 10, money_micros: None });
         Input::Answered { ask: ask.id.clone(), from: ask.agent.clone(), body: body.into_bytes(), usage }
     };
-    match act {
-        Act::Answer(value) => Some(answered(value.to_string())),
-        Act::Raw(text) => Some(answered(text.to_owned())),
-        Act::Fail(why) => Some(Input::Failed { ask: ask.id.clone(), why: why.to_owned() }),
-        Act::Silence => None,
+    match reaction {
+        Reaction::Answer(value) => Some(answered(value.to_string())),
+        Reaction::Raw(text) => Some(answered(text.to_owned())),
+        Reaction::Fail(reason) => Some(Input::Failed { ask: ask.id.clone(), why: reason.to_owned() }),
+        Reaction::Silence => None,
     }
 }
 
-fn line(out: &Output) -> Option<String> {
-    match out {
+fn line(output: &Output) -> Option<String> {
+    match output {
         Output::Ask(ask) => Some(format!("ask {}", ask.id)),
         Output::Publish(message) => {
             let text = ["position", "summary", "text"]
                 .iter()
                 .map(|field| &message.content[*field])
-                .find(|one| !one.is_null());
-            let sure =
-                message.content["confidence"].as_f64().map_or(String::new(), |sure| format!(" {sure}"));
+                .find(|value| !value.is_null());
+            let confidence = message.content["confidence"]
+                .as_f64()
+                .map_or(String::new(), |confidence| format!(" {confidence}"));
             let to = message.recipients.join(", ");
             let re = message.reply_to.as_ref().map_or(String::new(), |id| format!(" re {id}"));
             let DeliberationMessage { id, round, sender, message_type, .. } = message;
             Some(format!(
-                "{id} round {round} {message_type:?} {sender} > {to}{re}: {}{sure}",
+                "{id} round {round} {message_type:?} {sender} > {to}{re}: {}{confidence}",
                 text.map(crate::normalise::value_to_text).unwrap_or_default()
             ))
         }
@@ -183,8 +184,8 @@ fn line(out: &Output) -> Option<String> {
 }
 
 /// A finding with a recommendation.
-fn recommends(what: &str, confidence: f64) -> Value {
-    json!({"summary": format!("I say {what}."), "confidence": confidence, "recommendation": what})
+fn recommends(recommendation: &str, confidence: f64) -> Value {
+    json!({"summary": format!("I say {recommendation}."), "confidence": confidence, "recommendation": recommendation})
 }
 
 fn reply(position: impl Into<Value>, confidence: f64, agrees: bool, reasoning: &str) -> Value {

@@ -67,8 +67,8 @@ impl UsageStats {
     }
 
     pub(super) fn add_duration(&mut self, phase: Phase, ms: u64) {
-        if let Some(spent) = self.phase_mut(phase) {
-            spent.ms += ms;
+        if let Some(phase_usage) = self.phase_mut(phase) {
+            phase_usage.ms += ms;
         }
     }
 
@@ -81,17 +81,18 @@ impl UsageStats {
         usage: Option<ReportedUsage>,
         spec: &Spec,
     ) {
-        let Some(spent) = self.phase_mut(phase) else { return };
+        let Some(phase_usage) = self.phase_mut(phase) else { return };
         let usage = usage.unwrap_or(ReportedUsage { calls: 1, ..ReportedUsage::default() });
         let reported = usage.money_micros.map(|micros| micros as f64 / 1e6);
         let cost = reported.or_else(|| token_cost(spec, &provider, usage.tokens_in, usage.tokens_out));
-        let used = spent.providers.entry(provider).or_default();
+        let provider_usage = phase_usage.providers.entry(provider).or_default();
         if let Some(cost) = cost {
-            used.money = Some(crate::finding::round_to_micros(used.money.unwrap_or(0.0) + cost));
+            provider_usage.money =
+                Some(crate::finding::round_to_micros(provider_usage.money.unwrap_or(0.0) + cost));
         }
-        used.calls += usage.calls;
-        used.tokens_in += usage.tokens_in;
-        used.tokens_out += usage.tokens_out;
+        provider_usage.calls += usage.calls;
+        provider_usage.tokens_in += usage.tokens_in;
+        provider_usage.tokens_out += usage.tokens_out;
     }
 
     /// Total number of calls.
@@ -99,8 +100,8 @@ impl UsageStats {
     pub fn calls(&self) -> u64 {
         [&self.analysis, &self.discussion]
             .iter()
-            .flat_map(|spent| spent.providers.values())
-            .map(|one| one.calls)
+            .flat_map(|phase_usage| phase_usage.providers.values())
+            .map(|provider_usage| provider_usage.calls)
             .sum()
     }
 }
@@ -108,8 +109,8 @@ impl UsageStats {
 /// Cost of the tokens at the configured prices; `None` if none are configured.
 #[allow(clippy::cast_precision_loss)]
 pub(super) fn token_cost(spec: &Spec, provider: &str, tokens_in: u64, tokens_out: u64) -> Option<f64> {
-    let known = spec.provider(provider);
-    let (price_in, price_out) = (known.price_in?, known.price_out?);
+    let provider_spec = spec.provider(provider);
+    let (price_in, price_out) = (provider_spec.price_in?, provider_spec.price_out?);
     Some(crate::finding::round_to_micros((tokens_in as f64 * price_in + tokens_out as f64 * price_out) / 1e6))
 }
 

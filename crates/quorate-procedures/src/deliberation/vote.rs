@@ -30,9 +30,9 @@ impl Step<'_> {
             positions: &dispute.positions,
             dispute: Some(dispute),
         });
-        let first = self.state.disputes.len();
-        let further = self.state.further.iter().enumerate().map(|(at, conflict)| Case {
-            id: conflict_id(first + at),
+        let dispute_count = self.state.disputes.len();
+        let further = self.state.further.iter().enumerate().map(|(index, conflict)| Case {
+            id: conflict_id(dispute_count + index),
             conflict,
             positions: &conflict.positions,
             dispute: None,
@@ -43,26 +43,26 @@ impl Step<'_> {
     /// Current ballots of all conflicts that are voted on.
     fn questions(&self, cases: &[Case<'_>]) -> Vec<Question> {
         let choices = cases.iter().filter(|case| !case.conflict.is_numeric());
-        let asked = choices.map(|case| {
+        let questions = choices.map(|case| {
             let rankings = case.dispute.map(|dispute| &dispute.rankings);
             ballot_question(case.conflict, self.spec.options(case.conflict.kind), case.positions, rankings)
         });
-        asked.collect()
+        questions.collect()
     }
 
     /// Tallies the current positions, in the order of the conflicts; `None` for numbers.
     pub(super) fn tallies(&self) -> Vec<Option<Tally>> {
         let cases = self.cases();
         // Positions were validated when they were parsed, so tallying cannot fail.
-        let counted =
+        let tallies =
             tally::tally_questions(self.spec.tally_method(), &self.questions(&cases)).unwrap_or_default();
-        let mut counted = counted.into_iter();
-        cases.iter().map(|case| if case.conflict.is_numeric() { None } else { counted.next() }).collect()
+        let mut tallies = tallies.into_iter();
+        cases.iter().map(|case| if case.conflict.is_numeric() { None } else { tallies.next() }).collect()
     }
 
     /// Decides all conflicts: those eligible for discussion, then the others.
     pub(super) fn decide(&self) -> (Vec<ConflictResolution>, Vec<ConflictResolution>) {
-        let (cases, counting) = (self.cases(), self.spec.tally_method());
+        let (cases, method) = (self.cases(), self.spec.tally_method());
         let after = self.questions(&cases);
         let choices = cases.iter().filter(|case| !case.conflict.is_numeric());
         let before: Vec<Question> = choices
@@ -71,21 +71,21 @@ impl Step<'_> {
                 ballot_question(case.conflict, options, &case.conflict.positions, None)
             })
             .collect();
-        let earlier = tally::tally_questions(counting, &before).unwrap_or_default();
-        let mut earlier = earlier.into_iter().enumerate();
+        let tallies_before = tally::tally_questions(method, &before).unwrap_or_default();
+        let mut tallies_before = tallies_before.into_iter().enumerate();
         let mut decisions: Vec<ConflictResolution> = Vec::new();
         for (case, tally) in cases.iter().zip(self.tallies()) {
             decisions.push(match tally {
                 None => self.merge(case),
                 Some(tally) => {
-                    let Some((at, before)) = earlier.next() else { continue };
-                    let flip = tally::pivotal_voters(counting, &after, at);
-                    self.decide_by_vote(case, tally, before, flip)
+                    let Some((index, before)) = tallies_before.next() else { continue };
+                    let pivotal = tally::pivotal_voters(method, &after, index);
+                    self.decide_by_vote(case, tally, before, pivotal)
                 }
             });
         }
-        let first = self.state.disputes.len();
-        let further = decisions.split_off(first.min(decisions.len()));
+        let dispute_count = self.state.disputes.len();
+        let further = decisions.split_off(dispute_count.min(decisions.len()));
         (decisions, further)
     }
 
@@ -94,57 +94,60 @@ impl Step<'_> {
         case: &Case<'_>,
         mut tally: Tally,
         before: Tally,
-        flip: Option<tally::PivotalVoters>,
+        pivotal: Option<tally::PivotalVoters>,
     ) -> ConflictResolution {
-        tally.shares.iter_mut().for_each(|one| one.share = round_to_micros(one.share));
+        tally.shares.iter_mut().for_each(|share| share.share = round_to_micros(share.share));
         let agreed = case.dispute.and_then(|dispute| dispute.agreed.as_ref());
-        let how = how(&tally, agreed);
-        let resolution = resolution(&tally, how);
+        let method = resolution_method(&tally, agreed);
+        let resolution = resolution(&tally, method);
         let position = tally.choice.as_ref().map(PositionValue::from);
-        let mut decision = self.decision(case, how, position, resolution);
+        let mut decision = self.decision(case, method, position, resolution);
         decision.agreement = Some(Agreement::of(Some(&tally)));
-        let is_against = |one: &Position| decision.position.as_ref().is_some_and(|won| one.position != *won);
+        let is_against = |position: &Position| {
+            decision.position.as_ref().is_some_and(|winner| position.position != *winner)
+        };
         decision.minority = minority(case.positions, is_against);
         decision.before = before.choice.map(PositionValue::from);
         decision.shares_before = before.shares;
-        decision.shares_before.iter_mut().for_each(|one| one.share = round_to_micros(one.share));
-        decision.share = tally.shares.first().map_or(0.0, |one| one.share);
+        decision.shares_before.iter_mut().for_each(|share| share.share = round_to_micros(share.share));
+        decision.share = tally.shares.first().map_or(0.0, |share| share.share);
         decision.shares = tally.shares;
-        decision.would_change = flip;
+        decision.would_change = pivotal;
         decision
     }
 
     fn merge(&self, case: &Case<'_>) -> ConflictResolution {
         let spread = allowed_spread(self.spec, case.conflict);
-        let found =
+        let median =
             merge_positions(case.positions).unwrap_or(WeightedMedian { value: 0.0, low: 0.0, high: 0.0 });
-        let value = PositionValue::from(round_to_micros(found.value));
-        let (how, resolution) = match case.dispute.and_then(|dispute| dispute.agreed.as_ref()) {
+        let value = PositionValue::from(round_to_micros(median.value));
+        let (method, resolution) = match case.dispute.and_then(|dispute| dispute.agreed.as_ref()) {
             Some((round, _)) => {
                 (ResolutionMethod::Agreed { round: *round }, format!("agreed on {value} in round {round}"))
             }
             None => {
-                let (low, high) = (normalise::format_number(found.low), normalise::format_number(found.high));
+                let (low, high) =
+                    (normalise::format_number(median.low), normalise::format_number(median.high));
                 let resolution =
                     format!("merged to {value}, the median of {low} to {high} weighted by confidence");
                 (ResolutionMethod::Merged, resolution)
             }
         };
-        let far = |one: &Position| (number(one) - found.value).abs() > spread;
-        let mut decision = self.decision(case, how, Some(value), resolution);
-        decision.minority = minority(case.positions, far);
+        let is_outlier = |position: &Position| (number(position) - median.value).abs() > spread;
+        let mut decision = self.decision(case, method, Some(value), resolution);
+        decision.minority = minority(case.positions, is_outlier);
         decision.before =
             merge_positions(&case.conflict.positions).map(|merged| round_to_micros(merged.value).into());
         let weights = weights(case.positions);
-        let near = case
+        let inlier_weight = case
             .positions
             .iter()
             .zip(&weights)
-            .filter(|(one, _)| !far(one))
+            .filter(|(position, _)| !is_outlier(position))
             .map(|(_, weight)| weight)
             .sum::<f64>();
-        let whole: f64 = weights.iter().sum();
-        decision.share = if whole > 0.0 { round_to_micros(near / whole) } else { 0.0 };
+        let total: f64 = weights.iter().sum();
+        decision.share = if total > 0.0 { round_to_micros(inlier_weight / total) } else { 0.0 };
         decision
     }
 
@@ -162,7 +165,7 @@ impl Step<'_> {
     fn decision(
         &self,
         case: &Case<'_>,
-        how: ResolutionMethod,
+        method: ResolutionMethod,
         position: Option<PositionValue>,
         resolution: String,
     ) -> ConflictResolution {
@@ -180,7 +183,7 @@ impl Step<'_> {
         ConflictResolution {
             id: case.id.clone(),
             conflict: case.conflict.clone(),
-            how,
+            how: method,
             position,
             agreement: None,
             options: self.spec.options(case.conflict.kind).to_vec(),
@@ -202,7 +205,7 @@ impl Step<'_> {
 
 /// Determines how a tally settles a conflict. The rule decides the winner; it counts as agreed if the discussion had
 /// the same result.
-fn how(tally: &Tally, agreed: Option<&(u32, PositionValue)>) -> ResolutionMethod {
+fn resolution_method(tally: &Tally, agreed: Option<&(u32, PositionValue)>) -> ResolutionMethod {
     match (&tally.choice, agreed) {
         (None, _) => ResolutionMethod::Tied,
         (Some(winner), Some((round, position))) if *position == **winner => {
@@ -213,14 +216,14 @@ fn how(tally: &Tally, agreed: Option<&(u32, PositionValue)>) -> ResolutionMethod
 }
 
 /// Renders the resolution as a sentence.
-fn resolution(tally: &Tally, how: ResolutionMethod) -> String {
+fn resolution(tally: &Tally, method: ResolutionMethod) -> String {
     let rule = tally.rule.as_str();
-    let tied = || tally.tied.iter().map(|one| format!("\"{one}\"")).collect::<Vec<_>>().join(" and ");
-    match (&tally.choice, how, tally.tie_break) {
+    let tied = || tally.tied.iter().map(|choice| format!("\"{choice}\"")).collect::<Vec<_>>().join(" and ");
+    match (&tally.choice, method, tally.tie_break) {
         (None, ..) => format!("no decision: tied between {} ({rule})", tied()),
         (Some(winner), _, Some(tie_break)) => {
-            let by = tie_break.as_str();
-            format!("\"{winner}\" won a tie between {} ({rule}) by the declared tie-break {by}", tied())
+            let name = tie_break.as_str();
+            format!("\"{winner}\" won a tie between {} ({rule}) by the declared tie-break {name}", tied())
         }
         (Some(winner), ResolutionMethod::Agreed { round }, None) => {
             format!("agreed on \"{winner}\" in round {round}")
@@ -238,9 +241,10 @@ pub(super) fn ballot_question(
     positions: &[Position],
     rankings: Option<&BTreeMap<String, Vec<String>>>,
 ) -> Question {
-    let ballots = positions.iter().map(|one| {
-        let ranking = rankings.and_then(|rankings| rankings.get(&one.agent)).cloned().unwrap_or_default();
-        Ballot { ranking, ..ballot(one) }
+    let ballots = positions.iter().map(|position| {
+        let ranking =
+            rankings.and_then(|rankings| rankings.get(&position.agent)).cloned().unwrap_or_default();
+        Ballot { ranking, ..ballot(position) }
     });
     Question { name: conflict.key.clone(), options: options.to_vec(), ballots: ballots.collect() }
 }
@@ -256,12 +260,12 @@ fn ballot(position: &Position) -> Ballot {
 }
 
 fn minority(positions: &[Position], is_other: impl Fn(&Position) -> bool) -> Vec<Position> {
-    positions.iter().filter(|one| is_other(one)).cloned().collect()
+    positions.iter().filter(|position| is_other(position)).cloned().collect()
 }
 
 /// Allowed spread of a numeric conflict.
 pub(super) fn allowed_spread(spec: &Spec, conflict: &Conflict) -> f64 {
-    let found = spec.conflicts.iter().find_map(|rule| match rule {
+    let spread = spec.conflicts.iter().find_map(|rule| match rule {
         ConflictRule::Numeric(rule)
             if conflict.key == format!("numeric:{}", normalise::normalise_words(&rule.score)) =>
         {
@@ -269,13 +273,13 @@ pub(super) fn allowed_spread(spec: &Spec, conflict: &Conflict) -> f64 {
         }
         _ => None,
     });
-    found.unwrap_or_default()
+    spread.unwrap_or_default()
 }
 
 /// Smallest and greatest number.
 pub(super) fn value_range(positions: &[&Position]) -> (f64, f64) {
-    let least = positions.iter().map(|one| number(one)).fold(f64::INFINITY, f64::min);
-    let most = positions.iter().map(|one| number(one)).fold(f64::NEG_INFINITY, f64::max);
+    let least = positions.iter().map(|position| number(position)).fold(f64::INFINITY, f64::min);
+    let most = positions.iter().map(|position| number(position)).fold(f64::NEG_INFINITY, f64::max);
     (least, most)
 }
 

@@ -35,22 +35,22 @@ impl Run<'_> {
         notice: &mut Option<(ReceivedDelivery, Op)>,
         changed: bool,
     ) -> Result<bool, Error> {
-        let mut first = notice_ops(notice.as_ref());
-        let (mut unstored, mut batch_size, mut backoff) = (changed, BATCH_MAX, super::commit_backoff());
-        while unstored || !self.unsent.is_empty() || self.final_result.is_some() {
+        let mut ack_ops = notice_ops(notice.as_ref());
+        let (mut state_changed, mut batch_size, mut backoff) = (changed, BATCH_MAX, super::commit_backoff());
+        while state_changed || !self.unsent.is_empty() || self.final_result.is_some() {
             let count = batch_size.min(self.unsent.len());
-            let (ops, asks) = self.ops(&first, count, unstored)?;
+            let (ops, asks) = self.ops(&ack_ops, count, state_changed)?;
             let space = &self.context.space;
             match space.commit(self.context.commit(ops)).await {
                 Ok(receipt) => {
                     backoff.reset();
-                    first.clear();
+                    ack_ops.clear();
                     *notice = None;
-                    unstored = false;
+                    state_changed = false;
                     self.apply_receipt(&receipt, count, asks);
                 }
                 Err(Error::Refused(refused)) => {
-                    match self.on_refusal(&refused, &mut first, count, &mut batch_size) {
+                    match self.on_refusal(&refused, &mut ack_ops, count, &mut batch_size) {
                         RefusalAction::RetryNow => {}
                         RefusalAction::RetryLater => {
                             self.report_retry(refused.code);
@@ -60,7 +60,7 @@ impl Run<'_> {
                         RefusalAction::Abandon => {
                             let code = refused.code.as_str();
                             tracing::warn!(procedure = %self.id, code, "deliberation abandoned: next step refused");
-                            let ops = [first, vec![self.abandon(&refused)]].concat();
+                            let ops = [ack_ops, vec![self.abandon(&refused)]].concat();
                             return space.commit(self.context.commit(ops)).await.map(|_| false);
                         }
                     }
@@ -81,11 +81,11 @@ impl Run<'_> {
     }
 
     /// Builds the operations of the next commit. Also returns the ids of the questions among them, in order.
-    fn ops(&self, first: &[Op], count: usize, unstored: bool) -> Result<(Vec<Op>, Vec<AskId>), Error> {
-        let mut ops = first.to_vec();
+    fn ops(&self, ack_ops: &[Op], count: usize, state_changed: bool) -> Result<(Vec<Op>, Vec<AskId>), Error> {
+        let mut ops = ack_ops.to_vec();
         let mut asks = Vec::new();
-        for unsent in &self.unsent[..count] {
-            match unsent {
+        for output in &self.unsent[..count] {
+            match output {
                 UnsentOutput::Ask(ask) => {
                     ops.push(self.question(ask)?);
                     asks.push(ask.id.clone());
@@ -93,10 +93,10 @@ impl Run<'_> {
                 UnsentOutput::Publish(message) => ops.push(self.publication(message)?),
             }
         }
-        let end = self.final_result.as_ref().filter(|_| count == self.unsent.len());
-        if unstored || end.is_some() {
-            let state = unstored.then(|| self.seal(&self.state)).transpose()?;
-            let (status, result) = match end {
+        let final_result = self.final_result.as_ref().filter(|_| count == self.unsent.len());
+        if state_changed || final_result.is_some() {
+            let state = state_changed.then(|| self.seal(&self.state)).transpose()?;
+            let (status, result) = match final_result {
                 None => (ProcedureStatus::Running, None),
                 Some(FinalResult::Finished(outcome)) => (ProcedureStatus::Done, Some(self.seal(outcome)?)),
                 Some(FinalResult::Failed(failure)) => (ProcedureStatus::Failed, Some(self.seal(failure)?)),
@@ -111,7 +111,7 @@ impl Run<'_> {
             self.final_result = None;
         }
         self.unsent.drain(..count);
-        if let Some(version) = stepped(receipt) {
+        if let Some(version) = stepped_version(receipt) {
             self.version = version;
         }
         let requested = receipt.results.iter().filter_map(|result| match result {
@@ -128,27 +128,28 @@ impl Run<'_> {
     fn on_refusal(
         &mut self,
         refused: &Refused,
-        first: &mut Vec<Op>,
+        ack_ops: &mut Vec<Op>,
         count: usize,
         batch_size: &mut usize,
     ) -> RefusalAction {
-        let why = || refused.detail.clone();
-        let index = refused.facts.op.and_then(|op| op.checked_sub(first.len())).filter(|at| *at < count);
+        let reason = || refused.detail.clone();
+        let index =
+            refused.facts.op.and_then(|op| op.checked_sub(ack_ops.len())).filter(|index| *index < count);
         match (refused.code, index) {
             (Code::LimitExceeded | Code::TooLarge, _) if count > 1 => *batch_size = count / 2,
             // The lease expired while the hub could not commit; the notice has been redelivered and is acked there.
-            (Code::StaleLease, None) if first.iter().any(|op| matches!(op, Op::Ack(_))) => {
-                first.retain(|op| !matches!(op, Op::Ack(_)));
+            (Code::StaleLease, None) if ack_ops.iter().any(|op| matches!(op, Op::Ack(_))) => {
+                ack_ops.retain(|op| !matches!(op, Op::Ack(_)));
             }
             (Code::StaleEpoch | Code::VersionConflict | Code::Conflict, _) => return RefusalAction::Stop,
             (code, None) if code.retryable() => return RefusalAction::RetryLater,
             (_, None) => return RefusalAction::Abandon,
             (code, Some(index)) => match (self.unsent.remove(index), code) {
                 (UnsentOutput::Ask(ask), code) if code.retryable() || code == Code::LimitExceeded => {
-                    self.defer(ask, why());
+                    self.defer(ask, reason());
                 }
                 (UnsentOutput::Ask(ask), Code::UnknownRecipient | Code::NotFound | Code::PolicyViolation) => {
-                    self.events.push(Input::Failed { ask: ask.id, why: why() });
+                    self.events.push(Input::Failed { ask: ask.id, why: reason() });
                 }
                 // A subscriber's inbox is full. The participants do not wait for it: the result contains the message
                 // anyway.
@@ -180,9 +181,9 @@ impl Run<'_> {
     fn publication(&self, message: &crate::deliberation::DeliberationMessage) -> Result<Op, Error> {
         let topic = format!("deliberation.{}", message.message_type.as_str());
         let to = Destination::Topic(Topic::new(topic)?);
-        let mut published = self.message(to, DELIBERATION_KIND, self.seal(message)?, &message.id)?;
-        published.kind = MessageType::Event;
-        Ok(Op::send(published))
+        let mut event = self.message(to, DELIBERATION_KIND, self.seal(message)?, &message.id)?;
+        event.kind = MessageType::Event;
+        Ok(Op::send(event))
     }
 
     fn message(&self, to: Destination, action: &str, payload: Payload, name: &str) -> Result<Message, Error> {
@@ -200,7 +201,7 @@ impl Run<'_> {
     }
 }
 
-fn stepped(receipt: &Receipt) -> Option<Version> {
+fn stepped_version(receipt: &Receipt) -> Option<Version> {
     receipt.results.iter().find_map(|result| match result {
         OpResult::ProcedureStepped { version } => Some(*version),
         _ => None,

@@ -39,7 +39,7 @@ pub(super) struct Run<'a> {
     retry_at: Mono,
     /// Events that the state machine has not processed yet.
     pub(super) events: Vec<Input>,
-    waits: FuturesUnordered<AnswerFuture<'a>>,
+    answers: FuturesUnordered<AnswerFuture<'a>>,
 }
 
 /// An output that has not been committed yet.
@@ -74,12 +74,12 @@ impl DriverContext {
         }
         let version = procedure.version;
         let view = self.space.procedure_view(procedure).await?;
-        let (spec, state) = match read(view.spec.as_ref(), view.state.as_ref()) {
-            Ok(read) => read,
-            Err(why) => {
+        let (spec, state) = match parse_spec_and_state(view.spec.as_ref(), view.state.as_ref()) {
+            Ok(parsed) => parsed,
+            Err(reason) => {
                 // The error text is not logged: it may quote the payload.
                 tracing::warn!(procedure = %id, "deliberation failed: invalid spec or state");
-                let result = self.space.seal(json!({ "reason": why }).to_string());
+                let result = self.space.seal(json!({ "reason": reason }).to_string());
                 let failed = step_op(id, version, "failed", ProcedureStatus::Failed, (None, Some(result)));
                 let ops = [notice_ops(notice.as_ref()), vec![failed]].concat();
                 return self.space.commit(self.commit(ops)).await.map(drop);
@@ -88,7 +88,7 @@ impl DriverContext {
         // Loading the vocabulary takes a moment; do it while the agents work.
         tokio::task::spawn_blocking(tokens::preload);
         let machine = Deliberation::new(&spec, tokens::count_o200k);
-        let mut course = Run {
+        let mut run = Run {
             context: self,
             id: id.clone(),
             version,
@@ -99,12 +99,12 @@ impl DriverContext {
             backoff: commit_backoff(),
             retry_at: Mono(0),
             events: vec![Input::Start],
-            waits: FuturesUnordered::new(),
+            answers: FuturesUnordered::new(),
         };
         if let Some(state) = state {
-            course.resume(&machine, state).await?;
+            run.resume(&machine, state).await?;
         }
-        course.run(&machine, notice).await
+        run.run(&machine, notice).await
     }
 
     /// Looks up the message that was sent under this client id, if any.
@@ -119,15 +119,15 @@ impl DriverContext {
     /// Waits for the outcome of a question. Dropping the future does not cancel the request.
     async fn await_answer(&self, ask: AskId, message: MessageId) -> Result<Input, Error> {
         let mut backoff = commit_backoff();
-        let mut asking = loop {
+        let mut request = loop {
             match self.space.await_request(&self.principal(), Some(self.epoch), message).await {
-                Ok(asking) => break asking,
+                Ok(request) => break request,
                 Err(error) if is_retryable(&error) => self.wait_backoff(&mut backoff).await,
                 Err(error) => return Err(error),
             }
         };
-        asking.keep_open();
-        match asking.answer().await {
+        request.keep_open();
+        match request.answer().await {
             Ok(answer) => {
                 let from = answer.message.from.as_ref().map(ToString::to_string).unwrap_or_default();
                 let usage = answer.message.metadata.as_deref().and_then(usage_from_metadata);
@@ -153,8 +153,8 @@ fn strip_message_id(detail: &str, question: MessageId) -> String {
 impl<'a> Run<'a> {
     /// Resumes from a stored state: queues every output of the state that was not committed.
     async fn resume(&mut self, machine: &Deliberation<'_>, state: DeliberationState) -> Result<(), Error> {
-        for owed in machine.pending_outputs(&state, self.now_ms()) {
-            match owed {
+        for output in machine.pending_outputs(&state, self.now_ms()) {
+            match output {
                 Output::Ask(ask) => match self.context.find_sent_message(&self.id, &ask.id.0).await? {
                     Some(message) => self.track_answer(ask.id, message),
                     None => self.unsent.push(UnsentOutput::Ask(ask)),
@@ -173,7 +173,7 @@ impl<'a> Run<'a> {
     }
 
     pub(super) fn track_answer(&mut self, ask: AskId, message: MessageId) {
-        self.waits.push(Box::pin(self.context.await_answer(ask, message)));
+        self.answers.push(Box::pin(self.context.await_answer(ask, message)));
     }
 
     fn now_ms(&self) -> u64 {
@@ -190,8 +190,8 @@ impl<'a> Run<'a> {
             let changed = !self.events.is_empty();
             while !self.events.is_empty() {
                 for event in std::mem::take(&mut self.events) {
-                    let outs = machine.step(&mut self.state, event, now);
-                    outs.into_iter().for_each(|out| self.apply_output(out));
+                    let outputs = machine.step(&mut self.state, event, now);
+                    outputs.into_iter().for_each(|output| self.apply_output(output));
                 }
                 // Questions to agents that are not registered fail immediately.
                 self.fail_unregistered();
@@ -208,8 +208,8 @@ impl<'a> Run<'a> {
         }
     }
 
-    fn apply_output(&mut self, out: Output) {
-        match out {
+    fn apply_output(&mut self, output: Output) {
+        match output {
             Output::Ask(ask) => self.unsent.push(UnsentOutput::Ask(ask)),
             Output::Publish(message) => self.unsent.push(UnsentOutput::Publish(message)),
             // The note names agents and questions only; it contains no text written by agents.
@@ -222,21 +222,21 @@ impl<'a> Run<'a> {
     /// Waits for at least one answer, or until deferred questions are due. Answers that are ready go into the same step.
     async fn wait(&mut self) -> Result<bool, Error> {
         let space = &self.context.space;
-        let rest =
+        let remaining =
             |until: Mono| Duration::from_millis(until.0.saturating_sub(space.engine().clock().now().mono.0));
         tokio::select! {
-            Some(event) = self.waits.next() => self.events.push(event?),
-            () = space.sleep(rest(self.retry_at)), if !self.deferred.is_empty() => self.retry_deferred(),
+            Some(event) = self.answers.next() => self.events.push(event?),
+            () = space.sleep(remaining(self.retry_at)), if !self.deferred.is_empty() => self.retry_deferred(),
             else => return Ok(false),
         }
-        while let Some(Some(event)) = self.waits.next().now_or_never() {
+        while let Some(Some(event)) = self.answers.next().now_or_never() {
             self.events.push(event?);
         }
         Ok(true)
     }
 
     /// Defers a question that its agent cannot accept now.
-    pub(super) fn defer(&mut self, ask: Ask, why: String) {
+    pub(super) fn defer(&mut self, ask: Ask, reason: String) {
         if self.deferred.is_empty() {
             let now = self.context.space.engine().clock().now();
             let due = self.due_ms(&ask.id).saturating_sub(now.wall.0);
@@ -246,20 +246,20 @@ impl<'a> Run<'a> {
                 .min(Duration::from_millis(due.max(1)));
             self.retry_at = now.plus(wait).mono;
         }
-        self.deferred.push(DeferredAsk { ask, reason: why });
+        self.deferred.push(DeferredAsk { ask, reason });
     }
 
     fn due_ms(&self, ask: &AskId) -> u64 {
-        self.state.asks.get(ask).map_or(0, |asked| asked.due_ms)
+        self.state.asks.get(ask).map_or(0, |ask| ask.due_ms)
     }
 
     /// Retries deferred questions within their deadline; after it they fail.
     fn retry_deferred(&mut self) {
         let now = self.now_ms();
-        for DeferredAsk { mut ask, reason: why } in std::mem::take(&mut self.deferred) {
+        for DeferredAsk { mut ask, reason } in std::mem::take(&mut self.deferred) {
             ask.timeout_ms = self.due_ms(&ask.id).saturating_sub(now);
             match ask.timeout_ms {
-                0 => self.events.push(Input::Failed { ask: ask.id, why }),
+                0 => self.events.push(Input::Failed { ask: ask.id, why: reason }),
                 _ => self.unsent.push(UnsentOutput::Ask(ask)),
             }
         }
@@ -272,11 +272,11 @@ impl<'a> Run<'a> {
             let number = AgentId::new(agent).ok().and_then(|agent| published.agents.number(&agent));
             number.and_then(|number| published.agents.get(number)).is_some_and(|agent| !agent.removed)
         };
-        let absent = |unsent: &mut UnsentOutput| matches!(unsent, UnsentOutput::Ask(ask) if !is_registered(&ask.agent));
+        let absent = |output: &mut UnsentOutput| matches!(output, UnsentOutput::Ask(ask) if !is_registered(&ask.agent));
         for absent in self.unsent.extract_if(.., absent) {
             if let UnsentOutput::Ask(ask) = absent {
-                let why = format!("agent `{}` is not registered in this hub", ask.agent);
-                self.events.push(Input::Failed { ask: ask.id, why });
+                let reason = format!("agent `{}` is not registered in this hub", ask.agent);
+                self.events.push(Input::Failed { ask: ask.id, why: reason });
             }
         }
     }
@@ -300,7 +300,7 @@ pub(super) fn client_id(procedure: &ProcedureId, name: &str) -> Result<ClientId,
     ClientId::new(format!("{procedure}:{name}"))
 }
 
-fn read(
+fn parse_spec_and_state(
     spec: Option<&Payload>,
     state: Option<&Payload>,
 ) -> Result<(Spec, Option<DeliberationState>), String> {

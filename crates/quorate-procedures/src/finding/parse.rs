@@ -24,19 +24,19 @@ pub struct FieldError {
 impl FieldError {
     /// Creates an error for a path.
     #[must_use]
-    pub fn new(path: impl Into<String>, why: impl Into<String>) -> Self {
-        Self { path: path.into(), reason: why.into() }
+    pub fn new(path: impl Into<String>, reason: impl Into<String>) -> Self {
+        Self { path: path.into(), reason: reason.into() }
     }
 }
 
 /// Parses an answer into a given type.
 ///
 /// # Errors
-/// If the answer is too long or does not have the expected shape; the error names the field.
+/// If the answer is too long or does not have the expected structure; the error names the field.
 pub fn parse_answer<T: DeserializeOwned>(body: &[u8]) -> Result<T, FieldError> {
     if body.len() > ANSWER_BYTES_MAX {
-        let why = format!("has {} bytes, at most {ANSWER_BYTES_MAX} are allowed", body.len());
-        return Err(FieldError::new(ROOT_PATH, why));
+        let reason = format!("has {} bytes, at most {ANSWER_BYTES_MAX} are allowed", body.len());
+        return Err(FieldError::new(ROOT_PATH, reason));
     }
     parse_object(body)
 }
@@ -48,13 +48,13 @@ pub(crate) fn parse_object<T: DeserializeOwned>(body: &[u8]) -> Result<T, FieldE
         return Err(FieldError::new(ROOT_PATH, "expected a JSON object"));
     }
     let mut reader = serde_json::Deserializer::from_slice(body);
-    let read: T = serde_path_to_error::deserialize(&mut reader).map_err(|error| {
+    let parsed: T = serde_path_to_error::deserialize(&mut reader).map_err(|error| {
         let path = error.path().to_string();
         let path = if path == "." || error.inner().is_eof() { ROOT_PATH.to_owned() } else { path };
         FieldError::new(path, describe(error.inner()))
     })?;
     reader.end().map_err(|_| FieldError::new(ROOT_PATH, "unexpected data after the JSON object"))?;
-    Ok(read)
+    Ok(parsed)
 }
 
 fn describe(error: &serde_json::Error) -> String {
@@ -94,8 +94,8 @@ pub fn parse(body: &[u8], vocabulary: &Vocabulary) -> Result<Finding, FieldError
         check_fact(name, value)?;
     }
     for (list, names) in [("relies_on", Some(&finding.relies_on)), ("found", finding.found.as_ref())] {
-        for (at, name) in names.into_iter().flatten().enumerate() {
-            check_name(&format!("{list}[{at}]"), name)?;
+        for (index, name) in names.into_iter().flatten().enumerate() {
+            check_name(&format!("{list}[{index}]"), name)?;
         }
     }
     check_issues(&mut finding, vocabulary)?;
@@ -113,8 +113,8 @@ pub fn parse(body: &[u8], vocabulary: &Vocabulary) -> Result<Finding, FieldError
 }
 
 fn check_issues(finding: &mut Finding, vocabulary: &Vocabulary) -> Result<(), FieldError> {
-    for (at, issue) in finding.issues.iter_mut().enumerate() {
-        let path = |field: &str| format!("issues[{at}].{field}");
+    for (issue_index, issue) in finding.issues.iter_mut().enumerate() {
+        let path = |field: &str| format!("issues[{issue_index}].{field}");
         check_name(&path("topic"), &issue.topic)?;
         check_text(&path("detail"), &issue.detail)?;
         check_text(&path("evidence"), issue.evidence.as_deref().unwrap_or_default())?;
@@ -190,16 +190,16 @@ pub(crate) fn check_text(path: &str, text: &str) -> Result<(), FieldError> {
 }
 
 /// Error for a word that is not in the list of allowed ones.
-pub(crate) fn not_allowed(path: &str, word: &str, known: &[String]) -> FieldError {
-    FieldError::new(path, format!("expected {}, found `{word}`", one_of(known)))
+pub(crate) fn not_allowed(path: &str, word: &str, allowed: &[String]) -> FieldError {
+    FieldError::new(path, format!("expected {}, found `{word}`", one_of(allowed)))
 }
 
 /// Formats a list as `a`, `b` or `c`.
-fn one_of(known: &[String]) -> String {
-    let quoted: Vec<String> = known.iter().map(|word| format!("`{word}`")).collect();
+fn one_of(allowed: &[String]) -> String {
+    let quoted: Vec<String> = allowed.iter().map(|word| format!("`{word}`")).collect();
     match &quoted[..] {
         [] => "nothing".to_owned(),
-        [one] => one.clone(),
+        [only] => only.clone(),
         [first @ .., last] => format!("{} or {last}", first.join(", ")),
     }
 }

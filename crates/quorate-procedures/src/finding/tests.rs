@@ -28,7 +28,7 @@ fn a8_errors_name_the_path_of_the_invalid_field() {
     let long = format!(r#"{{"summary":"{}"}}"#, "x".repeat(TEXT_CHARS_MAX + 1));
     let many = format!(r#"{{"summary":"s","found":[{}"a"]}}"#, r#""a","#.repeat(LIST_MAX));
     let huge = format!(r#"{{"summary":"{}"}}"#, "x".repeat(ANSWER_BYTES_MAX));
-    let wrong = [
+    let invalid = [
         "I think it is fine.",
         "{\"summary\":\"s\"",
         "{\"summary\":\"s\"} and more",
@@ -47,8 +47,10 @@ fn a8_errors_name_the_path_of_the_invalid_field() {
         &many,
         &huge,
     ];
-    let errors: Vec<String> =
-        wrong.iter().map(|body| parse(body.as_bytes(), &vocabulary()).expect_err(body).to_string()).collect();
+    let errors: Vec<String> = invalid
+        .iter()
+        .map(|body| parse(body.as_bytes(), &vocabulary()).expect_err(body).to_string())
+        .collect();
     expect![[r#"
         answer: expected a JSON object
         answer: invalid JSON: EOF while parsing an object at column 14

@@ -18,7 +18,7 @@ const MONTHS: [&str; 12] = [
 /// Parses a lower-case date to `YYYY-MM-DD`; `None` if day and month are ambiguous.
 pub(super) fn parse_date(text: &str) -> Option<String> {
     let parts: Vec<&str> = text
-        .split(|letter: char| letter.is_whitespace() || matches!(letter, ',' | '-' | '/' | '.'))
+        .split(|ch: char| ch.is_whitespace() || matches!(ch, ',' | '-' | '/' | '.'))
         .filter(|part| !part.is_empty() && !matches!(*part, "of" | "the"))
         .collect();
     let [first, second, third] = parts[..] else { return None };
@@ -43,14 +43,14 @@ fn numeric_month(text: &str) -> Option<u32> {
 
 /// Parses a month name or an abbreviation of at least three letters.
 fn month(text: &str) -> Option<u32> {
-    let at = MONTHS.iter().position(|name| {
+    let index = MONTHS.iter().position(|name| {
         text.len() >= 3 && name.starts_with(text) || text == "sept" && name.starts_with("sept")
     })?;
-    u32::try_from(at + 1).ok()
+    u32::try_from(index + 1).ok()
 }
 
 fn day_of(text: &str) -> Option<u32> {
-    let bare = ["st", "nd", "rd", "th"].iter().find_map(|end| text.strip_suffix(end)).unwrap_or(text);
+    let bare = ["st", "nd", "rd", "th"].iter().find_map(|suffix| text.strip_suffix(suffix)).unwrap_or(text);
     whole(bare)
 }
 

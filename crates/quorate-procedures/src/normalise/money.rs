@@ -36,11 +36,11 @@ fn digits(text: &str) -> Option<f64> {
     let mut groups = whole.split(',');
     let first = groups.next().unwrap_or_default();
     let grouped = whole.contains(',');
-    let sound = all_digits(first)
+    let is_valid = all_digits(first)
         && all_digits(fraction)
         && (!grouped || first.len() <= 3)
         && groups.all(|group| group.len() == 3 && all_digits(group));
-    sound.then(|| text.replace(',', "").parse().ok()).flatten()
+    is_valid.then(|| text.replace(',', "").parse().ok()).flatten()
 }
 
 /// Parses an amount of money into currency code and amount.

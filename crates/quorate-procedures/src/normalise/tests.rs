@@ -44,7 +44,7 @@ fn a3_different_values_stay_different() {
         (json!(1), json!(true)),
         (json!("29 Feb 2027"), json!("2027-02-29.")),
     ];
-    for (a, b) in pairs.into_iter().take(8) {
+    for (a, b) in pairs {
         assert!(!same(&a, &b), "{a} and {b} differ");
     }
     assert_eq!(canonical_keys(&[json!("29 Feb 2028")]), ["2028-02-29"], "a leap year");

@@ -26,17 +26,17 @@ pub fn weighted_median(values: &[(f64, f64)]) -> Option<WeightedMedian> {
     if values.iter().all(|(_, weight)| *weight <= 0.0) {
         values.iter_mut().for_each(|(_, weight)| *weight = 1.0);
     }
-    let whole: f64 = values.iter().map(|(_, weight)| weight).sum();
-    let mut below = 0.0;
-    let mut weighty = values.iter().filter(|(_, weight)| *weight > 0.0).peekable();
-    while let Some((value, weight)) = weighty.next() {
-        below += weight;
-        let over = below / whole - 0.5;
-        if over.abs() < super::TIE_TOLERANCE {
-            let next = weighty.peek().map_or(*value, |(next, _)| *next);
+    let total: f64 = values.iter().map(|(_, weight)| weight).sum();
+    let mut cumulative = 0.0;
+    let mut weighted = values.iter().filter(|(_, weight)| *weight > 0.0).peekable();
+    while let Some((value, weight)) = weighted.next() {
+        cumulative += weight;
+        let excess = cumulative / total - 0.5;
+        if excess.abs() < super::TIE_TOLERANCE {
+            let next = weighted.peek().map_or(*value, |(next, _)| *next);
             return Some(WeightedMedian { value: f64::midpoint(*value, next), low, high });
         }
-        if over > 0.0 {
+        if excess > 0.0 {
             return Some(WeightedMedian { value: *value, low, high });
         }
     }

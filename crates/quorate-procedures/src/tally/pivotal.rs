@@ -29,22 +29,22 @@ pub struct PivotalVoters {
 /// was named.
 #[must_use]
 pub fn pivotal_voters(
-    counting: impl Into<TallyMethod>,
+    method: impl Into<TallyMethod>,
     questions: &[Question],
     index: usize,
 ) -> Option<PivotalVoters> {
-    let counting = counting.into();
+    let method = method.into();
     // Only `reliability` depends on the other questions.
-    let (questions, index) = match counting.rule {
+    let (questions, index) = match method.rule {
         VotingRule::Reliability => (questions.to_vec(), index),
         _ => (vec![questions.get(index)?.clone()], 0),
     };
-    let counted = tally_questions(counting, &questions).ok()?.into_iter().nth(index)?;
-    let winner = counted.choice.as_deref();
-    let rivals = counted.shares.iter().map(|share| share.choice.as_str());
+    let tally = tally_questions(method, &questions).ok()?.into_iter().nth(index)?;
+    let winner = tally.choice.as_deref();
+    let rivals = tally.shares.iter().map(|share| share.choice.as_str());
     let rivals: Vec<&str> = rivals.filter(|choice| Some(*choice) != winner).collect();
-    let movers = movers(&questions[index].ballots, &counted);
-    let search = Search { counting, questions: &questions, index };
+    let movers = movers(&questions[index].ballots, &tally);
+    let search = Search { method, questions: &questions, index };
     let mut tallies_left = TALLIES_MAX / questions.len().max(1);
     for size in 1..=movers.len() {
         // The rival with the greatest share comes first: among equals it is the closest.
@@ -56,7 +56,7 @@ pub fn pivotal_voters(
                     return search.greedy(&rivals, &movers);
                 }
                 tallies_left -= 1;
-                let chosen: Vec<usize> = set.iter().map(|at| movable[*at]).collect();
+                let chosen: Vec<usize> = set.iter().map(|position| movable[*position]).collect();
                 if search.wins(rival, &chosen) {
                     return Some(search.flip(rival, &chosen, true));
                 }
@@ -70,13 +70,13 @@ pub fn pivotal_voters(
 }
 
 /// All voters: those of the winner first; within each group by confidence, descending.
-fn movers(ballots: &[Ballot], counted: &Tally) -> Vec<usize> {
+fn movers(ballots: &[Ballot], tally: &Tally) -> Vec<usize> {
     let weights = score::weights(&ballots.iter().collect::<Vec<_>>());
     let mut movers: Vec<usize> = (0..ballots.len()).collect();
-    movers.sort_by_key(|at| {
-        let ballot = &ballots[*at];
-        let is_other = counted.choice.as_ref() != Some(&ballot.choice);
-        (is_other, Reverse(weights[*at].to_bits()), ballot.voter.clone())
+    movers.sort_by_key(|voter| {
+        let ballot = &ballots[*voter];
+        let is_other = tally.choice.as_ref() != Some(&ballot.choice);
+        (is_other, Reverse(weights[*voter].to_bits()), ballot.voter.clone())
     });
     movers
 }
@@ -84,16 +84,18 @@ fn movers(ballots: &[Ballot], counted: &Tally) -> Vec<usize> {
 /// Advances to the next set of the same size of indices below `count`, in lexicographic order.
 fn next_set(set: &mut [usize], count: usize) -> bool {
     let size = set.len();
-    let Some(at) = (0..size).rev().find(|at| set[*at] < count - size + at) else { return false };
-    set[at] += 1;
-    for next in at + 1..size {
+    let Some(position) = (0..size).rev().find(|position| set[*position] < count - size + position) else {
+        return false;
+    };
+    set[position] += 1;
+    for next in position + 1..size {
         set[next] = set[next - 1] + 1;
     }
     true
 }
 
 struct Search<'a> {
-    counting: TallyMethod,
+    method: TallyMethod,
     questions: &'a [Question],
     index: usize,
 }
@@ -102,27 +104,27 @@ impl Search<'_> {
     /// Voters who do not hold the rival's position already.
     fn movable(&self, movers: &[usize], rival: &str) -> Vec<usize> {
         let ballots = &self.questions[self.index].ballots;
-        movers.iter().copied().filter(|at| ballots[*at].choice != rival).collect()
+        movers.iter().copied().filter(|voter| ballots[*voter].choice != rival).collect()
     }
 
     /// Whether the rival wins once these voters have moved to it.
     fn wins(&self, rival: &str, chosen: &[usize]) -> bool {
         let mut questions = self.questions.to_vec();
-        for at in chosen {
-            let ballot = &mut questions[self.index].ballots[*at];
+        for voter in chosen {
+            let ballot = &mut questions[self.index].ballots[*voter];
             rival.clone_into(&mut ballot.choice);
             if !ballot.ranking.is_empty() {
                 ballot.ranking.retain(|choice| choice != rival);
                 ballot.ranking.insert(0, rival.to_owned());
             }
         }
-        let counted = tally_questions(self.counting, &questions);
-        counted.is_ok_and(|counted| counted[self.index].choice.as_deref() == Some(rival))
+        let tallies = tally_questions(self.method, &questions);
+        tallies.is_ok_and(|tallies| tallies[self.index].choice.as_deref() == Some(rival))
     }
 
     fn flip(&self, rival: &str, chosen: &[usize], smallest: bool) -> PivotalVoters {
         let ballots = &self.questions[self.index].ballots;
-        let mut voters: Vec<String> = chosen.iter().map(|at| ballots[*at].voter.clone()).collect();
+        let mut voters: Vec<String> = chosen.iter().map(|voter| ballots[*voter].voter.clone()).collect();
         voters.sort();
         PivotalVoters { to: rival.to_owned(), voters, smallest }
     }
@@ -130,11 +132,11 @@ impl Search<'_> {
     /// Finds a sufficient set by moving voters one by one. A unanimous choice wins under every rule, so every rival has
     /// one.
     fn greedy(&self, rivals: &[&str], movers: &[usize]) -> Option<PivotalVoters> {
-        let enough = rivals.iter().filter_map(|rival| {
+        let sufficient = rivals.iter().filter_map(|rival| {
             let movable = self.movable(movers, rival);
             let size = (1..=movable.len()).find(|size| self.wins(rival, &movable[..*size]))?;
             Some(self.flip(rival, &movable[..size], false))
         });
-        enough.min_by_key(|flip| flip.voters.len())
+        sufficient.min_by_key(|pivotal| pivotal.voters.len())
     }
 }

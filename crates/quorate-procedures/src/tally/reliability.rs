@@ -65,7 +65,7 @@ pub struct VoterReliability {
 struct Cell {
     voter: usize,
     row: usize,
-    right: bool,
+    correct: bool,
     truth: u32,
     answer: u32,
 }
@@ -93,24 +93,25 @@ struct BallotMatrix<'a> {
 #[must_use]
 pub fn estimate_reliability(questions: &[Question]) -> ReliabilityEstimate {
     let data = BallotMatrix::of(questions);
-    let mut right = data.vote_shares(questions);
-    let mut turns = 0;
-    let mut settled = false;
-    let mut model = data.maximise(&right);
-    while turns < ITERATIONS_MAX && !settled {
+    let mut probabilities = data.vote_shares(questions);
+    let mut iterations = 0;
+    let mut converged = false;
+    let mut model = data.maximise(&probabilities);
+    while iterations < ITERATIONS_MAX && !converged {
         let next = data.expect(&model);
-        let moved = next.iter().flatten().zip(right.iter().flatten()).map(|(new, old)| (new - old).abs());
-        settled = moved.fold(0.0, f64::max) < TOLERANCE;
-        right = next;
-        model = data.maximise(&right);
-        turns += 1;
+        let changes =
+            next.iter().flatten().zip(probabilities.iter().flatten()).map(|(new, old)| (new - old).abs());
+        converged = changes.fold(0.0, f64::max) < TOLERANCE;
+        probabilities = next;
+        model = data.maximise(&probabilities);
+        iterations += 1;
     }
-    let named = |question: usize| {
+    let shares_of = |question: usize| {
         let names = data.candidates[question].iter().map(|label| data.labels[*label as usize].to_owned());
-        names.zip(right[question].iter().copied()).collect()
+        names.zip(probabilities[question].iter().copied()).collect()
     };
-    let shares = (0..questions.len()).map(named).collect();
-    ReliabilityEstimate { shares, voters: data.voters_of(&model), iterations: turns, converged: settled }
+    let shares = (0..questions.len()).map(shares_of).collect();
+    ReliabilityEstimate { shares, voters: data.voters_of(&model), iterations, converged }
 }
 
 /// Parameters of one iteration.
@@ -159,8 +160,8 @@ impl<'a> BallotMatrix<'a> {
                             data.rows.push(*truth);
                             (data.rows.len() - 1) as u32
                         });
-                        let (voter, row, right) = (voter as usize, row as usize, *truth == answer);
-                        data.cells.push(Cell { voter, row, right, truth: *truth, answer });
+                        let (voter, row, correct) = (voter as usize, row as usize, *truth == answer);
+                        data.cells.push(Cell { voter, row, correct, truth: *truth, answer });
                         (data.cells.len() - 1) as u32
                     });
                     data.ballot_cells[index].push(cell);
@@ -176,35 +177,35 @@ impl<'a> BallotMatrix<'a> {
 
     /// Vote shares as the initial probabilities.
     fn vote_shares(&self, questions: &[Question]) -> Vec<Vec<f64>> {
-        let guess = |(candidates, question): (&Vec<u32>, &Question)| {
+        let initial_shares = |(candidates, question): (&Vec<u32>, &Question)| {
             let votes = |label: &u32| {
                 let name = self.labels[*label as usize];
                 question.ballots.iter().filter(|ballot| ballot.choice == name).count() as f64
             };
             candidates.iter().map(|label| votes(label) / question.ballots.len() as f64).collect()
         };
-        self.candidates.iter().zip(questions).map(guess).collect()
+        self.candidates.iter().zip(questions).map(initial_shares).collect()
     }
 
-    fn maximise(&self, right: &[Vec<f64>]) -> Model {
+    fn maximise(&self, probabilities: &[Vec<f64>]) -> Model {
         let mut counts = vec![0.0; self.cells.len()];
         let mut labels = vec![1.0; self.labels.len()];
         for index in &self.order {
-            let (candidates, right) = (&self.candidates[*index], &right[*index]);
-            for marks in self.ballot_cells[*index].chunks_exact(candidates.len()) {
-                for (mark, right) in marks.iter().zip(right) {
-                    counts[*mark as usize] += right;
+            let (candidates, probabilities) = (&self.candidates[*index], &probabilities[*index]);
+            for ballot_cells in self.ballot_cells[*index].chunks_exact(candidates.len()) {
+                for (cell, probability) in ballot_cells.iter().zip(probabilities) {
+                    counts[*cell as usize] += probability;
                 }
             }
-            for (label, right) in candidates.iter().zip(right) {
-                labels[*label as usize] += right;
+            for (label, probability) in candidates.iter().zip(probabilities) {
+                labels[*label as usize] += probability;
             }
         }
         let mut rows = vec![0.0; self.rows.len()];
         let mut hits = vec![0.0; self.voters.len()];
         for (cell, count) in self.cells.iter().zip(&counts) {
             rows[cell.row] += count;
-            hits[cell.voter] += if cell.right { *count } else { 0.0 };
+            hits[cell.voter] += if cell.correct { *count } else { 0.0 };
         }
         let accuracy: Vec<f64> = hits
             .iter()
@@ -216,19 +217,22 @@ impl<'a> BallotMatrix<'a> {
         let cell = |(cell, count): (&Cell, f64)| {
             let accuracy = accuracy[cell.voter];
             let others = (self.co_occurring[cell.truth as usize] - 1.0).max(1.0);
-            let expected = if cell.right { accuracy } else { (1.0 - accuracy) / others };
+            let expected = if cell.correct { accuracy } else { (1.0 - accuracy) / others };
             ((count + ROW_PSEUDO_BALLOTS * expected) / (rows[cell.row] + ROW_PSEUDO_BALLOTS)).ln()
         };
         let cells = self.cells.iter().zip(counts).map(cell).collect();
-        let whole = labels.iter().sum::<f64>();
-        Model { cells, labels: labels.iter().map(|label| (label / whole).ln()).collect(), accuracy }
+        let total = labels.iter().sum::<f64>();
+        Model { cells, labels: labels.iter().map(|label| (label / total).ln()).collect(), accuracy }
     }
 
     fn expect(&self, model: &Model) -> Vec<Vec<f64>> {
-        let expected = |(candidates, marks): (&Vec<u32>, &Vec<u32>)| {
+        let expected = |(candidates, ballot_cells): (&Vec<u32>, &Vec<u32>)| {
             let mut scores: Vec<f64> = candidates.iter().map(|label| model.labels[*label as usize]).collect();
-            for marks in marks.chunks_exact(candidates.len()) {
-                scores.iter_mut().zip(marks).for_each(|(score, mark)| *score += model.cells[*mark as usize]);
+            for ballot_cells in ballot_cells.chunks_exact(candidates.len()) {
+                scores
+                    .iter_mut()
+                    .zip(ballot_cells)
+                    .for_each(|(score, cell)| *score += model.cells[*cell as usize]);
             }
             let greatest = scores.iter().copied().fold(f64::NEG_INFINITY, f64::max);
             scores.iter_mut().for_each(|score| *score = (*score - greatest).exp());
@@ -245,10 +249,10 @@ impl<'a> BallotMatrix<'a> {
             let entry = (name(cell.truth), name(cell.answer), value.exp());
             confusion.entry(cell.voter).or_default().push(entry);
         }
-        let voter = |(at, name): (usize, &&str)| {
-            let mut confusion = confusion.remove(&at).unwrap_or_default();
+        let voter = |(index, name): (usize, &&str)| {
+            let mut confusion = confusion.remove(&index).unwrap_or_default();
             confusion.sort_by(|a, b| (&a.0, &a.1).cmp(&(&b.0, &b.1)));
-            VoterReliability { name: (*name).to_owned(), accuracy: model.accuracy[at], confusion }
+            VoterReliability { name: (*name).to_owned(), accuracy: model.accuracy[index], confusion }
         };
         self.voters.iter().enumerate().map(voter).collect()
     }

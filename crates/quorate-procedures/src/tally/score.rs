@@ -53,8 +53,8 @@ fn log_odds(confidence: f64, choices: usize) -> f64 {
 #[allow(clippy::cast_precision_loss)]
 fn add_borda_points<'a>(ballot: &'a Ballot, scores: &mut BTreeMap<&'a str, f64>) {
     let choices = scores.len();
-    let alone = [ballot.choice.clone()];
-    let ranking = if ballot.ranking.is_empty() { &alone[..] } else { &ballot.ranking[..] };
+    let choice_only = [ballot.choice.clone()];
+    let ranking = if ballot.ranking.is_empty() { &choice_only[..] } else { &ballot.ranking[..] };
     for (choice, score) in scores.iter_mut() {
         *score += match ranking.iter().position(|ranked| ranked == choice) {
             Some(rank) => (choices - 1 - rank) as f64,
@@ -64,12 +64,12 @@ fn add_borda_points<'a>(ballot: &'a Ballot, scores: &mut BTreeMap<&'a str, f64>)
     }
 }
 
-/// Normalises scores to normalise of their sum; equal normalise if the sum is 0.
+/// Normalises scores to shares of their sum; equal shares if the sum is 0.
 #[allow(clippy::cast_precision_loss)]
 fn normalise(scores: Vec<(String, f64)>) -> Vec<(String, f64)> {
     let (sum, count) = (scores.iter().map(|(_, score)| score).sum::<f64>(), scores.len() as f64);
-    let part = |score: f64| if sum > 0.0 { score / sum } else { 1.0 / count };
-    scores.into_iter().map(|(choice, score)| (choice, part(score))).collect()
+    let share = |score: f64| if sum > 0.0 { score / sum } else { 1.0 / count };
+    scores.into_iter().map(|(choice, score)| (choice, share(score))).collect()
 }
 
 /// Converts log odds to probabilities.

@@ -37,17 +37,17 @@ impl TieBreak {
     /// Returns the tie-break with this name.
     #[must_use]
     pub fn from_name(name: &str) -> Option<Self> {
-        Self::ALL.into_iter().find(|one| one.as_str() == name)
+        Self::ALL.into_iter().find(|tie_break| tie_break.as_str() == name)
     }
 
     /// The choice that wins the tie, if this tie-break distinguishes the tied choices.
     pub(super) fn winner(self, tied: &[String], options: &[String], ballots: &[&Ballot]) -> Option<String> {
         #[allow(clippy::cast_precision_loss)]
-        let voters = |choice: &str| ballots.iter().filter(|one| one.choice == choice).count() as f64;
+        let voters = |choice: &str| ballots.iter().filter(|ballot| ballot.choice == choice).count() as f64;
         let weights = score::weights(ballots);
-        let surest = |choice: &str| {
-            let weighed = ballots.iter().zip(&weights).filter(|(one, _)| one.choice == choice);
-            weighed.map(|(_, weight)| *weight).fold(0.0, f64::max)
+        let highest_confidence = |choice: &str| {
+            let weighted = ballots.iter().zip(&weights).filter(|(ballot, _)| ballot.choice == choice);
+            weighted.map(|(_, weight)| *weight).fold(0.0, f64::max)
         };
         let rank = |choice: &String| {
             let listed = options.iter().position(|option| option == choice);
@@ -55,7 +55,7 @@ impl TieBreak {
         };
         match self {
             Self::MostVoters => only_greatest(tied, voters),
-            Self::HighestConfidence => only_greatest(tied, surest),
+            Self::HighestConfidence => only_greatest(tied, highest_confidence),
             Self::FirstListed => tied.iter().min_by_key(|choice| rank(choice)).cloned(),
             Self::LastListed => tied.iter().max_by_key(|choice| rank(choice)).cloned(),
         }
@@ -65,6 +65,6 @@ impl TieBreak {
 /// Returns the choice with the greatest value, unless another choice has the same value.
 fn only_greatest(tied: &[String], value: impl Fn(&str) -> f64) -> Option<String> {
     let greatest = tied.iter().map(|choice| value(choice)).fold(f64::NEG_INFINITY, f64::max);
-    let mut first = tied.iter().filter(|choice| greatest - value(choice) < super::TIE_TOLERANCE);
-    first.next().filter(|_| first.next().is_none()).cloned()
+    let mut greatest_choices = tied.iter().filter(|choice| greatest - value(choice) < super::TIE_TOLERANCE);
+    greatest_choices.next().filter(|_| greatest_choices.next().is_none()).cloned()
 }

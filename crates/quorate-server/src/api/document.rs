@@ -38,8 +38,8 @@ pub(crate) fn openapi_text() -> &'static str {
 /// Schema generators. Requests and responses need one each: a field that is optional in a request is always present
 /// in a response.
 struct Schemas {
-    read: SchemaGenerator,
-    written: SchemaGenerator,
+    requests: SchemaGenerator,
+    responses: SchemaGenerator,
 }
 
 impl Schemas {
@@ -51,15 +51,15 @@ impl Schemas {
             })
         };
         Self {
-            read: settings().for_deserialize().into_generator(),
-            written: settings().for_serialize().into_generator(),
+            requests: settings().for_deserialize().into_generator(),
+            responses: settings().for_serialize().into_generator(),
         }
     }
 
     /// Returns all named schemas. A type used in requests and responses must have the same schema in both.
     fn named(&mut self) -> Map<String, Value> {
-        let mut all = self.read.take_definitions(true);
-        all.extend(self.written.take_definitions(true));
+        let mut all = self.requests.take_definitions(true);
+        all.extend(self.responses.take_definitions(true));
         all.values_mut().for_each(without_defaults);
         all
     }
@@ -85,13 +85,13 @@ fn document() -> Value {
         let path = paths.entry(operation.path).or_insert_with(|| json!({}));
         path[operation.method] = rendered;
     }
-    let problem = schemas.written.subschema_for::<ProblemDetails>();
+    let problem = schemas.responses.subschema_for::<ProblemDetails>();
     json!({
         "openapi": "3.1.0",
         "info": {
             "title": "Quorate",
             "version": env!("CARGO_PKG_VERSION"),
-            "description": ABOUT,
+            "description": DESCRIPTION,
             "license": {"name": "MIT OR Apache-2.0", "identifier": "MIT OR Apache-2.0"},
         },
         "security": [{"token": []}],
@@ -108,7 +108,7 @@ fn document() -> Value {
     })
 }
 
-const ABOUT: &str = "Coordination hub for AI agents: durable messages, tasks, shared memory, locks and sessions. \
+const DESCRIPTION: &str = "Coordination hub for AI agents: durable messages, tasks, shared memory, locks and sessions. \
     Every change is written to disk before it is acknowledged. Errors are `application/problem+json` with a stable `code`. \
     `x-quorate-roles` lists the token roles that are allowed to call an operation. If `x-quorate-itself` is true, an agent \
     can call it only for itself. `x-quorate-no-key` states why an operation other than `GET` accepts no `Idempotency-Key`. \
@@ -116,38 +116,38 @@ const ABOUT: &str = "Coordination hub for AI agents: durable messages, tasks, sh
 
 fn operation_object(operation: &Operation, schemas: &mut Schemas) -> Value {
     let writes = operation.method != "get";
-    let noun = operation.id.split('.').next().unwrap_or_default();
+    let tag = operation.id.split('.').next().unwrap_or_default();
     let mut rendered = json!({
         "operationId": operation.id,
         "summary": operation.documentation.summary,
-        "tags": [noun],
+        "tags": [tag],
         "parameters": parameters(operation, schemas),
-        "responses": answers(operation, schemas),
+        "responses": responses(operation, schemas),
     });
     match operation.access {
         Access::Public => rendered["security"] = json!([]),
-        Access::Requires(deed) => {
-            rendered["x-quorate-roles"] = deed.roles().collect();
+        Access::Requires(permission) => {
+            rendered["x-quorate-roles"] = permission.roles().collect();
             rendered["x-quorate-itself"] = operation.own_agent_only.into();
         }
     }
     if let Some(body) = &operation.documentation.body {
-        let schema = body.generate(&mut schemas.read);
-        let required = needs_something(&schema.clone().to_value(), &schemas.read);
+        let schema = body.generate(&mut schemas.requests);
+        let required = is_body_required(&schema.clone().to_value(), &schemas.requests);
         let mut content = json!({"application/json": {"schema": schema}});
         if let Some(example) = EXAMPLES.get(operation.id) {
             content["application/json"]["example"] = example.clone();
         }
-        if let Some(kind) = operation.documentation.additional_media_type {
-            content[kind] = json!({"schema": schema});
+        if let Some(media_type) = operation.documentation.additional_media_type {
+            content[media_type] = json!({"schema": schema});
         }
         rendered["requestBody"] = json!({"required": required, "content": content});
     }
     if writes && operation.access != Access::Public {
-        let named = |name: &str| json!({"$ref": format!("#/components/parameters/{name}")});
-        if let Some(list) = rendered["parameters"].as_array_mut() {
-            let key = operation.documentation.no_key_reason.is_none().then(|| named("Idempotency-Key"));
-            list.extend(key.into_iter().chain([named("Quorate-Epoch")]));
+        let reference = |name: &str| json!({"$ref": format!("#/components/parameters/{name}")});
+        if let Some(parameters) = rendered["parameters"].as_array_mut() {
+            let key = operation.documentation.no_key_reason.is_none().then(|| reference("Idempotency-Key"));
+            parameters.extend(key.into_iter().chain([reference("Quorate-Epoch")]));
         }
     }
     if let Some(reason) = operation.documentation.no_key_reason {
@@ -157,13 +157,16 @@ fn operation_object(operation: &Operation, schemas: &mut Schemas) -> Value {
 }
 
 /// Whether the body is required, that is, whether an empty object would be rejected.
-fn needs_something(schema: &Value, schemas: &SchemaGenerator) -> bool {
+fn is_body_required(schema: &Value, schemas: &SchemaGenerator) -> bool {
     if let Some(name) = schema["$ref"].as_str().and_then(|path| path.rsplit('/').next()) {
-        return schemas.definitions().get(name).is_some_and(|found| needs_something(found, schemas));
+        return schemas
+            .definitions()
+            .get(name)
+            .is_some_and(|definition| is_body_required(definition, schemas));
     }
-    let any = schema["anyOf"].as_array().or_else(|| schema["oneOf"].as_array());
-    match any {
-        // One of several variants: an empty object selects none of them.
+    let variants = schema["anyOf"].as_array().or_else(|| schema["oneOf"].as_array());
+    match variants {
+        // An empty object selects none of several variants.
         Some(_) => true,
         None => {
             schema["type"] != "object" || schema["required"].as_array().is_some_and(|all| !all.is_empty())
@@ -173,19 +176,19 @@ fn needs_something(schema: &Value, schemas: &SchemaGenerator) -> bool {
 
 fn parameters(operation: &Operation, schemas: &mut Schemas) -> Vec<Value> {
     let mut all: Vec<Value> = Vec::new();
-    for (name, schema, about) in &operation.documentation.path_parameters {
-        let schema = schema.generate(&mut schemas.read);
+    for (name, schema, description) in &operation.documentation.path_parameters {
+        let schema = schema.generate(&mut schemas.requests);
         all.push(
-            json!({"name": name, "in": "path", "required": true, "description": about, "schema": schema}),
+            json!({"name": name, "in": "path", "required": true, "description": description, "schema": schema}),
         );
     }
     if let Some(query) = &operation.documentation.query {
-        all.extend(in_query(query, schemas));
+        all.extend(query_parameters(query, schemas));
     }
-    for (name, schema, about) in &operation.documentation.header_parameters {
-        let schema = schema.generate(&mut schemas.read);
+    for (name, schema, description) in &operation.documentation.header_parameters {
+        let schema = schema.generate(&mut schemas.requests);
         all.push(
-            json!({"name": name, "in": "header", "required": false, "description": about, "schema": schema}),
+            json!({"name": name, "in": "header", "required": false, "description": description, "schema": schema}),
         );
     }
     if operation.access != Access::Public {
@@ -195,17 +198,17 @@ fn parameters(operation: &Operation, schemas: &mut Schemas) -> Vec<Value> {
 }
 
 /// Returns the fields of a type as query parameters. A query parameter is present or absent, never `null`.
-fn in_query(query: &TypeSchema, schemas: &mut Schemas) -> Vec<Value> {
-    let schema = query.generate(&mut schemas.read).to_value();
+fn query_parameters(query: &TypeSchema, schemas: &mut Schemas) -> Vec<Value> {
+    let schema = query.generate(&mut schemas.requests).to_value();
     let required = schema["required"].as_array().cloned().unwrap_or_default();
     let fields = schema["properties"].as_object().cloned().unwrap_or_default();
     let rendered = fields.into_iter().map(|(name, schema)| {
         let mut schema = without_null(schema);
-        let about = schema.as_object_mut().and_then(|fields| fields.remove("description"));
-        let is_required = required.iter().any(|one| *one == name.as_str());
+        let description = schema.as_object_mut().and_then(|fields| fields.remove("description"));
+        let is_required = required.iter().any(|field| *field == name.as_str());
         let mut rendered = json!({"name": name, "in": "query", "required": is_required, "schema": schema});
-        if let Some(about) = about {
-            rendered["description"] = about;
+        if let Some(description) = description {
+            rendered["description"] = description;
         }
         rendered
     });
@@ -214,21 +217,21 @@ fn in_query(query: &TypeSchema, schemas: &mut Schemas) -> Vec<Value> {
 
 fn without_null(mut schema: Value) -> Value {
     if let Some(types) = schema["type"].as_array_mut() {
-        types.retain(|one| one != "null");
-        if let [one] = types.as_slice() {
-            schema["type"] = one.clone();
+        types.retain(|name| name != "null");
+        if let [name] = types.as_slice() {
+            schema["type"] = name.clone();
         }
     }
-    if let Some(words) = schema["enum"].as_array_mut() {
-        words.retain(|word| !word.is_null());
+    if let Some(values) = schema["enum"].as_array_mut() {
+        values.retain(|value| !value.is_null());
     }
-    if let Some(any) = schema["anyOf"].as_array_mut() {
-        any.retain(|one| one["type"] != "null");
-        if let [one] = any.as_slice() {
-            let (one, about) = (one.clone(), schema["description"].take());
-            schema = one;
-            if about.is_string() {
-                schema["description"] = about;
+    if let Some(variants) = schema["anyOf"].as_array_mut() {
+        variants.retain(|variant| variant["type"] != "null");
+        if let [variant] = variants.as_slice() {
+            let (variant, description) = (variant.clone(), schema["description"].take());
+            schema = variant;
+            if description.is_string() {
+                schema["description"] = description;
             }
         }
     }
@@ -239,22 +242,22 @@ fn without_null(mut schema: Value) -> Value {
     schema
 }
 
-fn answers(operation: &Operation, schemas: &mut Schemas) -> Map<String, Value> {
+fn responses(operation: &Operation, schemas: &mut Schemas) -> Map<String, Value> {
     let mut all = Map::new();
-    for answer in &operation.documentation.responses {
-        if answer.media_type == "application/problem+json" {
-            let reference = format!("#/components/responses/Problem{}", answer.status);
-            all.insert(answer.status.to_string(), json!({"$ref": reference}));
+    for response in &operation.documentation.responses {
+        if response.media_type == "application/problem+json" {
+            let reference = format!("#/components/responses/Problem{}", response.status);
+            all.insert(response.status.to_string(), json!({"$ref": reference}));
             continue;
         }
         // One status may have several media types.
-        let rendered = all.entry(answer.status.to_string());
-        let rendered = rendered.or_insert_with(|| json!({"description": answer.description}));
-        if let Some(schema) = &answer.schema {
-            let schema = schema.generate(&mut schemas.written);
-            rendered["content"][answer.media_type] = json!({"schema": schema});
-        } else if !answer.media_type.is_empty() {
-            rendered["content"][answer.media_type] = json!({"schema": {"type": "string"}});
+        let rendered = all.entry(response.status.to_string());
+        let rendered = rendered.or_insert_with(|| json!({"description": response.description}));
+        if let Some(schema) = &response.schema {
+            let schema = schema.generate(&mut schemas.responses);
+            rendered["content"][response.media_type] = json!({"schema": schema});
+        } else if !response.media_type.is_empty() {
+            rendered["content"][response.media_type] = json!({"schema": {"type": "string"}});
         }
     }
     // Public operations without a body cannot fail with most errors.
@@ -271,19 +274,19 @@ fn answers(operation: &Operation, schemas: &mut Schemas) -> Map<String, Value> {
 fn problems(schema: &schemars::Schema) -> Map<String, Value> {
     let render = |status: &u16| {
         let codes: Vec<&str> = problem::codes_for_status(*status).collect();
-        let answer = json!({
+        let response = json!({
             "description": codes.join(", "),
             "content": {"application/problem+json": {"schema": schema}},
         });
-        (format!("Problem{status}"), answer)
+        (format!("Problem{status}"), response)
     };
     PROBLEMS.iter().chain(PROBLEMS_OF_CHANGES).chain(PROBLEMS_OF_CONDITIONS).map(render).collect()
 }
 
 fn headers() -> Value {
-    fn header_parameter<T: JsonSchema>(name: &str, about: &str) -> Value {
+    fn header_parameter<T: JsonSchema>(name: &str, description: &str) -> Value {
         let schema = T::json_schema(&mut SchemaGenerator::default());
-        json!({"name": name, "in": "header", "required": false, "description": about, "schema": schema})
+        json!({"name": name, "in": "header", "required": false, "description": description, "schema": schema})
     }
     json!({
         "Quorate-Space": header_parameter::<HeaderId>(

@@ -49,10 +49,10 @@ mod generated {
         pub(crate) fn page_of<T: Described>(name: &'static str) -> Self {
             Self(Arc::new(move |generator| {
                 let items = generator.subschema_for::<T>();
-                let about = "Pass it to get the next page; `null` on the last page.";
+                let description = "Pass it to get the next page; `null` on the last page.";
                 let fields = json!({
                     name: {"type": "array", "items": items},
-                    "cursor": {"type": ["string", "null"], "description": about},
+                    "cursor": {"type": ["string", "null"], "description": description},
                 });
                 json_schema!({"type": "object", "properties": fields, "required": [name, "cursor"]})
             }))

@@ -18,7 +18,7 @@ pub(crate) const RECORD_CHUNK_BYTES: usize = 64 * 1024;
 pub(crate) struct ChunkSender {
     sender: mpsc::Sender<Bytes>,
     write_timeout: Duration,
-    life: Option<Connection>,
+    connection: Option<Connection>,
 }
 
 /// The client has disconnected, or was disconnected after a timeout.
@@ -43,11 +43,8 @@ impl ChunkSender {
         let chunks = futures_util::stream::unfold(receiver, |mut receiver| async {
             receiver.recv().await.map(|chunk| (Ok::<Bytes, Infallible>(chunk), receiver))
         });
-        let patience = call.app.settings().timeouts.write;
-        (
-            Self { sender, write_timeout: patience, life: call.connection().cloned() },
-            Body::from_stream(chunks),
-        )
+        let write_timeout = call.app.settings().timeouts.write;
+        (Self { sender, write_timeout, connection: call.connection().cloned() }, Body::from_stream(chunks))
     }
 
     /// Waits until the connection has taken the last chunk. A client that does not read within the timeout is
@@ -58,7 +55,7 @@ impl ChunkSender {
             Ok(Err(_)) => Err(ReaderGone),
             Err(_) => {
                 // The client is not reading, so a graceful end would not reach it either.
-                self.life.iter().for_each(Connection::abort);
+                self.connection.iter().for_each(Connection::abort);
                 Err(ReaderGone)
             }
         }
@@ -71,8 +68,8 @@ impl ChunkSender {
 
     /// Resolves when the hub begins to shut down.
     pub(crate) async fn stopped(&self) {
-        match self.life.clone() {
-            Some(mut life) => life.shutting_down().await,
+        match self.connection.clone() {
+            Some(mut connection) => connection.shutting_down().await,
             None => std::future::pending().await,
         }
     }

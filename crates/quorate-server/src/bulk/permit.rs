@@ -27,7 +27,7 @@ impl BulkPermit {
 
     /// Keeps the permit until the last chunk of the response is taken.
     pub(super) fn attach_to(self, body: Body) -> Body {
-        Body::new(ChunkedBody { body, rest: Bytes::new(), _lease: self })
+        Body::new(ChunkedBody { body, rest: Bytes::new(), _permit: self })
     }
 }
 
@@ -42,7 +42,7 @@ struct ChunkedBody {
     body: Body,
     /// Rest of the current frame.
     rest: Bytes,
-    _lease: BulkPermit,
+    _permit: BulkPermit,
 }
 
 impl hyper::body::Body for ChunkedBody {

@@ -18,7 +18,7 @@ pub(crate) struct Owner {
 impl Owner {
     /// Returns the owner of a call.
     pub(crate) fn of_call(call: &Call) -> Self {
-        Self { space: call.home, principal: call.principal.clone() }
+        Self { space: call.token_space, principal: call.principal.clone() }
     }
 }
 
@@ -35,7 +35,7 @@ impl<T> Default for FairQueue<T> {
 
 impl<T> FairQueue<T> {
     pub(super) fn push(&mut self, owner: &Owner, item: T) {
-        self.spaces.of(&owner.space).of(&owner.principal).push_back(item);
+        self.spaces.get_or_insert(&owner.space).get_or_insert(&owner.principal).push_back(item);
     }
 
     pub(super) fn pop(&mut self) -> Option<T> {
@@ -59,7 +59,7 @@ impl<K, V> Default for Rotation<K, V> {
 }
 
 impl<K: Clone + Eq + Hash, V: Default> Rotation<K, V> {
-    fn of(&mut self, key: &K) -> &mut V {
+    fn get_or_insert(&mut self, key: &K) -> &mut V {
         if !self.values.contains_key(key) {
             self.order.push_back(key.clone());
         }

@@ -18,12 +18,12 @@ fn owner(space: u64, agent: &str) -> Owner {
 /// Blocks the only thread until the sender is dropped.
 fn block(bulk: &BulkReads, owner: &Owner) -> mpsc::Sender<()> {
     let (release, blocked) = mpsc::channel::<()>();
-    let (started, begun) = mpsc::channel();
+    let (signal, started) = mpsc::channel();
     bulk.spawn(owner, async move {
-        let _ = started.send(());
+        let _ = signal.send(());
         let _ = blocked.recv();
     });
-    begun.recv().expect("it runs");
+    started.recv().expect("it runs");
     release
 }
 
@@ -67,7 +67,7 @@ async fn i16_a_read_waits_for_at_most_one_turn_of_each_other_principal() {
     drop(release);
     let order: Vec<_> = tokio::task::spawn_blocking(move || ended.iter().collect()).await.expect("no panic");
     assert_eq!(order.len(), 503);
-    let last = order.iter().rposition(|who| *who == "modest").expect("its turns");
+    let last = order.iter().rposition(|name| *name == "modest").expect("its turns");
     assert!(last <= 6, "its third turn was number {last}");
 }
 
@@ -97,18 +97,18 @@ async fn a_panic_costs_one_read() {
 async fn a_page_is_sent_in_chunks_and_stays_open_until_the_last_one() {
     let bulk = BulkReads::with_threads(1, 1);
     let page: Vec<u8> = (0..3 * CHUNK_BYTES + 7).map(|n| (n % 251) as u8).collect();
-    let lease = bulk.open(owner(1, "a")).expect("below the limit");
-    let mut body = lease.attach_to(Body::from(page.clone()));
+    let permit = bulk.open(owner(1, "a")).expect("below the limit");
+    let mut body = permit.attach_to(Body::from(page.clone()));
     assert_eq!(body.size_hint().exact(), Some(page.len() as u64), "the length is known in advance");
-    let mut taken = Vec::new();
+    let mut received = Vec::new();
     while let Some(frame) = body.frame().await {
         assert_eq!(bulk.stats().open, 1);
         let chunk = frame.expect("a frame").into_data().expect("data");
         assert!(chunk.len() <= CHUNK_BYTES);
-        taken.extend_from_slice(&chunk);
-        assert_eq!(body.size_hint().exact(), Some((page.len() - taken.len()) as u64));
+        received.extend_from_slice(&chunk);
+        assert_eq!(body.size_hint().exact(), Some((page.len() - received.len()) as u64));
     }
-    assert!(taken == page && body.is_end_stream());
+    assert!(received == page && body.is_end_stream());
     drop(body);
     assert_eq!(bulk.stats().open, 0);
 }

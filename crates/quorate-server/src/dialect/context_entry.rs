@@ -37,8 +37,8 @@ impl SubmittedEntry {
             return Err(FieldError::new("version", "0 is not a valid version").hint("versions start at 1"));
         }
         let keys = fields.text_list("dependencies")?.unwrap_or_default().into_iter().enumerate();
-        let keys = keys.map(|(at, key)| {
-            Key::new(key).map_err(|refused| FieldError::new(format!("dependencies[{at}]"), refused.detail))
+        let keys = keys.map(|(index, key)| {
+            Key::new(key).map_err(|refused| FieldError::new(format!("dependencies[{index}]"), refused.detail))
         });
         let depends_on = keys.collect::<Result<_, _>>()?;
         fields.finish("put additional fields into content")?;

@@ -17,7 +17,7 @@ const BROADCAST: &str = "broadcast";
 const MESSAGE: &str = "message";
 /// Default priority.
 const PRIORITY: u8 = 5;
-const ELSEWHERE: &str = "put additional fields into payload.metadata or payload.data";
+const UNKNOWN_FIELD_HINT: &str = "put additional fields into payload.metadata or payload.data";
 
 pub(super) fn parse(mut fields: FieldReader<'_>) -> Result<ParsedMessage<'_>, FieldError> {
     if !fields.has("header") && !fields.has("payload") {
@@ -26,16 +26,16 @@ pub(super) fn parse(mut fields: FieldReader<'_>) -> Result<ParsedMessage<'_>, Fi
     let (header, payload, routing) =
         (fields.object("header")?, fields.object("payload")?, fields.object("routing")?);
     let mut metadata_path = fields.path_of("payload.metadata");
-    fields.finish(ELSEWHERE)?;
+    fields.finish(UNKNOWN_FIELD_HINT)?;
     let (mut data, mut metadata) = (RawValue::NULL.to_owned(), None);
     if let Some(mut payload) = payload {
         data = payload.raw("data").map_or(data, ToOwned::to_owned);
         metadata_path = payload.path_of("metadata");
         metadata = payload.value("metadata");
-        payload.finish(ELSEWHERE)?;
+        payload.finish(UNKNOWN_FIELD_HINT)?;
     }
     let mut envelope = Envelope::new(NO_RECIPIENT, MESSAGE, data);
-    envelope.message.priority = ten(PRIORITY);
+    envelope.message.priority = priority_of(PRIORITY);
     if let Some(header) = header {
         parse_header(header, &mut envelope)?;
     }
@@ -43,23 +43,23 @@ pub(super) fn parse(mut fields: FieldReader<'_>) -> Result<ParsedMessage<'_>, Fi
         Destination::Broadcast => MessageType::Event,
         _ => MessageType::Command,
     };
-    let mut own = Vec::new();
+    let mut dialect_fields = Vec::new();
     if let Some(mut routing) = routing {
         let path = routing.path_of("priority");
         if let Some(priority) = routing.integer("priority")? {
-            let priority = u8::try_from(priority).ok().and_then(|ten| Priority::from_ten_scale(ten).ok());
+            let priority = u8::try_from(priority).ok().and_then(|value| Priority::from_ten_scale(value).ok());
             let error = || FieldError::new(path, "the priority is not between 1 and 10");
             envelope.message.priority = priority.ok_or_else(error)?;
         }
         if let Some((at, text)) = routing.time("expires_at")? {
             envelope.message.expires_at = Some(at);
             if text != time::format(at) {
-                own.push(("expires_at".to_owned(), to_raw_json(&text)));
+                dialect_fields.push(("expires_at".to_owned(), to_raw_json(&text)));
             }
         }
-        routing.finish(ELSEWHERE)?;
+        routing.finish(UNKNOWN_FIELD_HINT)?;
     }
-    Ok(ParsedMessage { envelope, dialect_fields: own, metadata, metadata_path })
+    Ok(ParsedMessage { envelope, dialect_fields, metadata, metadata_path })
 }
 
 fn parse_header(mut header: FieldReader<'_>, envelope: &mut Envelope) -> Result<(), FieldError> {
@@ -69,9 +69,9 @@ fn parse_header(mut header: FieldReader<'_>, envelope: &mut Envelope) -> Result<
     let path = header.path_of("target_agent");
     match header.text("target_agent")? {
         None => {}
-        Some(all) if all == BROADCAST => envelope.message.to = Destination::Broadcast,
-        Some(one) => {
-            envelope.message.to = one.parse().map_err(|refused: quorate_core::Refused| {
+        Some(target) if target == BROADCAST => envelope.message.to = Destination::Broadcast,
+        Some(target) => {
+            envelope.message.to = target.parse().map_err(|refused: quorate_core::Refused| {
                 FieldError::new(path, refused.detail).hint(refused.hint)
             })?;
         }
@@ -82,10 +82,10 @@ fn parse_header(mut header: FieldReader<'_>, envelope: &mut Envelope) -> Result<
     if let Some(action) = header.text("message_type")? {
         envelope.message.action = action;
     }
-    header.finish(ELSEWHERE)
+    header.finish(UNKNOWN_FIELD_HINT)
 }
 
-fn ten(value: u8) -> Priority {
+fn priority_of(value: u8) -> Priority {
     Priority::from_ten_scale(value).unwrap_or_default()
 }
 

@@ -19,8 +19,8 @@ const QUESTION: &str = "question";
 pub(super) const HUB_SENDER: &str = "quorate";
 
 pub(super) fn parse(mut fields: FieldReader<'_>) -> Result<ParsedMessage<'_>, FieldError> {
-    let words = TYPES.map(|word| (word, word));
-    let kind = fields.choice("messageType", &words)?.ok_or_else(|| fields.missing("messageType"))?;
+    let choices = TYPES.map(|name| (name, name));
+    let kind = fields.choice("messageType", &choices)?.ok_or_else(|| fields.missing("messageType"))?;
     let content = fields.text("content")?.ok_or_else(|| fields.missing("content"))?;
     let payload = payload_of(&content);
     let mut envelope = Envelope::new(recipients(&mut fields)?, kind, payload);
@@ -30,23 +30,23 @@ pub(super) fn parse(mut fields: FieldReader<'_>) -> Result<ParsedMessage<'_>, Fi
     read_content(&fields.path_of("content"), &envelope.payload, &mut envelope.message)?;
     let id = fields.text("id")?;
     envelope.set_id(fields.path_of("id"), id)?;
-    envelope.timestamp = stamp(&mut fields)?;
-    let mut own = Vec::new();
+    envelope.timestamp = parse_timestamp(&mut fields)?;
+    let mut dialect_fields = Vec::new();
     let round_path = fields.path_of("round");
     if let Some(round) = fields.integer("round")? {
         if u32::try_from(round).is_err() {
             return Err(FieldError::new(round_path, format!("invalid round {round}")));
         }
-        if round != usual_round(kind) {
-            own.push(("round".to_owned(), to_raw_json(&round)));
+        if round != default_round(kind) {
+            dialect_fields.push(("round".to_owned(), to_raw_json(&round)));
         }
     }
     if content_of(&envelope.payload) != content {
-        own.push(("content".to_owned(), to_raw_json(&content)));
+        dialect_fields.push(("content".to_owned(), to_raw_json(&content)));
     }
     let (metadata, metadata_path) = (fields.value("metadata"), fields.path_of("metadata"));
     fields.finish("put additional fields into metadata or content")?;
-    Ok(ParsedMessage { envelope, dialect_fields: own, metadata, metadata_path })
+    Ok(ParsedMessage { envelope, dialect_fields, metadata, metadata_path })
 }
 
 fn recipients(fields: &mut FieldReader<'_>) -> Result<Destination, FieldError> {
@@ -61,7 +61,7 @@ fn recipients(fields: &mut FieldReader<'_>) -> Result<Destination, FieldError> {
 }
 
 /// Parses a timestamp in milliseconds since the Unix epoch.
-fn stamp(fields: &mut FieldReader<'_>) -> Result<Option<Box<RawValue>>, FieldError> {
+fn parse_timestamp(fields: &mut FieldReader<'_>) -> Result<Option<Box<RawValue>>, FieldError> {
     let path = fields.path_of("timestamp");
     let Some(raw) = fields.value("timestamp") else { return Ok(None) };
     let ms: Option<f64> = raw.get().parse().ok();
@@ -73,7 +73,7 @@ fn stamp(fields: &mut FieldReader<'_>) -> Result<Option<Box<RawValue>>, FieldErr
 }
 
 /// Findings precede the first round.
-fn usual_round(kind: &str) -> u64 {
+fn default_round(kind: &str) -> u64 {
     u64::from(kind != FINDING)
 }
 
@@ -134,7 +134,7 @@ pub(super) fn render(
     };
     ObjectWriter::default()
         .with_optional("id", envelope.public_id())
-        .with("round", round.map_or(usual_round(kind), u64::from))
+        .with("round", round.map_or(default_round(kind), u64::from))
         .with("sender", message.from.as_ref().map_or(HUB_SENDER, AgentId::as_str))
         .with_optional("recipients", (message.to != NO_RECIPIENT).then(|| recipient_list(&message.to)))
         .with("messageType", kind)
@@ -153,7 +153,7 @@ pub(super) fn recipient_list(to: &Destination) -> Vec<String> {
 
 /// Returns the nearest message type of the dialect.
 fn nearest_type(message: &Message) -> &'static str {
-    let by_action = TYPES.into_iter().find(|word| *word == message.action);
+    let by_action = TYPES.into_iter().find(|name| *name == message.action);
     by_action.unwrap_or(match message.kind {
         MessageType::Command | MessageType::Query => QUESTION,
         MessageType::Event => "evidence",

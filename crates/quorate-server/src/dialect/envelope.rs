@@ -27,7 +27,7 @@ pub(crate) struct Envelope {
 pub(crate) const NO_RECIPIENT: Destination = Destination::Agents(Vec::new());
 
 /// Whether an id has the format of ids assigned by the hub, which clients must not assign.
-fn is_of_hub(id: &str) -> bool {
+fn is_hub_id(id: &str) -> bool {
     id.parse::<MessageId>().is_ok() || id.starts_with("eph_")
 }
 
@@ -41,7 +41,7 @@ impl Envelope {
     /// Sets the id of a message: a client id, or one assigned by the hub.
     pub(super) fn set_id(&mut self, path: String, id: Option<String>) -> Result<(), FieldError> {
         match id {
-            Some(id) if is_of_hub(&id) => self.id = Some(id),
+            Some(id) if is_hub_id(&id) => self.id = Some(id),
             Some(id) => {
                 let id = ClientId::new(id).map_err(|refused| FieldError::new(path, refused.detail))?;
                 self.message.client_id = Some(id);
@@ -64,11 +64,11 @@ impl Envelope {
         if message.origin.as_deref() == Some(&origin_of(dialect)) {
             message.origin = None;
         }
-        let (stamp, metadata) = metadata::take_timestamp(dialect, message.metadata.take());
+        let (timestamp, metadata) = metadata::take_timestamp(dialect, message.metadata.take());
         message.metadata = metadata;
-        let stamp = stamp.unwrap_or_else(|| stamp_of(dialect, at));
+        let timestamp = timestamp.unwrap_or_else(|| timestamp_of(dialect, at));
         let id = message.client_id.is_none().then_some(id);
-        Self { id, timestamp: Some(stamp), message, payload }
+        Self { id, timestamp: Some(timestamp), message, payload }
     }
 
     /// Converts to a native message to send: seals the payload and stores the author's timestamp.
@@ -76,7 +76,7 @@ impl Envelope {
         self,
         dialect: Dialect,
         path: &str,
-        reading: &ParseContext<'_>,
+        context: &ParseContext<'_>,
     ) -> Result<Message, Refused> {
         if let Some(id) = self.id {
             return Err(FieldError::new(path, format!("{id:?} has the format of ids assigned by the hub"))
@@ -85,7 +85,7 @@ impl Envelope {
         }
         let mut message = self.message;
         let payload = Json::from(self.payload);
-        message.payload = reading.message_payload(
+        message.payload = context.message_payload(
             &message.action,
             message.metadata.as_deref(),
             Some(&payload),
@@ -103,7 +103,7 @@ fn origin_of(dialect: Dialect) -> String {
 }
 
 /// Renders a time in the dialect's format.
-fn stamp_of(dialect: Dialect, at: Timestamp) -> Box<RawValue> {
+fn timestamp_of(dialect: Dialect, at: Timestamp) -> Box<RawValue> {
     match dialect {
         Dialect::Deliberation => to_raw_json(&at.0),
         Dialect::Orchestrator | Dialect::Coscientist | Dialect::Native => to_raw_json(&time::format(at)),

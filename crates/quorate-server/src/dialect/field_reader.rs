@@ -20,9 +20,9 @@ pub(crate) struct FieldError {
 }
 
 impl FieldError {
-    pub(crate) fn new(path: impl Into<String>, what: impl Into<String>) -> Self {
+    pub(crate) fn new(path: impl Into<String>, detail: impl Into<String>) -> Self {
         let hint = "see docs/guides/dialects.md for the fields of every dialect".to_owned();
-        Self { path: path.into(), detail: what.into(), hint }
+        Self { path: path.into(), detail: detail.into(), hint }
     }
 
     pub(crate) fn hint(mut self, hint: impl Into<String>) -> Self {
@@ -33,8 +33,8 @@ impl FieldError {
 
 impl From<FieldError> for Refused {
     fn from(error: FieldError) -> Self {
-        let FieldError { path, detail: what, hint } = error;
-        let detail = if path.is_empty() { what } else { format!("{path}: {what}") };
+        let FieldError { path, detail, hint } = error;
+        let detail = if path.is_empty() { detail } else { format!("{path}: {detail}") };
         Self::new(Code::Invalid, detail).hint(hint)
     }
 }
@@ -57,8 +57,8 @@ impl<'a> FieldReader<'a> {
             Ok(fields) => fields.into_pairs(),
             Err(_) => return Err(FieldError::new(path, format!("{} is not an object", truncate(raw.get())))),
         };
-        for (at, (name, _)) in fields.iter().enumerate() {
-            if fields[..at].iter().any(|(other, _)| other == name) {
+        for (index, (name, _)) in fields.iter().enumerate() {
+            if fields[..index].iter().any(|(other, _)| other == name) {
                 return Err(FieldError::new(field_path(&path, name), "duplicate field"));
             }
         }
@@ -84,8 +84,8 @@ impl<'a> FieldReader<'a> {
 
     /// Takes a field as raw JSON; `null` counts as present.
     pub(super) fn raw(&mut self, name: &str) -> Option<&'a RawValue> {
-        let at = self.fields.iter().position(|(field, _)| field == name)?;
-        Some(self.fields.remove(at).1)
+        let index = self.fields.iter().position(|(field, _)| field == name)?;
+        Some(self.fields.remove(index).1)
     }
 
     /// Takes an optional field; `null` counts as absent.
@@ -103,12 +103,15 @@ impl<'a> FieldReader<'a> {
         let Ok(items) = serde_json::from_str::<Vec<&RawValue>>(raw.get()) else {
             return Err(FieldError::new(path, format!("{} is not a list", truncate(raw.get()))));
         };
-        let read = items.iter().enumerate().map(|(at, item)| {
+        let texts = items.iter().enumerate().map(|(index, item)| {
             serde_json::from_str(item.get()).map_err(|_| {
-                FieldError::new(format!("{path}[{at}]"), format!("{} is not a string", truncate(item.get())))
+                FieldError::new(
+                    format!("{path}[{index}]"),
+                    format!("{} is not a string", truncate(item.get())),
+                )
             })
         });
-        read.collect::<Result<_, _>>().map(Some)
+        texts.collect::<Result<_, _>>().map(Some)
     }
 
     pub(super) fn integer(&mut self, name: &str) -> Result<Option<u64>, FieldError> {
@@ -167,14 +170,14 @@ impl<'a> FieldReader<'a> {
     pub(super) fn choice<T: Copy>(
         &mut self,
         name: &str,
-        words: &[(&str, T)],
+        choices: &[(&str, T)],
     ) -> Result<Option<T>, FieldError> {
         let path = self.path_of(name);
         let Some(text) = self.text(name)? else { return Ok(None) };
-        match words.iter().find(|(word, _)| *word == text) {
+        match choices.iter().find(|(choice, _)| *choice == text) {
             Some((_, value)) => Ok(Some(*value)),
             None => {
-                let all: Vec<_> = words.iter().map(|(word, _)| *word).collect();
+                let all: Vec<_> = choices.iter().map(|(choice, _)| *choice).collect();
                 Err(FieldError::new(
                     path,
                     format!("unknown value {text:?}, expected one of {}", all.join(", ")),
@@ -196,10 +199,10 @@ impl<'a> FieldReader<'a> {
     }
 
     /// Refuses remaining fields: an unknown field is an error.
-    pub(super) fn finish(self, instead: &str) -> Result<(), FieldError> {
+    pub(super) fn finish(self, hint: &str) -> Result<(), FieldError> {
         match self.fields.first() {
             None => Ok(()),
-            Some((name, _)) => Err(FieldError::new(self.path_of(name), "unknown field").hint(instead)),
+            Some((name, _)) => Err(FieldError::new(self.path_of(name), "unknown field").hint(hint)),
         }
     }
 }
@@ -219,6 +222,6 @@ pub(super) fn truncate(json: &str) -> Cow<'_, str> {
     const CHARS: usize = 40;
     match json.char_indices().nth(CHARS) {
         None => json.into(),
-        Some((at, _)) => format!("{}…", &json[..at]).into(),
+        Some((end, _)) => format!("{}…", &json[..end]).into(),
     }
 }

@@ -22,7 +22,7 @@ pub(crate) struct Conflict {
     pub(crate) pointer: String,
     pub(crate) base: Option<Box<RawValue>>,
     pub(crate) current: Option<Box<RawValue>>,
-    pub(crate) yours: Option<Box<RawValue>>,
+    pub(crate) submitted: Option<Box<RawValue>>,
 }
 
 /// Result of a merge. Conflicting values keep their current value in the document.
@@ -32,18 +32,18 @@ pub(crate) struct Merged {
     pub(crate) conflicts: Vec<Conflict>,
 }
 
-/// Applies the changes from `base` to `yours` to `current`.
-pub(crate) fn merge(base: &RawValue, current: &RawValue, yours: &RawValue) -> Merged {
+/// Applies the changes from `base` to `submitted` to `current`.
+pub(crate) fn merge(base: &RawValue, current: &RawValue, submitted: &RawValue) -> Merged {
     let mut merger = Merger { pointer: String::new(), conflicts: Vec::new() };
-    let merged = merger.value(Some(base), Some(current), Some(yours));
+    let merged = merger.value(Some(base), Some(current), Some(submitted));
     Merged { document: merged.unwrap_or_else(|| current.to_owned()), conflicts: merger.conflicts }
 }
 
-/// Returns the pointer of the first value in `current` that `yours` changes or lacks; `None` if `yours` only adds
-/// values.
-pub(crate) fn first_change(current: &RawValue, yours: &RawValue) -> Option<String> {
+/// Returns the pointer of the first value in `current` that `submitted` changes or lacks; `None` if `submitted` only
+/// adds values.
+pub(crate) fn first_change(current: &RawValue, submitted: &RawValue) -> Option<String> {
     let mut pointer = String::new();
-    (!extends(current, yours, &mut pointer)).then_some(pointer)
+    (!extends(current, submitted, &mut pointer)).then_some(pointer)
 }
 
 struct Merger {
@@ -57,21 +57,21 @@ impl Merger {
         &mut self,
         base: Option<&RawValue>,
         current: Option<&RawValue>,
-        yours: Option<&RawValue>,
+        submitted: Option<&RawValue>,
     ) -> Option<Box<RawValue>> {
-        if same(current, yours) || same(base, yours) {
+        if same(current, submitted) || same(base, submitted) {
             return current.map(ToOwned::to_owned);
         }
         if same(base, current) {
-            return yours.map(ToOwned::to_owned);
+            return submitted.map(ToOwned::to_owned);
         }
-        if let (Some(current), Some(yours)) = (members(current), members(yours)) {
-            return Some(self.object(&members(base).unwrap_or_default(), &current, &yours));
+        if let (Some(current), Some(submitted)) = (members(current), members(submitted)) {
+            return Some(self.object(&members(base).unwrap_or_default(), &current, &submitted));
         }
-        if let (Some(current), Some(yours)) = (entries(current), entries(yours)) {
-            return Some(self.list(&entries(base).unwrap_or_default(), &current, &yours));
+        if let (Some(current), Some(submitted)) = (entries(current), entries(submitted)) {
+            return Some(self.list(&entries(base).unwrap_or_default(), &current, &submitted));
         }
-        self.conflict(base, current, yours)
+        self.conflict(base, current, submitted)
     }
 
     /// Records a conflict; the current value stays.
@@ -79,39 +79,46 @@ impl Merger {
         &mut self,
         base: Option<&RawValue>,
         current: Option<&RawValue>,
-        yours: Option<&RawValue>,
+        submitted: Option<&RawValue>,
     ) -> Option<Box<RawValue>> {
         let owned = |value: Option<&RawValue>| value.map(ToOwned::to_owned);
         self.conflicts.push(Conflict {
             pointer: self.pointer.clone(),
             base: owned(base),
             current: owned(current),
-            yours: owned(yours),
+            submitted: owned(submitted),
         });
         owned(current)
     }
 
-    fn object(&mut self, base: &Members<'_>, current: &Members<'_>, yours: &Members<'_>) -> Box<RawValue> {
-        let added = yours.iter().filter(|(name, _)| find(current, name).is_none());
+    fn object(
+        &mut self,
+        base: &Members<'_>,
+        current: &Members<'_>,
+        submitted: &Members<'_>,
+    ) -> Box<RawValue> {
+        let added = submitted.iter().filter(|(name, _)| find(current, name).is_none());
         let mut merged = ObjectWriter::default();
         for (name, _) in current.iter().chain(added) {
             let length = enter(&mut self.pointer, name);
-            let value = self.value(find(base, name), find(current, name), find(yours, name));
+            let value = self.value(find(base, name), find(current, name), find(submitted, name));
             self.pointer.truncate(length);
             merged = merged.with_optional(name, value);
         }
         merged.to_raw()
     }
 
-    fn list(&mut self, base: &[&RawValue], current: &[&RawValue], yours: &[&RawValue]) -> Box<RawValue> {
-        let lists = [base, current, yours];
+    fn list(&mut self, base: &[&RawValue], current: &[&RawValue], submitted: &[&RawValue]) -> Box<RawValue> {
+        let lists = [base, current, submitted];
         let by_id = lists.iter().all(|list| ids_are_unique(list));
-        let [base, current, yours] = lists.map(|list| Keyed::new(list, by_id));
-        let mut removed = base.surplus_over(&yours);
+        let [base, current, submitted] = lists.map(|list| Keyed::new(list, by_id));
+        let mut removed = base.surplus_over(&submitted);
         let mut merged = Vec::new();
-        for (at, entry) in current.entries.iter().enumerate() {
+        for (index, entry) in current.entries.iter().enumerate() {
             match &entry.id {
-                Some(id) => merged.extend(self.entry(at, base.find(id), Some(entry.raw), yours.find(id))),
+                Some(id) => {
+                    merged.extend(self.entry(index, base.find(id), Some(entry.raw), submitted.find(id)))
+                }
                 None if take_one(&mut removed, &entry.canonical) => {}
                 None => merged.push(entry.raw.to_owned()),
             }
@@ -119,10 +126,10 @@ impl Merger {
         // An entry that both sides added is one entry: a repeated request adds nothing.
         let mut added_by_current = current.surplus_over(&base);
         let mut retained = base.counts();
-        for (at, entry) in yours.entries.iter().enumerate() {
+        for (index, entry) in submitted.entries.iter().enumerate() {
             match &entry.id {
                 Some(id) if current.find(id).is_some() => {}
-                Some(id) => merged.extend(self.entry(at, base.find(id), None, Some(entry.raw))),
+                Some(id) => merged.extend(self.entry(index, base.find(id), None, Some(entry.raw))),
                 None if take_one(&mut retained, &entry.canonical) => {}
                 None if take_one(&mut added_by_current, &entry.canonical) => {}
                 None => merged.push(entry.raw.to_owned()),
@@ -134,55 +141,56 @@ impl Merger {
     /// Merges an entry that has an id.
     fn entry(
         &mut self,
-        at: usize,
+        index: usize,
         base: Option<&RawValue>,
         current: Option<&RawValue>,
-        yours: Option<&RawValue>,
+        submitted: Option<&RawValue>,
     ) -> Option<Box<RawValue>> {
-        let length = enter(&mut self.pointer, &at.to_string());
+        let length = enter(&mut self.pointer, &index.to_string());
         // Two entries added with the same id are different entries, even if their members do not overlap.
-        let clash = base.is_none() && current.is_some() && yours.is_some() && !same(current, yours);
-        let merged = match clash {
-            true => self.conflict(base, current, yours),
-            false => self.value(base, current, yours),
+        let is_id_conflict =
+            base.is_none() && current.is_some() && submitted.is_some() && !same(current, submitted);
+        let merged = match is_id_conflict {
+            true => self.conflict(base, current, submitted),
+            false => self.value(base, current, submitted),
         };
         self.pointer.truncate(length);
         merged
     }
 }
 
-fn extends(current: &RawValue, yours: &RawValue, pointer: &mut String) -> bool {
-    if same(Some(current), Some(yours)) {
+fn extends(current: &RawValue, submitted: &RawValue, pointer: &mut String) -> bool {
+    if same(Some(current), Some(submitted)) {
         return true;
     }
-    let mut retained = |name: &str, current: &RawValue, yours: Option<&RawValue>| {
+    let mut retained = |name: &str, current: &RawValue, submitted: Option<&RawValue>| {
         let length = enter(pointer, name);
-        let retained = yours.is_some_and(|yours| extends(current, yours, pointer));
+        let retained = submitted.is_some_and(|submitted| extends(current, submitted, pointer));
         if retained {
             pointer.truncate(length);
         }
         retained
     };
-    if let (Some(current), Some(yours)) = (members(Some(current)), members(Some(yours))) {
-        return current.iter().all(|(name, value)| retained(name, value, find(&yours, name)));
+    if let (Some(current), Some(submitted)) = (members(Some(current)), members(Some(submitted))) {
+        return current.iter().all(|(name, value)| retained(name, value, find(&submitted, name)));
     }
-    if let (Some(current), Some(yours)) = (entries(Some(current)), entries(Some(yours))) {
-        let by_id = ids_are_unique(&current) && ids_are_unique(&yours);
-        let (current, yours) = (Keyed::new(&current, by_id), Keyed::new(&yours, by_id));
-        let mut counts = yours.counts();
-        return current.entries.iter().enumerate().all(|(at, entry)| match &entry.id {
-            Some(id) => retained(&at.to_string(), entry.raw, yours.find(id)),
-            None => take_one(&mut counts, &entry.canonical) || retained(&at.to_string(), entry.raw, None),
+    if let (Some(current), Some(submitted)) = (entries(Some(current)), entries(Some(submitted))) {
+        let by_id = ids_are_unique(&current) && ids_are_unique(&submitted);
+        let (current, submitted) = (Keyed::new(&current, by_id), Keyed::new(&submitted, by_id));
+        let mut counts = submitted.counts();
+        return current.entries.iter().enumerate().all(|(index, entry)| match &entry.id {
+            Some(id) => retained(&index.to_string(), entry.raw, submitted.find(id)),
+            None => take_one(&mut counts, &entry.canonical) || retained(&index.to_string(), entry.raw, None),
         });
     }
     false
 }
 
 /// Whether two values are equal JSON, regardless of member order and white space.
-pub(crate) fn same(one: Option<&RawValue>, other: Option<&RawValue>) -> bool {
-    match (one, other) {
+pub(crate) fn same(left: Option<&RawValue>, right: Option<&RawValue>) -> bool {
+    match (left, right) {
         (None, None) => true,
-        (Some(one), Some(other)) => one.get() == other.get() || canonical(one) == canonical(other),
+        (Some(left), Some(right)) => left.get() == right.get() || canonical(left) == canonical(right),
         (Some(_), None) | (None, Some(_)) => false,
     }
 }
@@ -275,11 +283,11 @@ impl<'a> Keyed<'a> {
     /// Counts how many more of each entry without an id this list has than `other`.
     fn surplus_over(&self, other: &Self) -> HashMap<String, usize> {
         let other = other.counts();
-        let more = |(entry, count): (String, usize)| {
-            let more = count.saturating_sub(other.get(&entry).copied().unwrap_or(0));
-            (entry, more)
+        let surplus = |(entry, count): (String, usize)| {
+            let surplus = count.saturating_sub(other.get(&entry).copied().unwrap_or(0));
+            (entry, surplus)
         };
-        self.counts().into_iter().map(more).collect()
+        self.counts().into_iter().map(surplus).collect()
     }
 }
 
@@ -294,9 +302,9 @@ fn take_one(counts: &mut HashMap<String, usize>, entry: &str) -> bool {
 }
 
 /// Appends a token to a pointer and returns the previous length.
-fn enter(pointer: &mut String, step: &str) -> usize {
+fn enter(pointer: &mut String, token: &str) -> usize {
     let length = pointer.len();
     pointer.push('/');
-    pointer.push_str(&step.replace('~', "~0").replace('/', "~1"));
+    pointer.push_str(&token.replace('~', "~0").replace('/', "~1"));
     length
 }

@@ -16,7 +16,7 @@ use super::writer::ObjectWriter;
 /// Metadata key of the native fields in a dialect's message.
 pub(super) const NATIVE_EXTRAS: &str = "quorate";
 /// Metadata key of the author's timestamp.
-const STAMP: &str = "timestamp";
+const TIMESTAMP: &str = "timestamp";
 
 type Pairs = Vec<(String, Box<RawValue>)>;
 
@@ -56,7 +56,7 @@ impl DialectMetadata {
 
     /// Returns the metadata of the dialect's message: fields passed through, and native extras.
     pub(super) fn dialect_metadata(&self, extras: &ObjectWriter) -> Option<Box<RawValue>> {
-        let rest = shape_of(&self.rest);
+        let rest = object_of(&self.rest);
         let all = if extras.is_empty() { rest } else { rest.with(NATIVE_EXTRAS, extras) };
         (!all.is_empty()).then(|| all.to_raw())
     }
@@ -74,7 +74,7 @@ impl DialectMetadata {
         }
         let mut rebuilt = self.rest.clone();
         if !own.is_empty() {
-            rebuilt.push((dialect.as_str().to_owned(), shape_of(own).to_raw()));
+            rebuilt.push((dialect.as_str().to_owned(), object_of(own).to_raw()));
         }
         match &self.text {
             None => rebuilt.is_empty(),
@@ -84,15 +84,15 @@ impl DialectMetadata {
 }
 
 /// Whether two objects are equal, regardless of field order.
-fn same(mut one: Pairs, mut other: Pairs) -> bool {
+fn same(mut left: Pairs, mut right: Pairs) -> bool {
     let by_name = |a: &(String, Box<RawValue>), b: &(String, Box<RawValue>)| a.0.cmp(&b.0);
-    one.sort_by(by_name);
-    other.sort_by(by_name);
-    one.len() == other.len() && one.iter().zip(&other).all(|(a, b)| a.0 == b.0 && a.1.get() == b.1.get())
+    left.sort_by(by_name);
+    right.sort_by(by_name);
+    left.len() == right.len() && left.iter().zip(&right).all(|(a, b)| a.0 == b.0 && a.1.get() == b.1.get())
 }
 
-fn shape_of(pairs: &Pairs) -> ObjectWriter {
-    pairs.iter().fold(ObjectWriter::default(), |shape, (name, value)| shape.with(name, value))
+fn object_of(pairs: &Pairs) -> ObjectWriter {
+    pairs.iter().fold(ObjectWriter::default(), |object, (name, value)| object.with(name, value))
 }
 
 /// Returns the fields of an object without duplicate fields.
@@ -122,7 +122,7 @@ pub(super) fn split(
     Ok((extras, rest.collect()))
 }
 
-/// Builds the native metadata: the whole one if given, else the other fields and those stored by the dialect.
+/// Builds the native metadata: `whole` if given, else the fields of `rest` and those stored by the dialect (`own`).
 pub(super) fn join(
     dialect: Dialect,
     path: &str,
@@ -141,9 +141,9 @@ pub(super) fn join(
     };
     if !own.is_empty() {
         all.retain(|(name, _)| name != dialect.as_str());
-        all.push((dialect.as_str().to_owned(), shape_of(&own).to_raw()));
+        all.push((dialect.as_str().to_owned(), object_of(&own).to_raw()));
     }
-    Ok((!all.is_empty()).then(|| shape_of(&all).to_raw().get().to_owned()))
+    Ok((!all.is_empty()).then(|| object_of(&all).to_raw().get().to_owned()))
 }
 
 fn not_an_object(path: &str) -> FieldError {
@@ -157,27 +157,33 @@ pub(super) fn take_timestamp(
 ) -> (Option<Box<RawValue>>, Option<String>) {
     let Some(Ok(raw)) = metadata.clone().map(RawValue::from_string) else { return (None, metadata) };
     let Some(mut all) = pairs(&raw) else { return (None, metadata) };
-    let Some(at) = all.iter().position(|(name, _)| name == dialect.as_str()) else { return (None, metadata) };
-    let Some(mut own) = pairs(&all[at].1) else { return (None, metadata) };
-    let Some(stamp) = own.iter().position(|(name, _)| name == STAMP) else { return (None, metadata) };
-    if !is_stamp(dialect, &own[stamp].1) {
+    let Some(index) = all.iter().position(|(name, _)| name == dialect.as_str()) else {
+        return (None, metadata);
+    };
+    let Some(mut own) = pairs(&all[index].1) else { return (None, metadata) };
+    let Some(own_index) = own.iter().position(|(name, _)| name == TIMESTAMP) else {
+        return (None, metadata);
+    };
+    if !is_timestamp(dialect, &own[own_index].1) {
         return (None, metadata);
     }
-    let (_, stamp) = own.remove(stamp);
+    let (_, timestamp) = own.remove(own_index);
     match own.is_empty() {
-        true => drop(all.remove(at)),
-        false => all[at].1 = shape_of(&own).to_raw(),
+        true => drop(all.remove(index)),
+        false => all[index].1 = object_of(&own).to_raw(),
     }
-    let metadata = (!all.is_empty()).then(|| shape_of(&all).to_raw().get().to_owned());
-    (Some(stamp), metadata)
+    let metadata = (!all.is_empty()).then(|| object_of(&all).to_raw().get().to_owned());
+    (Some(timestamp), metadata)
 }
 
 /// Whether the dialect accepts this value as a timestamp.
-fn is_stamp(dialect: Dialect, raw: &RawValue) -> bool {
-    let wrapped = ObjectWriter::default().with(STAMP, raw).to_raw();
+fn is_timestamp(dialect: Dialect, raw: &RawValue) -> bool {
+    let wrapped = ObjectWriter::default().with(TIMESTAMP, raw).to_raw();
     FieldReader::parse("", &wrapped).is_ok_and(|mut fields| match dialect {
-        Dialect::Deliberation => fields.number(STAMP).is_ok_and(|number| number.is_some_and(|ms| ms >= 0.0)),
-        _ => fields.time(STAMP).is_ok_and(|time| time.is_some()),
+        Dialect::Deliberation => {
+            fields.number(TIMESTAMP).is_ok_and(|number| number.is_some_and(|ms| ms >= 0.0))
+        }
+        _ => fields.time(TIMESTAMP).is_ok_and(|time| time.is_some()),
     })
 }
 
@@ -186,18 +192,18 @@ pub(super) fn put_timestamp(
     dialect: Dialect,
     path: &str,
     metadata: Option<String>,
-    stamp: Option<Box<RawValue>>,
+    timestamp: Option<Box<RawValue>>,
 ) -> Result<Option<String>, Refused> {
-    let Some(stamp) = stamp else { return Ok(metadata) };
+    let Some(timestamp) = timestamp else { return Ok(metadata) };
     let all = metadata.map(RawValue::from_string).transpose().ok().flatten();
     let all = all.map_or(Some(Vec::new()), |raw| pairs(&raw));
     let mut all = all.ok_or_else(|| not_an_object(&field_path(path, "metadata")))?;
-    let at = all.iter().position(|(name, _)| name == dialect.as_str());
-    let own = at.map_or(Some(Vec::new()), |at| pairs(&all.remove(at).1));
+    let index = all.iter().position(|(name, _)| name == dialect.as_str());
+    let own = index.map_or(Some(Vec::new()), |index| pairs(&all.remove(index).1));
     let mut own =
         own.ok_or_else(|| not_an_object(&field_path(&field_path(path, "metadata"), dialect.as_str())))?;
-    own.retain(|(name, _)| name != STAMP);
-    own.push((STAMP.to_owned(), stamp));
-    all.push((dialect.as_str().to_owned(), shape_of(&own).to_raw()));
-    Ok(Some(shape_of(&all).to_raw().get().to_owned()))
+    own.retain(|(name, _)| name != TIMESTAMP);
+    own.push((TIMESTAMP.to_owned(), timestamp));
+    all.push((dialect.as_str().to_owned(), object_of(&own).to_raw()));
+    Ok(Some(object_of(&all).to_raw().get().to_owned()))
 }

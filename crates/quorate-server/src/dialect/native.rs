@@ -37,7 +37,7 @@ pub(super) fn parse(mut fields: FieldReader<'_>) -> Result<ParsedMessage<'_>, Fi
     if let Some((_, text)) = fields.time("timestamp")? {
         envelope.timestamp = Some(to_raw_json(&text));
     }
-    let mut own = Vec::new();
+    let mut dialect_fields = Vec::new();
     for name in ["expiresAt", "deliverAt"] {
         let Some((at, text)) = fields.time(name)? else { continue };
         match name {
@@ -45,13 +45,13 @@ pub(super) fn parse(mut fields: FieldReader<'_>) -> Result<ParsedMessage<'_>, Fi
             _ => envelope.message.deliver_at = Some(at),
         }
         if text != time::format(at) {
-            own.push((name.to_owned(), to_raw_json(&text)));
+            dialect_fields.push((name.to_owned(), to_raw_json(&text)));
         }
     }
     let (metadata, metadata_path) = (fields.value("metadata"), fields.path_of("metadata"));
     native_extras::apply_common_fields(&mut fields, &mut envelope.message)?;
     fields.finish("put additional fields into metadata or payload")?;
-    Ok(ParsedMessage { envelope, dialect_fields: own, metadata, metadata_path })
+    Ok(ParsedMessage { envelope, dialect_fields, metadata, metadata_path })
 }
 
 /// Returns the default recipient: a pool with the action's capability for a command or query, all agents for an
@@ -80,7 +80,7 @@ pub(super) fn render(
     let durability =
         (message.durability != defaults.durability).then(|| name_of(&DURABILITIES, message.durability));
     let if_unavailable = Some(message.if_unavailable).filter(|choice| *choice != defaults.if_unavailable);
-    let mut shape = ObjectWriter::default()
+    let mut object = ObjectWriter::default()
         .with_optional("id", envelope.public_id())
         .with("version", VERSION)
         .with_optional("from", message.from.as_ref().map(quorate_core::AgentId::as_str))
@@ -92,11 +92,11 @@ pub(super) fn render(
         .with_optional("expiresAt", message.expires_at.map(|at| as_written("expiresAt", at)))
         .with("action", &message.action)
         .with("payload", &envelope.payload);
-    let mut texts = message.clone();
+    let mut copy = message.clone();
     for (name, get) in OPTIONAL_TEXTS {
-        shape = shape.with_optional(name, get(&mut texts).as_ref());
+        object = object.with_optional(name, get(&mut copy).as_ref());
     }
-    shape
+    object
         .with_optional("deliverAt", message.deliver_at.map(|at| as_written("deliverAt", at)))
         .with_optional("durability", durability)
         .with_optional("maxAttempts", Some(message.attempts_max).filter(|max| *max != defaults.attempts_max))

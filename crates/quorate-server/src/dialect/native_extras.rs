@@ -13,7 +13,7 @@ use super::writer::{ObjectWriter, to_raw_json};
 use crate::wire::time;
 
 /// Payload fields that may wrap a payload which the dialect cannot represent directly.
-const INNER: [&str; 3] = ["data", "content", "question"];
+const WRAPPER_FIELDS: [&str; 3] = ["data", "content", "question"];
 
 pub(super) const KINDS: [(&str, MessageType); 4] = [
     ("command", MessageType::Command),
@@ -39,7 +39,7 @@ impl Serialize for DestinationJson<'_> {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         match self.0 {
             Destination::Agents(agents) => serializer.collect_seq(agents.iter().map(AgentId::as_str)),
-            one => serializer.collect_str(one),
+            other => serializer.collect_str(other),
         }
     }
 }
@@ -64,7 +64,7 @@ pub(super) fn parse_destination(
     }
     // A list of one stays a list, so that it is rendered as a list.
     match Destination::from_texts(texts).map_err(error)? {
-        Destination::Agent(one) => Ok(Some(Destination::Agents(vec![one]))),
+        Destination::Agent(agent) => Ok(Some(Destination::Agents(vec![agent]))),
         other => Ok(Some(other)),
     }
 }
@@ -85,8 +85,8 @@ fn priority(fields: &mut FieldReader<'_>) -> Result<Option<Priority>, FieldError
     let Some(raw) = fields.value(NAME) else { return Ok(None) };
     let priority = match raw.get().as_bytes().first() {
         Some(b'"') => {
-            let word: String = serde_json::from_str(raw.get()).unwrap_or_default();
-            PRIORITIES.iter().find(|(known, _)| *known == word).map(|(_, priority)| *priority)
+            let name: String = serde_json::from_str(raw.get()).unwrap_or_default();
+            PRIORITIES.iter().find(|(known_name, _)| *known_name == name).map(|(_, priority)| *priority)
         }
         Some(b'{') => {
             let mut fields = FieldReader::parse(&*path, raw)?;
@@ -99,7 +99,7 @@ fn priority(fields: &mut FieldReader<'_>) -> Result<Option<Priority>, FieldError
                 _ => None,
             }
         }
-        _ => raw.get().parse().ok().and_then(|ten| Priority::from_ten_scale(ten).ok()),
+        _ => raw.get().parse().ok().and_then(|value| Priority::from_ten_scale(value).ok()),
     };
     let error = || {
         FieldError::new(path, format!("invalid priority {}", raw.get()))
@@ -111,57 +111,57 @@ fn priority(fields: &mut FieldReader<'_>) -> Result<Option<Priority>, FieldError
 /// Returns the native fields that the rendered dialect message lacks.
 pub(super) fn native_extras(envelope: &Envelope, bare: &Envelope) -> ObjectWriter {
     let (message, parsed) = (&envelope.message, &bare.message);
-    let mut differs = Differences(ObjectWriter::default());
-    let text = |id: &Option<AgentId>| id.as_ref().map(ToString::to_string);
+    let mut differences = Differences(ObjectWriter::default());
+    let id_text = |id: &Option<AgentId>| id.as_ref().map(ToString::to_string);
     let client_id = |message: &Message| message.client_id.as_ref().map(ClientId::to_string);
     let time = |time: Option<Timestamp>| time.map(time::format);
-    differs.add("from", &text(&message.from), &text(&parsed.from));
-    differs.add("clientId", &client_id(message), &client_id(parsed));
+    differences.add("from", &id_text(&message.from), &id_text(&parsed.from));
+    differences.add("clientId", &client_id(message), &client_id(parsed));
     if message.to != parsed.to {
-        differs.put("to", DestinationJson(&message.to));
+        differences.put("to", DestinationJson(&message.to));
     }
     // A message with `inReplyTo` is parsed as a response by default, so the type is stated with it.
     if message.kind != parsed.kind || message.in_reply_to != parsed.in_reply_to {
-        differs.put("type", message.kind.as_str());
+        differences.put("type", message.kind.as_str());
     }
-    differs.add("action", &message.action, &parsed.action);
+    differences.add("action", &message.action, &parsed.action);
     if message.priority != parsed.priority {
-        differs.put("priority", priority_json(message.priority));
+        differences.put("priority", priority_json(message.priority));
     }
-    differs.add(
+    differences.add(
         "durability",
         &name_of(&DURABILITIES, message.durability),
         &name_of(&DURABILITIES, parsed.durability),
     );
-    differs.add("expiresAt", &time(message.expires_at), &time(parsed.expires_at));
-    differs.add("deliverAt", &time(message.deliver_at), &time(parsed.deliver_at));
-    differs.add("maxAttempts", &message.attempts_max, &parsed.attempts_max);
-    differs.add("replyTo", &text(&message.reply_to), &text(&parsed.reply_to));
-    let (mut one, mut other) = (message.clone(), parsed.clone());
+    differences.add("expiresAt", &time(message.expires_at), &time(parsed.expires_at));
+    differences.add("deliverAt", &time(message.deliver_at), &time(parsed.deliver_at));
+    differences.add("maxAttempts", &message.attempts_max, &parsed.attempts_max);
+    differences.add("replyTo", &id_text(&message.reply_to), &id_text(&parsed.reply_to));
+    let (mut message_copy, mut parsed_copy) = (message.clone(), parsed.clone());
     for (name, get) in OPTIONAL_TEXTS {
-        differs.add(name, get(&mut one), get(&mut other));
+        differences.add(name, get(&mut message_copy), get(&mut parsed_copy));
     }
-    differs.add("hops", &message.hops, &parsed.hops);
-    differs.add("confidence", &message.confidence, &parsed.confidence);
-    differs.add("ifUnavailable", message.if_unavailable.as_str(), parsed.if_unavailable.as_str());
+    differences.add("hops", &message.hops, &parsed.hops);
+    differences.add("confidence", &message.confidence, &parsed.confidence);
+    differences.add("ifUnavailable", message.if_unavailable.as_str(), parsed.if_unavailable.as_str());
     if envelope.payload.get() != bare.payload.get() {
-        match inner_of(&bare.payload, &envelope.payload) {
-            Some(name) => differs.put("payloadIn", name),
-            None => differs.put("payload", &envelope.payload),
+        match wrapper_field(&bare.payload, &envelope.payload) {
+            Some(name) => differences.put("payloadIn", name),
+            None => differences.put("payload", &envelope.payload),
         }
     }
-    differs.0
+    differences.0
 }
 
 /// Returns the payload field that wraps the actual payload.
-fn inner_of(fields: &RawValue, payload: &RawValue) -> Option<&'static str> {
+fn wrapper_field(fields: &RawValue, payload: &RawValue) -> Option<&'static str> {
     let mut fields = FieldReader::parse("", fields).ok()?;
-    INNER.into_iter().find(|name| fields.raw(name).is_some_and(|raw| raw.get() == payload.get()))
+    WRAPPER_FIELDS.into_iter().find(|name| fields.raw(name).is_some_and(|raw| raw.get() == payload.get()))
 }
 
 /// Returns the name of a value.
-pub(super) fn name_of<T: Copy + PartialEq>(words: &[(&'static str, T)], value: T) -> &'static str {
-    words.iter().find(|(_, one)| *one == value).map_or("", |(word, _)| word)
+pub(super) fn name_of<T: Copy + PartialEq>(names: &[(&'static str, T)], value: T) -> &'static str {
+    names.iter().find(|(_, named)| *named == value).map_or("", |(name, _)| name)
 }
 
 /// An optional text field of a message: its name and accessor.
@@ -212,10 +212,10 @@ pub(super) fn apply_extras(
     if let Some(to) = parse_destination(&mut fields, "to")? {
         message.to = to;
     }
-    let answers = fields.has("inReplyTo");
+    let is_reply = fields.has("inReplyTo");
     match fields.choice("type", &KINDS)? {
         Some(kind) => message.kind = kind,
-        None if answers => message.kind = MessageType::Response,
+        None if is_reply => message.kind = MessageType::Response,
         None => {}
     }
     if let Some(action) = fields.text("action")? {
@@ -255,7 +255,7 @@ pub(super) fn apply_common_fields(
     if fields.has("deliverAt") {
         message.deliver_at = fields.time("deliverAt")?.map(|(time, _)| time);
     }
-    if let Some(attempts) = small(fields, "maxAttempts")? {
+    if let Some(attempts) = small_integer(fields, "maxAttempts")? {
         message.attempts_max = attempts;
     }
     if fields.has("replyTo") {
@@ -266,7 +266,7 @@ pub(super) fn apply_common_fields(
             *get(message) = fields.text(name)?;
         }
     }
-    if let Some(hops) = small(fields, "hops")? {
+    if let Some(hops) = small_integer(fields, "hops")? {
         message.hops = hops;
     }
     if fields.has("confidence") {
@@ -278,8 +278,8 @@ pub(super) fn apply_common_fields(
     Ok(())
 }
 
-fn small(fields: &mut FieldReader<'_>, name: &str) -> Result<Option<u16>, FieldError> {
+fn small_integer(fields: &mut FieldReader<'_>, name: &str) -> Result<Option<u16>, FieldError> {
     let path = fields.path_of(name);
-    let small = fields.integer(name)?.map(u16::try_from).transpose();
-    small.map_err(|_| FieldError::new(path, "the number is too large"))
+    let number = fields.integer(name)?.map(u16::try_from).transpose();
+    number.map_err(|_| FieldError::new(path, "the number is too large"))
 }

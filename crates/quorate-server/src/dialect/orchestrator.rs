@@ -20,7 +20,7 @@ const BROADCASTS: [&str; 4] = ["context_update", "priority_change", "abort_signa
 const PROTOCOLS: [(&str, ()); 3] = [("handoff", ()), ("broadcast", ()), ("query", ())];
 const URGENCIES: [(&str, Priority); 3] =
     [("high", Priority::HIGH), ("medium", Priority::NORMAL), ("low", Priority::LOW)];
-const ELSEWHERE: &str = "put additional fields into metadata or the content itself";
+const UNKNOWN_FIELD_HINT: &str = "put additional fields into metadata or the content itself";
 
 /// Form of a message.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -42,7 +42,7 @@ const FORMS: [(&str, Form); 5] = [
 ];
 
 impl Form {
-    fn usual_type(self) -> MessageType {
+    fn default_type(self) -> MessageType {
         match self {
             Self::Handoff => MessageType::Command,
             Self::Broadcast | Self::Communication => MessageType::Event,
@@ -126,14 +126,14 @@ pub(super) fn unwrap_examples(
 
 pub(super) fn parse(mut fields: FieldReader<'_>) -> Result<ParsedMessage<'_>, FieldError> {
     let form = Form::of(&fields)?;
-    let mut own = Vec::new();
+    let mut dialect_fields = Vec::new();
     let (from, to) = match form {
         Form::Handoff => ("from_agent", "to_agent"),
         _ => ("from", "to"),
     };
     let from = fields.agent(from)?;
     let to = parse_recipients(form, &mut fields, to)?;
-    let action = parse_action(form, &mut fields, &mut own)?;
+    let action = parse_action(form, &mut fields, &mut dialect_fields)?;
     let payload = match form {
         Form::Communication => log_fields(&mut fields)?,
         _ => {
@@ -143,7 +143,7 @@ pub(super) fn parse(mut fields: FieldReader<'_>) -> Result<ParsedMessage<'_>, Fi
     };
     let mut envelope = Envelope::new(to, action, payload);
     envelope.message.from = from;
-    envelope.message.kind = form.usual_type();
+    envelope.message.kind = form.default_type();
     envelope.message.priority = check_content(form, &fields.path_of(form.body()), &envelope.payload)?;
     let id = fields.text("id")?;
     envelope.set_id(fields.path_of("id"), id)?;
@@ -152,15 +152,15 @@ pub(super) fn parse(mut fields: FieldReader<'_>) -> Result<ParsedMessage<'_>, Fi
     }
     for name in ["pattern", "state_snapshot"] {
         if name == "pattern" || form == Form::Handoff {
-            own.extend(fields.text(name)?.map(|text| (name.to_owned(), to_raw_json(&text))));
+            dialect_fields.extend(fields.text(name)?.map(|text| (name.to_owned(), to_raw_json(&text))));
         }
     }
     let (metadata, metadata_path) = (fields.value("metadata"), fields.path_of("metadata"));
-    fields.finish(ELSEWHERE)?;
+    fields.finish(UNKNOWN_FIELD_HINT)?;
     if differs_in_type(metadata, form) {
-        own.push(("form".to_owned(), to_raw_json(name_of(&FORMS, form))));
+        dialect_fields.push(("form".to_owned(), to_raw_json(name_of(&FORMS, form))));
     }
-    Ok(ParsedMessage { envelope, dialect_fields: own, metadata, metadata_path })
+    Ok(ParsedMessage { envelope, dialect_fields, metadata, metadata_path })
 }
 
 /// Whether the message states another type than the default of its form. The form must then be stored.
@@ -170,10 +170,10 @@ fn differs_in_type(metadata: Option<&RawValue>, form: Form) -> bool {
         let mut extras = fields.object(super::metadata::NATIVE_EXTRAS).ok()??;
         match extras.text("type").ok()? {
             None if extras.has("inReplyTo") => Some("response".to_owned()),
-            fields => fields,
+            stated => stated,
         }
     });
-    kind.is_some_and(|kind| kind != form.usual_type().as_str())
+    kind.is_some_and(|kind| kind != form.default_type().as_str())
 }
 
 /// Parses the recipients: a list for a broadcast, one text otherwise.
@@ -195,17 +195,17 @@ fn parse_recipients(form: Form, fields: &mut FieldReader<'_>, name: &str) -> Res
 fn parse_action(
     form: Form,
     fields: &mut FieldReader<'_>,
-    own: &mut Vec<(String, Box<RawValue>)>,
+    dialect_fields: &mut Vec<(String, Box<RawValue>)>,
 ) -> Result<&'static str, FieldError> {
     match form {
         Form::Handoff => {
             let kind = fields.text("handoff_type")?.filter(|kind| kind != SEQUENTIAL);
-            own.extend(kind.map(|kind| ("handoff_type".to_owned(), to_raw_json(&kind))));
+            dialect_fields.extend(kind.map(|kind| ("handoff_type".to_owned(), to_raw_json(&kind))));
             Ok("handoff")
         }
         Form::Broadcast => {
-            let words = BROADCASTS.map(|word| (word, word));
-            Ok(fields.choice("broadcast_type", &words)?.unwrap_or(BROADCASTS[0]))
+            let choices = BROADCASTS.map(|name| (name, name));
+            Ok(fields.choice("broadcast_type", &choices)?.unwrap_or(BROADCASTS[0]))
         }
         Form::Request => fields.choice("query_type", &[("request", QUESTION)]).map(|_| QUESTION),
         Form::Response => fields.choice("query_type", &[("response", "answer")]).map(|_| "answer"),
@@ -223,7 +223,9 @@ fn log_fields(fields: &mut FieldReader<'_>) -> Result<Box<RawValue>, FieldError>
         return Err(fields.missing("protocol"));
     }
     let fields = LOG_FIELDS.into_iter().map(|name| (name, fields.value(name)));
-    Ok(fields.fold(ObjectWriter::default(), |shape, (name, value)| shape.with_optional(name, value)).to_raw())
+    Ok(fields
+        .fold(ObjectWriter::default(), |object, (name, value)| object.with_optional(name, value))
+        .to_raw())
 }
 
 /// Validates the known fields of the content. Returns its urgency.
@@ -255,7 +257,7 @@ fn check_content(form: Form, path: &str, body: &RawValue) -> Result<Priority, Fi
             fields.integer("tokensTransferred")?;
             fields.number("compressionRatio")?;
             fields.boolean("success")?;
-            fields.finish(ELSEWHERE)?;
+            fields.finish(UNKNOWN_FIELD_HINT)?;
             None
         }
         Form::Response => None,
@@ -271,9 +273,9 @@ pub(super) fn render(
     let form = Form::for_rendering(envelope, stored);
     let message = &envelope.message;
     let from = message.from.as_ref().map_or(HUB_SENDER, AgentId::as_str);
-    let shape = ObjectWriter::default().with_optional("pattern", stored.own_text("pattern"));
-    let shape = match form {
-        Form::Handoff => shape
+    let object = ObjectWriter::default().with_optional("pattern", stored.own_text("pattern"));
+    let object = match form {
+        Form::Handoff => object
             .with("from_agent", from)
             .with_optional("to_agent", single_text(&message.to))
             .with("handoff_type", stored.own_text("handoff_type").unwrap_or_else(|| SEQUENTIAL.to_owned())),
@@ -282,27 +284,30 @@ pub(super) fn render(
                 Destination::Broadcast => vec![ALL_ACTIVE.to_owned()],
                 to => recipient_list(to),
             };
-            let known = BROADCASTS.into_iter().find(|word| *word == message.action);
-            shape.with("from", from).with("to", to).with("broadcast_type", known.unwrap_or(BROADCASTS[0]))
+            let broadcast_type = BROADCASTS.into_iter().find(|name| *name == message.action);
+            object
+                .with("from", from)
+                .with("to", to)
+                .with("broadcast_type", broadcast_type.unwrap_or(BROADCASTS[0]))
         }
-        Form::Request | Form::Response => shape
+        Form::Request | Form::Response => object
             .with("from", from)
             .with_optional("to", single_text(&message.to))
             .with("query_type", name_of(&FORMS, form)),
         Form::Communication => {
-            let shape =
-                shape.with_optional("timestamp", envelope.timestamp.as_ref()).with("type", COMMUNICATION);
-            shape.with("from", from).with_optional("to", single_text(&message.to))
+            let object =
+                object.with_optional("timestamp", envelope.timestamp.as_ref()).with("type", COMMUNICATION);
+            object.with("from", from).with_optional("to", single_text(&message.to))
         }
     };
-    let shape = match form {
-        Form::Communication => with_log_fields(shape, &envelope.payload),
-        _ => shape
+    let object = match form {
+        Form::Communication => with_log_fields(object, &envelope.payload),
+        _ => object
             .with(form.body(), body(form, envelope))
             .with_optional("timestamp", envelope.timestamp.as_ref()),
     };
     let snapshot = stored.own_text("state_snapshot").filter(|_| form == Form::Handoff);
-    shape
+    object
         .with_optional("state_snapshot", snapshot)
         .with_optional("id", envelope.public_id())
         .with_optional("metadata", metadata)
@@ -313,9 +318,9 @@ fn single_text(to: &Destination) -> Option<String> {
     (*to != NO_RECIPIENT).then(|| to.to_string())
 }
 
-fn with_log_fields(shape: ObjectWriter, payload: &RawValue) -> ObjectWriter {
-    let Ok(mut fields) = FieldReader::parse("", payload) else { return shape };
-    LOG_FIELDS.into_iter().fold(shape, |shape, name| shape.with_optional(name, fields.value(name)))
+fn with_log_fields(object: ObjectWriter, payload: &RawValue) -> ObjectWriter {
+    let Ok(mut fields) = FieldReader::parse("", payload) else { return object };
+    LOG_FIELDS.into_iter().fold(object, |object, name| object.with_optional(name, fields.value(name)))
 }
 
 /// Returns the payload if it is valid for the form, else wraps it.
@@ -329,7 +334,7 @@ fn body(form: Form, envelope: &Envelope) -> Box<RawValue> {
         1 => "medium",
         _ => "high",
     };
-    let shape = match form {
+    let object = match form {
         Form::Broadcast => ObjectWriter::default()
             .with("type", &message.action)
             .with("content", &envelope.payload)
@@ -345,5 +350,5 @@ fn body(form: Form, envelope: &Envelope) -> Box<RawValue> {
             .with("urgency", urgency),
         _ => ObjectWriter::default().with("summary", &message.action).with("data", &envelope.payload),
     };
-    shape.to_raw()
+    object.to_raw()
 }

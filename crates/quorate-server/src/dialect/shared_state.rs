@@ -1,6 +1,6 @@
 //! The orchestrator's shared state of a task: `taskId, currentPhase, sharedContext, agentStates`. Entries of the four
-//! lists are additions to a session, so that they appear in its timeline. Everything else is an entry of the shared
-//! memory, including later edits of list entries: which additions were changed or removed.
+//! lists are contributions to a session, so that they appear in its timeline. Everything else is an entry of the
+//! shared memory, including later edits of list entries: which contributions were changed or removed.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
@@ -19,14 +19,14 @@ pub(crate) const LISTS: [(&str, ContributionKind); 4] = [
     ("notes", ContributionKind::Note),
 ];
 
-/// A list entry: the number of the addition within its kind, starting at 1, and its current value.
+/// A list entry: the number of the contribution within its kind, starting at 1, and its current value.
 #[derive(Clone)]
 pub(crate) struct ListEntry {
     pub(crate) n: u64,
     pub(crate) value: Box<RawValue>,
 }
 
-/// Edits of session additions, by kind and number of the addition.
+/// Edits of session contributions, by kind and number of the contribution.
 #[derive(Clone, Default)]
 pub(crate) struct Edits {
     changed: BTreeMap<(ContributionKind, u64), Box<RawValue>>,
@@ -122,12 +122,12 @@ impl OrchestratorState {
 
     /// Renders the state in the dialect's format.
     pub(crate) fn render(&self, id: &str) -> ObjectWriter {
-        ObjectWriter::default().with("taskId", id).append(self.shape())
+        ObjectWriter::default().with("taskId", id).append(self.object())
     }
 
     /// Returns the document to merge: everything except the id.
     pub(crate) fn document(&self) -> Box<RawValue> {
-        self.shape().to_raw()
+        self.object().to_raw()
     }
 
     /// Returns the lists only: the part that exists without the memory entry.
@@ -138,7 +138,7 @@ impl OrchestratorState {
         ObjectWriter::default().with("sharedContext", context).to_raw()
     }
 
-    fn shape(&self) -> ObjectWriter {
+    fn object(&self) -> ObjectWriter {
         document(&self.objective, &self.phase, self.lists.iter().map(|list| values(list)), &self.agents)
     }
 
@@ -177,13 +177,13 @@ impl OrchestratorState {
             && phase.get() == self.phase.get()
             && agents.get() == self.agents.get();
         let rest = ObjectWriter::default().with("currentPhase", phase).with("objective", objective);
-        plan.entry = edits.written(rest.with("agentStates", agents)).to_raw();
+        plan.entry = edits.append_to(rest.with("agentStates", agents)).to_raw();
         Ok(plan)
     }
 }
 
 impl Edits {
-    /// Returns the current value of an addition; `None` if it was removed.
+    /// Returns the current value of a contribution; `None` if it was removed.
     pub(crate) fn apply(
         &self,
         kind: ContributionKind,
@@ -224,8 +224,8 @@ impl Edits {
         Some(edits)
     }
 
-    /// Adds the edits to an object; omitted if there are none.
-    fn written(&self, shape: ObjectWriter) -> ObjectWriter {
+    /// Appends the edits to an object, unless there are none.
+    fn append_to(&self, object: ObjectWriter) -> ObjectWriter {
         let mut changed: BTreeMap<&str, BTreeMap<u64, &RawValue>> = BTreeMap::new();
         for ((kind, n), value) in &self.changed {
             changed.entry(kind.as_str()).or_default().insert(*n, value);
@@ -234,12 +234,12 @@ impl Edits {
         for (kind, n) in &self.removed {
             removed.entry(kind.as_str()).or_default().push(*n);
         }
-        let shape = shape.with_optional("changed", Some(changed).filter(|all| !all.is_empty()));
-        shape.with_optional("removed", Some(removed).filter(|all| !all.is_empty()))
+        let object = object.with_optional("changed", Some(changed).filter(|all| !all.is_empty()));
+        object.with_optional("removed", Some(removed).filter(|all| !all.is_empty()))
     }
 }
 
-/// Additions with their new values, `None` if removed; and the new values.
+/// Edited contributions with their new values, `None` if removed; and the values to add.
 type Difference<'a> = (Vec<(u64, Option<&'a RawValue>)>, Vec<&'a RawValue>);
 
 /// Returns how a list becomes another. Entries correspond by id, else by value, else by position.
@@ -248,33 +248,34 @@ fn difference<'a>(list: &[ListEntry], target: &'a [Box<RawValue>]) -> Difference
     let mut open: Vec<bool> = vec![true; target.len()];
     let mut pair = |key: fn(&RawValue) -> Option<String>, open: &mut [bool]| {
         let mut positions: HashMap<String, Vec<usize>> = HashMap::new();
-        for (at, entry) in list.iter().enumerate().rev().filter(|(at, _)| matched[*at].is_none()) {
-            key(&entry.value).into_iter().for_each(|key| positions.entry(key).or_default().push(at));
+        for (index, entry) in list.iter().enumerate().rev().filter(|(index, _)| matched[*index].is_none()) {
+            key(&entry.value).into_iter().for_each(|key| positions.entry(key).or_default().push(index));
         }
-        for (at, value) in target.iter().enumerate().filter(|(at, _)| open[*at]).collect::<Vec<_>>() {
+        for (index, value) in target.iter().enumerate().filter(|(index, _)| open[*index]).collect::<Vec<_>>()
+        {
             let position = key(value).and_then(|key| positions.get_mut(&key)?.pop());
             if let Some(position) = position {
                 matched[position] = Some(value);
-                open[at] = false;
+                open[index] = false;
             }
         }
     };
     pair(|value| Some(canonical(value)), &mut open);
     pair(id_of, &mut open);
     let mut edited = Vec::new();
-    for (at, entry) in list.iter().enumerate() {
+    for (index, entry) in list.iter().enumerate() {
         let in_place = || {
-            let value = target.get(at).filter(|value| open[at] && id_of(value).is_none())?;
+            let value = target.get(index).filter(|value| open[index] && id_of(value).is_none())?;
             id_of(&entry.value).is_none().then_some(value.as_ref())
         };
-        match matched[at] {
+        match matched[index] {
             Some(value)
                 if value.get() == entry.value.get() || canonical(value) == canonical(&entry.value) => {}
             Some(value) => edited.push((entry.n, Some(value))),
             None => {
                 let value = in_place();
                 if value.is_some() {
-                    open[at] = false;
+                    open[index] = false;
                 }
                 edited.push((entry.n, value));
             }
@@ -313,9 +314,14 @@ fn phase(fields: &mut FieldReader<'_>) -> Result<Option<Box<RawValue>>, FieldErr
     }
 }
 
-/// Returns a session addition as a list entry. A value that is not an object is wrapped where the format requires
+/// Returns a session contribution as a list entry. A value that is not an object is wrapped where the format requires
 /// objects.
-pub(crate) fn list_value(kind: ContributionKind, body: Box<RawValue>, by: &str, at: &str) -> Box<RawValue> {
+pub(crate) fn list_value(
+    kind: ContributionKind,
+    body: Box<RawValue>,
+    author: &str,
+    at: &str,
+) -> Box<RawValue> {
     let name = match kind {
         ContributionKind::Decision => "decision",
         ContributionKind::Artifact => "path",
@@ -324,5 +330,5 @@ pub(crate) fn list_value(kind: ContributionKind, body: Box<RawValue>, by: &str, 
     if body.get().starts_with('{') {
         return body;
     }
-    ObjectWriter::default().with(name, body).with("by", by).with("timestamp", at).to_raw()
+    ObjectWriter::default().with(name, body).with("by", author).with("timestamp", at).to_raw()
 }

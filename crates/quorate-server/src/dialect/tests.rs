@@ -36,6 +36,6 @@ pub(super) fn parts_of(envelope: &Envelope) -> impl PartialEq + std::fmt::Debug 
     let metadata: Option<Value> =
         envelope.message.metadata.as_deref().map(|text| serde_json::from_str(text).expect("JSON"));
     let message = quorate_core::Message { metadata: None, ..envelope.message.clone() };
-    let stamp = envelope.timestamp.as_ref().map(|stamp| stamp.get().to_owned());
-    (envelope.id.clone(), stamp, message, envelope.payload.get().to_owned(), metadata)
+    let timestamp = envelope.timestamp.as_ref().map(|timestamp| timestamp.get().to_owned());
+    (envelope.id.clone(), timestamp, message, envelope.payload.get().to_owned(), metadata)
 }

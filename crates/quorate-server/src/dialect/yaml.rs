@@ -45,8 +45,8 @@ impl Document {
     }
 
     /// Adds the YAML position to an error.
-    pub(crate) fn locate(&self, wrong: FieldError) -> Refused {
-        let mut path = wrong.path.as_str();
+    pub(crate) fn locate(&self, error: FieldError) -> Refused {
+        let mut path = error.path.as_str();
         let position = loop {
             match self.positions.get(path) {
                 Some(position) => break Some(*position),
@@ -54,7 +54,7 @@ impl Document {
                 None => path = parent(path),
             }
         };
-        let mut refused = Refused::from(wrong);
+        let mut refused = Refused::from(error);
         if let Some((line, column)) = position {
             refused.detail = format!("line {line}, column {column}: {}", refused.detail);
         }
@@ -63,7 +63,7 @@ impl Document {
 }
 
 fn parent(path: &str) -> &str {
-    path.rfind(['.', '[']).map_or("", |at| &path[..at])
+    path.rfind(['.', '[']).map_or("", |end| &path[..end])
 }
 
 fn options() -> serde_saphyr::Options {
@@ -83,32 +83,33 @@ fn options() -> serde_saphyr::Options {
 }
 
 fn refused(error: Error) -> Refused {
-    let position = error.location().map(|at| (at.line(), at.column()));
-    let at = position.map(|(line, column)| format!("line {line}, column {column}: ")).unwrap_or_default();
+    let position = error.location().map(|location| (location.line(), location.column()));
+    let prefix = position.map(|(line, column)| format!("line {line}, column {column}: ")).unwrap_or_default();
     let Error::Budget { breach, .. } = error.without_snippet() else {
-        let what = error.without_snippet().to_string();
+        let detail = error.without_snippet().to_string();
         // Already part of the prefix.
-        let what = position
-            .and_then(|(line, column)| what.strip_suffix(&format!(" at line {line}, column {column}")));
-        let what = what.map_or_else(|| error.without_snippet().to_string(), ToOwned::to_owned);
-        return Refused::new(Code::Invalid, format!("{at}invalid YAML: {what}"))
+        let detail = position
+            .and_then(|(line, column)| detail.strip_suffix(&format!(" at line {line}, column {column}")));
+        let detail = detail.map_or_else(|| error.without_snippet().to_string(), ToOwned::to_owned);
+        return Refused::new(Code::Invalid, format!("{prefix}invalid YAML: {detail}"))
             .hint("see docs/guides/dialects.md for examples");
     };
-    let too_much = |what: &str, limit: usize, hint: &str| {
-        Refused::new(Code::LimitExceeded, format!("{at}the YAML {what}")).limit(limit as u64).hint(hint)
+    let too_much = |detail: &str, limit: usize, hint: &str| {
+        Refused::new(Code::LimitExceeded, format!("{prefix}the YAML {detail}")).limit(limit as u64).hint(hint)
     };
-    let wrong =
-        |what: &str, hint: &str| Refused::new(Code::Invalid, format!("{at}the YAML {what}")).hint(hint);
+    let invalid = |detail: &str, hint: &str| {
+        Refused::new(Code::Invalid, format!("{prefix}the YAML {detail}")).hint(hint)
+    };
     match breach {
         BudgetBreach::Depth { .. } => {
             too_much("is nested too deep", YAML_DEPTH_MAX, "flatten it, or send it as JSON")
         }
         // Not allowed at all, so there is no limit to report.
         BudgetBreach::Aliases { .. } | BudgetBreach::Anchors { .. } => {
-            wrong("contains anchors or aliases", "remove them")
+            invalid("contains anchors or aliases", "remove them")
         }
         BudgetBreach::Documents { .. } => {
-            wrong("contains more than one document", "send one document, which may be a list")
+            invalid("contains more than one document", "send one document, which may be a list")
         }
         _ => too_much("is too large", NODES_MAX, "split it into several requests"),
     }
@@ -132,8 +133,8 @@ fn record_positions(positions: &mut HashMap<String, (u64, u64)>, path: &str, tre
     positions.insert(path.to_owned(), (tree.referenced.line(), tree.referenced.column()));
     match &tree.value {
         Tree::List(items) => {
-            for (at, item) in items.iter().enumerate() {
-                record_positions(positions, &format!("{path}[{at}]"), item);
+            for (index, item) in items.iter().enumerate() {
+                record_positions(positions, &format!("{path}[{index}]"), item);
             }
         }
         Tree::Object(fields) => {
@@ -159,7 +160,7 @@ fn preserve_numbers(tree: &mut Spanned<Tree>, text: &str) {
             let exact = written.and_then(|written| RawValue::from_string(written.trim().to_owned()).ok());
             // Excludes quoted and tagged values.
             if let Some(exact) = exact
-                .filter(|raw| raw.get().starts_with(|letter: char| letter == '-' || letter.is_ascii_digit()))
+                .filter(|raw| raw.get().starts_with(|first: char| first == '-' || first.is_ascii_digit()))
             {
                 *number = Tree::Exact(exact);
             }

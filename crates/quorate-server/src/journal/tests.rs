@@ -12,14 +12,14 @@ use super::{Journal, JournalFormat, JournalLevel};
 /// Returns the lines written while `code` runs.
 fn lines(
     level: JournalLevel,
-    style: JournalFormat,
+    format: JournalFormat,
     now: &Arc<AtomicU64>,
     code: impl FnOnce(),
 ) -> Vec<String> {
     let written = Arc::new(Mutex::new(Vec::new()));
     let (out, clock) = (Arc::clone(&written), Arc::clone(now));
     let out = Arc::new(move |line: &str| out.lock().expect("no panic").push(line.to_owned()));
-    let journal = Journal::new(level, style, move || Timestamp(clock.load(Ordering::Relaxed)), out);
+    let journal = Journal::new(level, format, move || Timestamp(clock.load(Ordering::Relaxed)), out);
     with_default(journal, code);
     written.lock().expect("no panic").clone()
 }
@@ -66,9 +66,9 @@ fn a_line_is_a_json_object_or_plain_text() {
         "{\"at\":\"2026-01-01T00:00:00.001Z\",\"level\":\"info\",\"event\":\"ready\",\
          \"data\":\"a \\\"b\\\"\\u001b[31m\\n\",\"none\":null,\"givenUp\":true,\"instead of\":7}"
     );
-    let read: Value = serde_json::from_str(&json[1]).expect("JSON");
+    let parsed: Value = serde_json::from_str(&json[1]).expect("JSON");
     assert_eq!(
-        (&read["event"], &read["level"], &read["status"]),
+        (&parsed["event"], &parsed["level"], &parsed["status"]),
         (&json!("request"), &json!("debug"), &json!(200))
     );
     let plain = lines(JournalLevel::Info, JournalFormat::Plain, &at(1_767_225_600_001), report);

@@ -26,10 +26,10 @@ impl ErrorCounters {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    pub(crate) fn count(&self, by: Option<(SpaceNo, &Principal)>, code: Code) {
+    pub(crate) fn count(&self, caller: Option<(SpaceNo, &Principal)>, code: Code) {
         let mut spaces = self.lock();
-        let errors = spaces.entry(by.map(|(space, _)| space)).or_default();
-        let agent = match by {
+        let errors = spaces.entry(caller.map(|(space, _)| space)).or_default();
+        let agent = match caller {
             Some((_, Principal::Agent(agent))) => agent.as_str(),
             _ => "",
         };

@@ -66,13 +66,13 @@ pub(crate) struct LogMetrics {
 
 impl LogMetrics {
     /// Starts [`HISTORY`] records before the head.
-    pub(super) fn new(head: Seq, collects: bool) -> Self {
+    pub(super) fn new(head: Seq, is_exporting: bool) -> Self {
         Self {
             next: Seq(head.0.saturating_sub(HISTORY) + 1),
             from: Seq(head.0 + 1),
             counters: SpaceCounters::default(),
             spans: SpanIndex::default(),
-            finished: collects.then(Vec::new),
+            finished: is_exporting.then(Vec::new),
         }
     }
 
@@ -90,10 +90,10 @@ impl LogMetrics {
         if records.is_empty() {
             return Ok(true);
         }
-        let mut pace = Yielder::default();
+        let mut yielder = Yielder::default();
         for record in &records {
             self.apply(space, record);
-            pace.after_record(record).await;
+            yielder.after_record(record).await;
         }
         Ok(self.next > to)
     }
@@ -112,18 +112,18 @@ impl LogMetrics {
         }
         // Skip records in a format of a later release.
         let Ok(body) = codec::read_without_payload(record) else { return };
-        let eras = std::sync::Arc::clone(&space.published().generations);
+        let generations = std::sync::Arc::clone(&space.published().generations);
         let mut n = 0;
         for effect in &body.effects {
-            let step = Step { fold: self, at: record.at, is_counted };
+            let step = Step { metrics: self, at: record.at, is_counted };
             if let Effect::Sent { message, first, deliveries, .. } = effect {
-                let id = eras.message_id(record.seq, n);
+                let id = generations.message_id(record.seq, n);
                 n += 1;
-                if step.fold.spans.add_message(id, record.at, message).is_some() {
+                if step.metrics.spans.add_message(id, record.at, message).is_some() {
                     step.sent((id.seq, id.n), *first, deliveries);
                 }
             } else {
-                step.one(effect);
+                step.apply(effect);
             }
         }
     }
@@ -131,7 +131,7 @@ impl LogMetrics {
 
 /// One effect being applied.
 struct Step<'a> {
-    fold: &'a mut LogMetrics,
+    metrics: &'a mut LogMetrics,
     at: Timestamp,
     is_counted: bool,
 }
@@ -143,38 +143,38 @@ impl Step<'_> {
         first: DeliveryNo,
         deliveries: &[quorate_core::NewDelivery],
     ) {
-        let Some(span) = self.fold.spans.get_mut(position) else { return };
+        let Some(span) = self.metrics.spans.get_mut(position) else { return };
         let (kind, level) = (span.kind as usize, span.level);
         if self.is_counted {
-            self.fold.counters.sent[kind][level] += 1;
+            self.metrics.counters.sent[kind][level] += 1;
         }
         for (number, delivery) in (first.0..).map(DeliveryNo).zip(deliveries) {
-            self.fold.spans.add_delivery(position, number, delivery.to.agent_no());
+            self.metrics.spans.add_delivery(position, number, delivery.to.agent_no());
             if delivery.lease.is_some() {
-                self.handed(position, number, None);
+                self.leased(position, number, None);
             }
         }
         if deliveries.is_empty() {
             // An answer goes directly to the waiting requester, without a delivery.
             if self.is_counted && kind == quorate_core::MessageType::Response as usize {
-                self.fold.counters.received[kind] += 1;
-                self.fold.counters.latency_ms[kind].observe(0);
+                self.metrics.counters.received[kind] += 1;
+                self.metrics.counters.latency_ms[kind].observe(0);
             }
             self.finish(position);
         }
     }
 
     /// Applies any effect except a sent message.
-    fn one(mut self, effect: &Effect) {
+    fn apply(mut self, effect: &Effect) {
         match effect {
             Effect::Leased { deliveries, .. } => {
                 deliveries
                     .iter()
-                    .for_each(|held| self.handed(held.origin.message_position(), held.delivery, None));
+                    .for_each(|held| self.leased(held.origin.message_position(), held.delivery, None));
             }
             Effect::LeasedFromPool { agent, deliveries, .. } => {
                 for held in deliveries {
-                    self.handed(held.origin.message_position(), held.delivery, Some(*agent));
+                    self.leased(held.origin.message_position(), held.delivery, Some(*agent));
                 }
             }
             Effect::Acked { delivery, origin, .. } => {
@@ -198,23 +198,23 @@ impl Step<'_> {
                 self.ended(origin.message_position(), *delivery, EndState::Dead)
             }
             Effect::Redriven { delivery, seq, n, .. } => {
-                if let Some((span, index)) = self.fold.spans.find((*seq, *n), *delivery) {
+                if let Some((span, index)) = self.metrics.spans.find((*seq, *n), *delivery) {
                     span.reopen(index);
                 }
             }
             Effect::Backfilled { agent, first, messages } => {
-                for (number, letter) in (first.0..).map(DeliveryNo).zip(messages) {
-                    self.fold.spans.add_delivery((letter.seq, letter.n), number, Some(*agent));
+                for (number, message) in (first.0..).map(DeliveryNo).zip(messages) {
+                    self.metrics.spans.add_delivery((message.seq, message.n), number, Some(*agent));
                 }
             }
             _ => {}
         }
     }
 
-    fn handed(&mut self, position: MessagePosition, number: DeliveryNo, to: Option<AgentNo>) {
-        self.fold.counters.leased += u64::from(self.is_counted);
+    fn leased(&mut self, position: MessagePosition, number: DeliveryNo, to: Option<AgentNo>) {
+        self.metrics.counters.leased += u64::from(self.is_counted);
         let (at, is_counted) = (self.at, self.is_counted);
-        let Some((span, index)) = self.fold.spans.find(position, number) else { return };
+        let Some((span, index)) = self.metrics.spans.find(position, number) else { return };
         let (kind, level, due) = (span.kind as usize, span.level, span.due);
         let delivery = &mut span.deliveries[index];
         let is_first = delivery.delivered_at.is_none();
@@ -225,10 +225,10 @@ impl Step<'_> {
             return;
         }
         if is_first {
-            self.fold.counters.received[kind] += 1;
-            self.fold.counters.queue_ms[level].observe(at.0.saturating_sub(due.0));
+            self.metrics.counters.received[kind] += 1;
+            self.metrics.counters.queue_ms[level].observe(at.0.saturating_sub(due.0));
         } else {
-            self.fold.counters.redelivered += 1;
+            self.metrics.counters.redelivered += 1;
         }
     }
 
@@ -240,11 +240,11 @@ impl Step<'_> {
         next: ReturnOutcome,
     ) {
         if self.is_counted
-            && let Some(index) = RETURN_CAUSES.iter().position(|one| *one == cause)
+            && let Some(index) = RETURN_CAUSES.iter().position(|other| *other == cause)
         {
-            self.fold.counters.returned[index] += 1;
+            self.metrics.counters.returned[index] += 1;
         }
-        if let Some((span, index)) = self.fold.spans.find(position, number) {
+        if let Some((span, index)) = self.metrics.spans.find(position, number) {
             let delivery = &mut span.deliveries[index];
             delivery.last_return = Some(cause);
             if let ReturnOutcome::Redirected(agent) = next {
@@ -258,18 +258,18 @@ impl Step<'_> {
         }
     }
 
-    fn ended(&mut self, position: MessagePosition, number: DeliveryNo, how: EndState) {
+    fn ended(&mut self, position: MessagePosition, number: DeliveryNo, state: EndState) {
         if self.is_counted
-            && let Some(index) = END_STATES.iter().position(|(end, _)| *end == how)
+            && let Some(index) = END_STATES.iter().position(|(other, _)| *other == state)
         {
-            self.fold.counters.ended[index] += 1;
+            self.metrics.counters.ended[index] += 1;
         }
         let (at, is_counted) = (self.at, self.is_counted);
-        let Some((span, index)) = self.fold.spans.find(position, number) else { return };
+        let Some((span, index)) = self.metrics.spans.find(position, number) else { return };
         let (kind, sent_at) = (span.kind as usize, span.at);
-        let is_last = span.end(index, at, how);
-        if is_counted && how == EndState::Acked {
-            self.fold.counters.latency_ms[kind].observe(at.0.saturating_sub(sent_at.0));
+        let is_last = span.end(index, at, state);
+        if is_counted && state == EndState::Acked {
+            self.metrics.counters.latency_ms[kind].observe(at.0.saturating_sub(sent_at.0));
         }
         if is_last {
             self.finish(position);
@@ -277,12 +277,12 @@ impl Step<'_> {
     }
 
     fn finish(&mut self, position: MessagePosition) {
-        let Some(finished) = &mut self.fold.finished else { return };
+        let Some(finished) = &mut self.metrics.finished else { return };
         if !self.is_counted {
             return;
         }
         // A redriven dead letter ends twice, but is exported once.
-        if let Some(span) = self.fold.spans.get_mut(position)
+        if let Some(span) = self.metrics.spans.get_mut(position)
             && !std::mem::replace(&mut span.exported, true)
         {
             finished.push(position);

@@ -68,21 +68,28 @@ pub(crate) async fn observe_request(
     }
     let method = method_name(request.method());
     let route = request.extensions().get::<MatchedPath>().cloned();
-    let who = CallerSlot::default();
-    request.extensions_mut().insert(who.clone());
-    let begun = app.engine().clock().now().mono;
+    let slot = CallerSlot::default();
+    request.extensions_mut().insert(slot.clone());
+    let start = app.engine().clock().now().mono;
     let response = next.run(request).await;
     if response.extensions().get::<Unobserved>().is_some() {
         return response;
     }
-    let ms = app.engine().clock().now().mono.0.saturating_sub(begun.0);
+    let ms = app.engine().clock().now().mono.0.saturating_sub(start.0);
     count(&app, method, &response, ms);
     let error = response.extensions().get::<ReportedError>();
-    let by = who.0.get();
+    let caller = slot.0.get();
     if let Some(error) = error {
-        app.telemetry().count_error(by.map(|(space, principal)| (*space, principal)), error.code);
+        app.telemetry().count_error(caller.map(|(space, principal)| (*space, principal)), error.code);
     }
-    report(method, route.as_ref(), response.status().as_u16(), ms, by.map(|(_, principal)| principal), error);
+    report(
+        method,
+        route.as_ref(),
+        response.status().as_u16(),
+        ms,
+        caller.map(|(_, principal)| principal),
+        error,
+    );
     response
 }
 
@@ -119,10 +126,10 @@ fn report(
 }
 
 fn count(app: &App, method: &'static str, response: &Response<axum::body::Body>, ms: u64) {
-    let doors = &app.telemetry().http;
-    let mut requests = doors.requests.lock().unwrap_or_else(PoisonError::into_inner);
+    let stats = &app.telemetry().http;
+    let mut requests = stats.requests.lock().unwrap_or_else(PoisonError::into_inner);
     *requests.entry((method, response.status().as_u16())).or_default() += 1;
     drop(requests);
-    let mut request_ms = doors.request_ms.lock().unwrap_or_else(PoisonError::into_inner);
+    let mut request_ms = stats.request_ms.lock().unwrap_or_else(PoisonError::into_inner);
     request_ms.entry(method).or_default().observe(ms);
 }

@@ -52,8 +52,8 @@ pub(crate) struct DeliveryTrace {
 
 impl MessageSpan {
     /// Records the end of a delivery. Returns whether it was the last one.
-    pub(crate) fn end(&mut self, index: usize, at: Timestamp, how: EndState) -> bool {
-        if self.deliveries[index].ended.replace((at, how)).is_none() {
+    pub(crate) fn end(&mut self, index: usize, at: Timestamp, state: EndState) -> bool {
+        if self.deliveries[index].ended.replace((at, state)).is_none() {
             self.open -= 1;
         }
         if self.open == 0 {
@@ -119,12 +119,12 @@ impl SpanIndex {
         agent: Option<AgentNo>,
     ) {
         let Some(span) = self.spans.get_mut(&position) else { return };
-        let new =
+        let delivery =
             DeliveryTrace { number, agent, delivered_at: None, attempts: 0, last_return: None, ended: None };
         if span.deliveries.is_empty() {
             span.deliveries.reserve_exact(1);
         }
-        span.deliveries.push(new);
+        span.deliveries.push(delivery);
         span.open += 1;
         span.ended_at = None;
         self.deliveries += 1;

@@ -67,7 +67,7 @@ pub(crate) async fn propagate_traces(
     ops: &mut [Op],
     from_request: Option<TraceContext>,
 ) {
-    let handed = &app.telemetry().trace_cache;
+    let cache = &app.telemetry().trace_cache;
     let mut acked = ops.iter().filter_map(|op| match op {
         Op::Ack(lease) => Some(lease.delivery),
         Op::AckMany(leases) => match leases.as_slice() {
@@ -76,8 +76,8 @@ pub(crate) async fn propagate_traces(
         },
         _ => None,
     });
-    let of_acked = match (acked.next(), acked.next()) {
-        (Some(one), None) => handed.of_delivery(space.number(), one),
+    let acked_context = match (acked.next(), acked.next()) {
+        (Some(delivery), None) => cache.of_delivery(space.number(), delivery),
         _ => None,
     };
     for op in ops {
@@ -87,10 +87,10 @@ pub(crate) async fn propagate_traces(
         }
         let context = match from_request {
             Some(from_request) => Some(from_request),
-            None => cause_context(app, space, message).await.or(of_acked),
+            None => cause_context(app, space, message).await.or(acked_context),
         };
         if let Some(context) = context {
-            set(op, context);
+            set_traceparent(op, context);
         }
     }
 }
@@ -140,16 +140,16 @@ async fn context_of(app: &App, space: &Space, cause: &str) -> Option<TraceContex
 fn message_of(op: &Op) -> Option<&Message> {
     match op {
         Op::Send { message, .. } => Some(message),
-        Op::Request(ask) => Some(&ask.message),
+        Op::Request(request) => Some(&request.message),
         _ => None,
     }
 }
 
-fn set(op: &mut Op, context: TraceContext) {
+fn set_traceparent(op: &mut Op, context: TraceContext) {
     let text = Some(context.to_string());
     match op {
         Op::Send { message, .. } => std::sync::Arc::make_mut(message).traceparent = text,
-        Op::Request(ask) => std::sync::Arc::make_mut(&mut ask.message).traceparent = text,
+        Op::Request(request) => std::sync::Arc::make_mut(&mut request.message).traceparent = text,
         _ => {}
     }
 }

@@ -89,8 +89,8 @@ impl Collector {
 
 /// Returns the number of rejected spans in the response.
 fn rejected(body: &[u8]) -> u64 {
-    let answer: Value = serde_json::from_slice(body).unwrap_or_default();
-    let rejected = &answer["partialSuccess"]["rejectedSpans"];
+    let response: Value = serde_json::from_slice(body).unwrap_or_default();
+    let rejected = &response["partialSuccess"]["rejectedSpans"];
     // OTLP/JSON encodes 64-bit integers as strings; some collectors send numbers.
     rejected.as_u64().or_else(|| rejected.as_str()?.parse().ok()).unwrap_or(0)
 }
@@ -101,18 +101,24 @@ mod tests {
 
     #[test]
     fn an_endpoint_is_http_or_https_with_a_host() {
-        let of =
-            |endpoint: &str| Collector::new(&OtlpSettings::new(endpoint)).map(|found| found.url.absolute());
-        assert_eq!(of("http://localhost:4318/").as_deref(), Ok("http://localhost:4318/v1/traces"));
-        assert_eq!(of("http://[::1]/base").as_deref(), Ok("http://[::1]/base/v1/traces"));
-        assert_eq!(of("https://collector.example").as_deref(), Ok("https://collector.example/v1/traces"));
-        for wrong in ["localhost:4318", "ftp://x", "/v1/traces", "", "http://name:secret@collector.example"] {
-            assert!(of(wrong).is_err(), "{wrong}");
+        let traces_url = |endpoint: &str| {
+            Collector::new(&OtlpSettings::new(endpoint)).map(|collector| collector.url.absolute())
+        };
+        assert_eq!(traces_url("http://localhost:4318/").as_deref(), Ok("http://localhost:4318/v1/traces"));
+        assert_eq!(traces_url("http://[::1]/base").as_deref(), Ok("http://[::1]/base/v1/traces"));
+        assert_eq!(
+            traces_url("https://collector.example").as_deref(),
+            Ok("https://collector.example/v1/traces")
+        );
+        for endpoint in
+            ["localhost:4318", "ftp://x", "/v1/traces", "", "http://name:secret@collector.example"]
+        {
+            assert!(traces_url(endpoint).is_err(), "{endpoint}");
         }
-        let mut keyed = OtlpSettings::new("http://localhost:4318");
-        keyed.headers.push(("api-key".into(), "se\ncret".into()));
-        let error = Collector::new(&keyed).err().expect("an invalid header");
-        assert!(!error.contains("cret") && !format!("{keyed:?}").contains("cret"), "{error}");
+        let mut settings = OtlpSettings::new("http://localhost:4318");
+        settings.headers.push(("api-key".into(), "se\ncret".into()));
+        let error = Collector::new(&settings).err().expect("an invalid header");
+        assert!(!error.contains("cret") && !format!("{settings:?}").contains("cret"), "{error}");
     }
 
     #[test]

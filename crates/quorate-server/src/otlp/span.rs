@@ -17,7 +17,7 @@ pub(super) fn string_attribute(key: &str, value: &str) -> Value {
     json!({"key": key, "value": {"stringValue": value}})
 }
 
-fn number(key: &str, value: u64) -> Value {
+fn int_attribute(key: &str, value: u64) -> Value {
     json!({"key": key, "value": {"intValue": value.to_string()}})
 }
 
@@ -41,9 +41,9 @@ pub(crate) fn span_error(span: &MessageSpan) -> Option<&'static str> {
     ends.map(|(_, end)| end).find(|end| matches!(end, EndState::Dead | EndState::Expired)).map(end_state_name)
 }
 
-fn status(wrong: Option<&str>, is_open: bool) -> Value {
-    match wrong {
-        Some(why) => json!({"code": ERROR, "message": why}),
+fn status(error: Option<&str>, is_open: bool) -> Value {
+    match error {
+        Some(error) => json!({"code": ERROR, "message": error}),
         // Unfinished: the status is not known yet.
         None if is_open => json!({}),
         None => json!({"code": OK}),
@@ -74,7 +74,7 @@ pub(super) struct SpanSource<'a> {
     pub(super) leased: Vec<DeliverySpan<'a>>,
 }
 
-/// A delivery that was leased by an agent.
+/// Properties of the span of a delivery that was leased by an agent.
 pub(super) struct DeliverySpan<'a> {
     pub(super) span: String,
     pub(super) agent: String,
@@ -89,16 +89,16 @@ pub(super) struct DeliverySpan<'a> {
 pub(crate) fn message_spans(space: &Space, span: &MessageSpan, view: &MessageView) -> Vec<Value> {
     let message = &view.message;
     let agents = &space.published().agents;
-    let taken = |delivery: &DeliveryTrace| {
-        let (handed, (ended, how)) = (delivery.delivered_at?, delivery.ended?);
+    let delivery_span = |delivery: &DeliveryTrace| {
+        let (delivered_at, (ended, state)) = (delivery.delivered_at?, delivery.ended?);
         let agent = delivery.agent.and_then(|number| agents.get(number))?;
         Some(DeliverySpan {
             span: span.context.delivery_span(delivery.number).to_string(),
             agent: agent.id.to_string(),
             name: Some(agent.name.clone()),
             attempts: delivery.attempts.into(),
-            state: end_state_name(how),
-            delivered_at: handed,
+            state: end_state_name(state),
+            delivered_at,
             ended: Some(ended),
         })
     };
@@ -119,77 +119,79 @@ pub(crate) fn message_spans(space: &Space, span: &MessageSpan, view: &MessageVie
         ended: Some(span.ended_at.unwrap_or(span.at)),
         error: span_error(span),
         deliveries: span.deliveries.len(),
-        leased: span.deliveries.iter().filter_map(taken).collect(),
+        leased: span.deliveries.iter().filter_map(delivery_span).collect(),
     })
 }
 
 /// Builds one span for the message and one for each delivery. The end time of an unfinished span is its start time.
-pub(super) fn to_otlp_spans(sent: &SpanSource<'_>) -> Vec<Value> {
-    let mut attributes = shared(sent);
+pub(super) fn to_otlp_spans(source: &SpanSource<'_>) -> Vec<Value> {
+    let mut attributes = common_attributes(source);
     attributes.push(string_attribute("messaging.operation.name", "send"));
     attributes.push(string_attribute("messaging.operation.type", "send"));
-    attributes.extend(sent.bytes.map(|bytes| number("messaging.message.body.size", bytes)));
-    attributes.push(number("quorate.deliveries", sent.deliveries as u64));
-    attributes.extend(sent.from.map(|from| string_attribute("messaging.client.id", from)));
-    attributes.extend(sent.error.map(|why| string_attribute("error.type", why)));
-    let of_message = json!({
-        "traceId": sent.trace,
-        "spanId": sent.span,
-        "parentSpanId": sent.parent.as_deref().unwrap_or_default(),
-        "flags": sent.flags.unwrap_or_default(),
-        "name": format!("send {}", sent.to),
+    attributes.extend(source.bytes.map(|bytes| int_attribute("messaging.message.body.size", bytes)));
+    attributes.push(int_attribute("quorate.deliveries", source.deliveries as u64));
+    attributes.extend(source.from.map(|from| string_attribute("messaging.client.id", from)));
+    attributes.extend(source.error.map(|error| string_attribute("error.type", error)));
+    let message_span = json!({
+        "traceId": source.trace,
+        "spanId": source.span,
+        "parentSpanId": source.parent.as_deref().unwrap_or_default(),
+        "flags": source.flags.unwrap_or_default(),
+        "name": format!("send {}", source.to),
         "kind": PRODUCER,
-        "startTimeUnixNano": nanos(sent.at),
-        "endTimeUnixNano": nanos(sent.ended.unwrap_or(sent.at).max(sent.at)),
+        "startTimeUnixNano": nanos(source.at),
+        "endTimeUnixNano": nanos(source.ended.unwrap_or(source.at).max(source.at)),
         "attributes": attributes,
-        "status": status(sent.error, sent.ended.is_none()),
+        "status": status(source.error, source.ended.is_none()),
     });
-    std::iter::once(of_message).chain(sent.leased.iter().map(|taken| of_delivery(sent, taken))).collect()
+    std::iter::once(message_span)
+        .chain(source.leased.iter().map(|delivery| delivery_span(source, delivery)))
+        .collect()
 }
 
-fn of_delivery(sent: &SpanSource<'_>, taken: &DeliverySpan<'_>) -> Value {
+fn delivery_span(source: &SpanSource<'_>, delivery: &DeliverySpan<'_>) -> Value {
     let failed = [EndState::Dead, EndState::Expired].map(end_state_name);
-    let wrong = failed.contains(&taken.state).then_some(taken.state);
-    let mut attributes = shared(sent);
+    let error = failed.contains(&delivery.state).then_some(delivery.state);
+    let mut attributes = common_attributes(source);
     attributes.push(string_attribute("messaging.operation.name", "process"));
     attributes.push(string_attribute("messaging.operation.type", "process"));
-    attributes.push(string_attribute("messaging.client.id", &taken.agent));
+    attributes.push(string_attribute("messaging.client.id", &delivery.agent));
     attributes.push(string_attribute("gen_ai.operation.name", "invoke_agent"));
     attributes.push(string_attribute("gen_ai.provider.name", "quorate"));
-    attributes.push(string_attribute("gen_ai.agent.id", &taken.agent));
-    attributes.extend(taken.name.as_deref().map(|name| string_attribute("gen_ai.agent.name", name)));
-    attributes.push(number("quorate.delivery.attempts", taken.attempts));
-    attributes.push(string_attribute("quorate.delivery.state", taken.state));
-    attributes.extend(wrong.map(|why| string_attribute("error.type", why)));
+    attributes.push(string_attribute("gen_ai.agent.id", &delivery.agent));
+    attributes.extend(delivery.name.as_deref().map(|name| string_attribute("gen_ai.agent.name", name)));
+    attributes.push(int_attribute("quorate.delivery.attempts", delivery.attempts));
+    attributes.push(string_attribute("quorate.delivery.state", delivery.state));
+    attributes.extend(error.map(|error| string_attribute("error.type", error)));
     json!({
-        "traceId": sent.trace,
-        "spanId": taken.span,
-        "parentSpanId": sent.span,
-        "flags": sent.flags.unwrap_or_default(),
-        "name": format!("process {}", sent.to),
+        "traceId": source.trace,
+        "spanId": delivery.span,
+        "parentSpanId": source.span,
+        "flags": source.flags.unwrap_or_default(),
+        "name": format!("process {}", source.to),
         "kind": CONSUMER,
-        "startTimeUnixNano": nanos(taken.delivered_at),
-        "endTimeUnixNano": nanos(taken.ended.unwrap_or(taken.delivered_at).max(taken.delivered_at)),
+        "startTimeUnixNano": nanos(delivery.delivered_at),
+        "endTimeUnixNano": nanos(delivery.ended.unwrap_or(delivery.delivered_at).max(delivery.delivered_at)),
         "attributes": attributes,
-        "status": status(wrong, taken.ended.is_none()),
+        "status": status(error, delivery.ended.is_none()),
     })
 }
 
 /// Returns the attributes shared by all spans of a message.
-fn shared(sent: &SpanSource<'_>) -> Vec<Value> {
+fn common_attributes(source: &SpanSource<'_>) -> Vec<Value> {
     let mut attributes = vec![
         string_attribute("messaging.system", "quorate"),
-        string_attribute("messaging.destination.name", &sent.to),
-        string_attribute("messaging.message.id", &sent.id),
-        string_attribute("quorate.message.type", sent.kind),
+        string_attribute("messaging.destination.name", &source.to),
+        string_attribute("messaging.message.id", &source.id),
+        string_attribute("quorate.message.type", source.kind),
     ];
-    if !sent.action.is_empty() {
-        attributes.push(string_attribute("quorate.message.action", sent.action));
+    if !source.action.is_empty() {
+        attributes.push(string_attribute("quorate.message.action", source.action));
     }
-    if let Some(correlation) = sent.correlation {
+    if let Some(correlation) = source.correlation {
         attributes.push(string_attribute("messaging.message.conversation_id", correlation));
     }
-    if let Some(conversation) = sent.session.or(sent.correlation) {
+    if let Some(conversation) = source.session.or(source.correlation) {
         attributes.push(string_attribute("gen_ai.conversation.id", conversation));
     }
     attributes

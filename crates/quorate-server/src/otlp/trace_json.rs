@@ -10,15 +10,19 @@ use crate::wire::time;
 /// such as payload lengths, are omitted.
 #[must_use]
 pub fn trace_to_otlp(trace: &Value) -> Value {
-    let spans = list(&trace["spans"]).iter().filter_map(sent).flat_map(|sent| to_otlp_spans(&sent)).collect();
+    let spans = array(&trace["spans"])
+        .iter()
+        .filter_map(span_source)
+        .flat_map(|source| to_otlp_spans(&source))
+        .collect();
     super::request("quorate", spans)
 }
 
-fn list(value: &Value) -> &[Value] {
+fn array(value: &Value) -> &[Value] {
     value.as_array().map_or(&[], Vec::as_slice)
 }
 
-fn at(value: &Value) -> Option<Timestamp> {
+fn timestamp(value: &Value) -> Option<Timestamp> {
     time::parse("time", value.as_str()?).ok()
 }
 
@@ -26,7 +30,7 @@ fn owned(value: &Value) -> Option<String> {
     value.as_str().map(str::to_owned)
 }
 
-fn sent(span: &Value) -> Option<SpanSource<'_>> {
+fn span_source(span: &Value) -> Option<SpanSource<'_>> {
     Some(SpanSource {
         trace: owned(&span["traceId"])?,
         span: owned(&span["spanId"])?,
@@ -40,22 +44,22 @@ fn sent(span: &Value) -> Option<SpanSource<'_>> {
         correlation: span["tags"]["correlationId"].as_str(),
         session: span["tags"]["sessionId"].as_str(),
         bytes: None,
-        at: at(&span["startTime"])?,
-        ended: at(&span["endTime"]),
+        at: timestamp(&span["startTime"])?,
+        ended: timestamp(&span["endTime"]),
         error: span["error"].as_str(),
-        deliveries: list(&span["deliveries"]).len(),
-        leased: list(&span["deliveries"]).iter().filter_map(taken).collect(),
+        deliveries: array(&span["deliveries"]).len(),
+        leased: array(&span["deliveries"]).iter().filter_map(delivery_span).collect(),
     })
 }
 
-fn taken(delivery: &Value) -> Option<DeliverySpan<'_>> {
+fn delivery_span(delivery: &Value) -> Option<DeliverySpan<'_>> {
     Some(DeliverySpan {
         span: owned(&delivery["spanId"])?,
         agent: owned(&delivery["agent"])?,
         name: None,
         attempts: delivery["attempts"].as_u64().unwrap_or_default(),
         state: delivery["state"].as_str()?,
-        delivered_at: at(&delivery["deliveredAt"])?,
-        ended: at(&delivery["endedAt"]),
+        delivered_at: timestamp(&delivery["deliveredAt"])?,
+        ended: timestamp(&delivery["endedAt"]),
     })
 }

@@ -73,11 +73,11 @@ pub(crate) fn routes() -> Vec<Route> {
 /// Creates a token. The secret is returned only once.
 pub(crate) async fn create_token(mut call: Call) -> ApiResult {
     let secret = call.space.generate_secret();
-    let query: NewToken = body::parse(&call.body)?;
-    if let Some(name) = query.space.as_deref() {
+    let request: NewToken = body::parse(&call.body)?;
+    if let Some(name) = request.space.as_deref() {
         call.space = call.space_named(name)?;
     }
-    let create = query.into_core(&secret)?;
+    let create = request.into_core(&secret)?;
     let digest = create.digest;
     let receipt = call.commit(vec![Op::CreateToken(create)]).await?;
     match receipt.results.first() {
@@ -113,18 +113,23 @@ pub(crate) async fn revoke_token(Path(id): Path<String>, call: Call) -> ApiResul
 fn revoke_ops(call: &Call, token: TokenId) -> Vec<Op> {
     let mut ops = vec![Op::RevokeToken { token }];
     // Also revokes the web sessions of its bearer.
-    if let Some(whole) = call.space.tokens().list().iter().find(|one| one.id == token && !is_web_session(one))
+    if let Some(revoked) = call
+        .space
+        .tokens()
+        .list()
+        .iter()
+        .find(|candidate| candidate.id == token && !is_web_session(candidate))
     {
-        let pages = web_sessions_of(&call.space, &whole.bearer, &whole.name);
-        ops.extend(pages.iter().map(|page| Op::RevokeToken { token: page.id }));
+        let sessions = web_sessions_of(&call.space, &revoked.bearer, &revoked.name);
+        ops.extend(sessions.iter().map(|session| Op::RevokeToken { token: session.id }));
     }
     ops
 }
 
 /// Admins of the default space are hub admins.
 fn check_hub_admin(call: &Call) -> Result<(), Refused> {
-    let first = SpaceName::new(DEFAULT_SPACE).ok().and_then(|name| call.app.space(&name));
-    match first.is_some_and(|first| first.number() == call.home) {
+    let default_space = SpaceName::new(DEFAULT_SPACE).ok().and_then(|name| call.app.space(&name));
+    match default_space.is_some_and(|default_space| default_space.number() == call.token_space) {
         true => Ok(()),
         false => Err(Refused::new(Code::Forbidden, "only hub admins can manage spaces")
             .hint("use a token with role admin of the default space")),
@@ -177,13 +182,13 @@ pub(crate) async fn violations(call: Call) -> ApiResult {
     let limit = check_limit(query.limit)?;
     let found = call.space.violations_after(numeric_cursor(query.cursor.as_deref())?, limit);
     let cursor = found.last().filter(|_| found.len() == limit).map(|(last, _)| last.to_string());
-    let items = found.into_iter().map(|(number, one)| {
+    let items = found.into_iter().map(|(number, violation)| {
         let item = Violation {
-            rule: one.rule.to_string(),
-            principal: one.principal,
-            place: one.field,
-            code: one.code.as_str().to_owned(),
-            at: one.at,
+            rule: violation.rule.to_string(),
+            principal: violation.principal,
+            place: violation.field,
+            code: violation.code.as_str().to_owned(),
+            at: violation.at,
         };
         (number.to_string(), item)
     });

@@ -74,7 +74,8 @@ pub(crate) fn routes() -> Vec<Route> {
 /// Registers an agent, or starts a new epoch of it. Creating an agent returns its access token, once.
 pub(crate) async fn register(Path(id): Path<String>, call: Call) -> ApiResult {
     let id = AgentId::for_registration(id)?;
-    let new = body::parse::<AgentRegistration>(&call.body)?.into_core(&call.reading(), Some(id.clone()))?;
+    let registration =
+        body::parse::<AgentRegistration>(&call.body)?.into_core(&call.parse_context(), Some(id.clone()))?;
     let is_new = call.space.published().agents.number(&id).is_none();
     let secret = call.space.generate_secret();
     let token = CreateToken {
@@ -83,8 +84,8 @@ pub(crate) async fn register(Path(id): Path<String>, call: Call) -> ApiResult {
         name: TokenName::new("registration")?,
         expires_at: None,
     };
-    let create_ops = || vec![Op::RegisterAgent(new.clone()), Op::CreateToken(token.clone())];
-    let ops = if is_new { create_ops() } else { vec![Op::RegisterAgent(new.clone())] };
+    let create_ops = || vec![Op::RegisterAgent(registration.clone()), Op::CreateToken(token.clone())];
+    let ops = if is_new { create_ops() } else { vec![Op::RegisterAgent(registration.clone())] };
     let receipt = match call.commit(ops).await {
         // A replay of the call that created the agent must include the token creation.
         Err(error) if !is_new && call.key.is_some() && error.code() == Code::Duplicate => {
@@ -95,7 +96,7 @@ pub(crate) async fn register(Path(id): Path<String>, call: Call) -> ApiResult {
     let (mut epoch, mut token_digest) = (None, None);
     for result in &receipt.results {
         match result {
-            OpResult::Registered { epoch: now } => epoch = Some(*now),
+            OpResult::Registered { epoch: new_epoch } => epoch = Some(*new_epoch),
             OpResult::TokenCreated { digest, .. } => token_digest = Some(*digest),
             _ => {}
         }
@@ -116,10 +117,10 @@ pub(crate) async fn list(call: Call) -> ApiResult {
     let query: AgentListQuery = call.query()?;
     let limit = check_limit(query.limit)?;
     let after = AgentNo(numeric_cursor(query.cursor.as_deref())?);
-    let status = query.status.map(|word| {
-        let known = AgentStatus::ALL.into_iter().find(|status| status.as_str() == word);
+    let status = query.status.map(|name| {
+        let known = AgentStatus::ALL.into_iter().find(|status| status.as_str() == name);
         known.ok_or_else(|| {
-            Refused::new(Code::Invalid, format!("unknown status {word:?}"))
+            Refused::new(Code::Invalid, format!("unknown status {name:?}"))
                 .hint("use one of idle, working, waiting, offline")
         })
     });
@@ -132,7 +133,7 @@ pub(crate) async fn list(call: Call) -> ApiResult {
     };
     let agents = call.space.agents(filter, after, limit).await?;
     let cursor = agents.last().filter(|_| agents.len() == limit).map(|last| last.number.0.to_string());
-    let items = agents.iter().map(|one| (one.number.0.to_string(), views::agent(&call.space, one)));
+    let items = agents.iter().map(|agent| (agent.number.0.to_string(), views::agent(&call.space, agent)));
     page_response("agents", items, cursor)
 }
 

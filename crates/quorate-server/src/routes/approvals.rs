@@ -65,8 +65,8 @@ pub(crate) fn routes() -> Vec<Route> {
 }
 
 pub(crate) async fn request(call: Call) -> ApiResult {
-    let ask = body::parse::<NewApproval<'_>>(&call.body)?.into_core(&call.reading())?;
-    let receipt = call.commit(vec![Op::RequestApproval(Box::new(ask))]).await?;
+    let new_approval = body::parse::<NewApproval<'_>>(&call.body)?.into_core(&call.parse_context())?;
+    let receipt = call.commit(vec![Op::RequestApproval(Box::new(new_approval))]).await?;
     match receipt.results.first() {
         Some(OpResult::ApprovalRequested { id, .. }) => {
             let approval = as_of(&call, id, receipt.seq).await?;
@@ -77,8 +77,8 @@ pub(crate) async fn request(call: Call) -> ApiResult {
 }
 
 pub(crate) async fn decide(Path(id): Path<String>, call: Call) -> ApiResult {
-    let decide =
-        body::parse::<NewDecision<'_>>(&call.body)?.into_core(&call.reading(), Some(ApprovalId::new(id)?))?;
+    let decide = body::parse::<NewDecision<'_>>(&call.body)?
+        .into_core(&call.parse_context(), Some(ApprovalId::new(id)?))?;
     let id = decide.approval.clone();
     let receipt = call.commit(vec![Op::DecideApproval(Box::new(decide))]).await?;
     let approval = as_of(&call, &id, receipt.seq).await?;
@@ -97,7 +97,7 @@ async fn as_of(call: &Call, id: &ApprovalId, at: Option<Seq>) -> Result<Approval
 pub(crate) async fn show(Path(id): Path<String>, call: Call) -> ApiResult {
     let ApprovalGetQuery { at, time, wait_ms } = call.query()?;
     let at = call.as_of(at.as_deref(), time.as_deref()).await?;
-    let wait = check_wait(call.times(), wait_ms)?;
+    let wait = check_wait(call.durations(), wait_ms)?;
     let approval = visible(&call, &ApprovalId::new(id)?).await?;
     let id = approval.id.clone();
     let approval = match at {
@@ -122,33 +122,34 @@ async fn visible(call: &Call, id: &ApprovalId) -> Result<Approval, Problem> {
 
 /// Whether the caller may see an approval: agents see those they requested and those whose follow-up is sent to them.
 pub(super) fn is_visible(call: &Call, approval: &Approval) -> bool {
-    let Some(by) = call.calling_agent() else { return true };
-    let Some(number) = call.space.published().agents.number(by) else { return false };
-    approval.agent == Some(number) || approval.follow_ups.iter().any(|then| then.to == number)
+    let Some(caller) = call.calling_agent() else { return true };
+    let Some(number) = call.space.published().agents.number(caller) else { return false };
+    approval.agent == Some(number) || approval.follow_ups.iter().any(|follow_up| follow_up.to == number)
 }
 
 async fn respond(call: &Call, status: StatusCode, approval: Approval) -> ApiResult {
     let ApprovalView { approval, action, modification, modified } =
         call.space.approval_view(approval).await?;
-    let head = ShownApproval::new(&call.space.published().agents, &approval);
+    let summary = ShownApproval::new(&call.space.published().agents, &approval);
     let [document, modification, approved_document] = [action, modification, modified]
         .map(|payload| payload.map(|payload| payload::render(&payload, None)));
     let more = ApprovalAction { document, modification, approved_document };
-    json_response(status, &ApprovalWithAction { approval: head, more })
+    json_response(status, &ApprovalWithAction { approval: summary, more })
 }
 
 pub(crate) async fn list(call: Call) -> ApiResult {
     let filter: ApprovalListQuery = call.query()?;
-    if let Some(word) = filter.state.as_deref().filter(|word| !ApprovalState::NAMES.contains(word)) {
-        return Err(Refused::new(Code::Invalid, format!("unknown approval state {word:?}"))
+    if let Some(name) = filter.state.as_deref().filter(|name| !ApprovalState::NAMES.contains(name)) {
+        return Err(Refused::new(Code::Invalid, format!("unknown approval state {name:?}"))
             .hint(format!("use one of {}", ApprovalState::NAMES.join(", ")))
             .into());
     }
     let matches = |approval: &Approval| {
-        filter.state.as_deref().is_none_or(|word| word == approval.state.as_str())
+        filter.state.as_deref().is_none_or(|name| name == approval.state.as_str())
             && is_visible(&call, approval)
     };
-    let listing = ListQuery { order: filter.order, limit: filter.limit, cursor: filter.cursor.clone() };
+    let list_query = ListQuery { order: filter.order, limit: filter.limit, cursor: filter.cursor.clone() };
     let agents = &call.space.published().agents;
-    super::list(&call, "approvals", listing, matches, |one| ShownApproval::new(agents, one)).await
+    super::list(&call, "approvals", list_query, matches, |approval| ShownApproval::new(agents, approval))
+        .await
 }

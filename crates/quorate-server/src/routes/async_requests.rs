@@ -43,13 +43,13 @@ pub(crate) fn routes() -> Vec<Route> {
 
 /// Sends a request. Repeating it with the same idempotency key or client id returns the same request.
 pub(crate) async fn begin(call: Call) -> ApiResult {
-    let ask = parse_request(&call).await?;
-    if ask.message.durability == Durability::Ephemeral {
+    let send_request = parse_request(&call).await?;
+    if send_request.message.durability == Durability::Ephemeral {
         return Err(Refused::new(Code::Invalid, "answers to an ephemeral message cannot be read later")
             .hint("use POST /v1/request, which waits for the answer, or omit durability")
             .into());
     }
-    let receipt = call.space.commit(call.new_commit(vec![Op::Request(ask)])).await?;
+    let receipt = call.space.commit(call.new_commit(vec![Op::Request(send_request)])).await?;
     match receipt.results.first() {
         Some(OpResult::Requested { id, .. }) => {
             let request = call.space.item(id).await?;
@@ -62,7 +62,7 @@ pub(crate) async fn begin(call: Call) -> ApiResult {
 
 pub(crate) async fn answers(Path(id): Path<String>, call: Call) -> ApiResult {
     let query: AnswerListQuery = call.query()?;
-    let wait = check_wait(call.times(), query.wait_ms)?;
+    let wait = check_wait(call.durations(), query.wait_ms)?;
     let after = Seq(numeric_cursor(query.cursor.as_deref())?);
     let mut request = visible_request(&call, &id).await?;
     let is_open = request.state == RequestState::Waiting;
@@ -98,12 +98,12 @@ fn newer(request: &Request, after: Seq) -> Vec<(Seq, u32)> {
 
 /// Waits for a further answer, the end of the request, or the timeout.
 async fn next_after(call: &Call, id: MessageId, after: Seq, wait: Duration) -> Result<(), Error> {
-    let mut asking = call.space.await_request(&call.principal, call.epoch, id).await?;
+    let mut waiter = call.space.await_request(&call.principal, call.epoch, id).await?;
     // Keep the request open: the client may call again.
-    asking.keep_open();
+    waiter.keep_open();
     let arrived = async {
         loop {
-            match asking.next().await {
+            match waiter.next().await {
                 Ok(Some(answer)) if !is_after(answer.id, after) => {}
                 Err(error) if error.code() == Code::StaleEpoch => return Err(error),
                 // The state of the request contains how it ended.

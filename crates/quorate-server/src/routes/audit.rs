@@ -24,7 +24,7 @@ use audit_text::DeliveryReporter;
 /// Records per read.
 const PAGE: usize = 256;
 /// Records read before the first exported one, to find the messages of deliveries that end in the range.
-const BEFORE: u64 = 10_000;
+const LOOKBACK_RECORDS: u64 = 10_000;
 
 /// Not accessible to agents: the log contains the traffic of all agents.
 pub(crate) fn routes() -> Vec<Route> {
@@ -68,22 +68,22 @@ pub(crate) async fn export(call: Call) -> ApiResult {
     let to = Seq(query.to.unwrap_or(head.0).min(head.0));
     let (id, name) = space_of(&call)?;
     let (chunks, body) = ChunkSender::new(&call);
-    let export_task = Export {
+    let export = Export {
         space: call.space.clone(),
         name,
-        pass: call.credential.clone(),
+        credential: call.credential.clone(),
         format: query.format,
         from,
         to: query.limit.map_or(to, |limit| to.min(Seq(from.0.saturating_add(limit - 1)))),
         previous: previous_hash(&call.space, id, from).await?,
         chunks,
     };
-    call.app.bulk().spawn(&Owner::of_call(&call), export_task.run());
-    let kind = match query.format {
+    call.app.bulk().spawn(&Owner::of_call(&call), export.run());
+    let content_type = match query.format {
         ExportFormat::Text => TEXT,
         _ => JSONL,
     };
-    let headers = [(header::CONTENT_TYPE, kind), (header::CACHE_CONTROL, "no-store")];
+    let headers = [(header::CONTENT_TYPE, content_type), (header::CACHE_CONTROL, "no-store")];
     Ok((StatusCode::OK, headers, body).into_response())
 }
 
@@ -115,7 +115,7 @@ async fn previous_hash(space: &Space, id: SpaceId, seq: Seq) -> Result<Option<[u
 struct Export {
     space: Space,
     name: String,
-    pass: Credential,
+    credential: Credential,
     format: ExportFormat,
     from: Seq,
     to: Seq,
@@ -126,14 +126,15 @@ struct Export {
 impl Export {
     /// Renders chunk by chunk, as fast as the client reads. A client detects an aborted export by its missing end.
     async fn run(mut self) {
-        let (mut reporter, mut pace) = (DeliveryReporter::default(), Yielder::default());
-        let needs_before = matches!(self.format, ExportFormat::Decisions | ExportFormat::Messages);
-        let mut next = if needs_before { Seq(self.from.0.saturating_sub(BEFORE).max(1)) } else { self.from };
+        let (mut reporter, mut yielder) = (DeliveryReporter::default(), Yielder::default());
+        let needs_lookback = matches!(self.format, ExportFormat::Decisions | ExportFormat::Messages);
+        let mut next =
+            if needs_lookback { Seq(self.from.0.saturating_sub(LOOKBACK_RECORDS).max(1)) } else { self.from };
         let mut buffered = VecDeque::new();
         while next <= self.to {
             let Ok(slot) = self.chunks.reserve().await else { return };
             // The token may have been revoked while the client was reading.
-            if !self.pass.is_valid() {
+            if !self.credential.is_valid() {
                 return;
             }
             if buffered.is_empty() {
@@ -150,7 +151,7 @@ impl Export {
             {
                 next = Seq(record.seq.0 + 1);
                 self.render(&mut reporter, &record, &mut text);
-                pace.after_record(&record).await;
+                yielder.after_record(&record).await;
             }
             slot.send(text);
         }

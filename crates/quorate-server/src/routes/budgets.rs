@@ -52,5 +52,5 @@ async fn respond(call: &Call, id: &BudgetId) -> ApiResult {
 pub(crate) async fn list(call: Call) -> ApiResult {
     let matches = |budget: &CoreBudget| call.can_see(budget.owner);
     let agents = &call.space.published().agents;
-    super::list(&call, "budgets", call.query()?, matches, |one| Budget::new(agents, one)).await
+    super::list(&call, "budgets", call.query()?, matches, |budget| Budget::new(agents, budget)).await
 }

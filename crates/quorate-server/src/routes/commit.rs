@@ -23,8 +23,8 @@ pub(crate) fn routes() -> Vec<Route> {
 }
 
 pub(crate) async fn commit(mut call: Call) -> ApiResult {
-    let hushed = |refused| call.make_private_if_flag(&call.body, refused);
-    let request: Commit<'_> = body::parse(&call.body).map_err(hushed)?;
+    let make_private = |refused| call.make_private_if_flag(&call.body, refused);
+    let request: Commit<'_> = body::parse(&call.body).map_err(make_private)?;
     let epoch = request.epoch.map(Epoch).or(call.epoch);
     let key = match (request.idempotency_key, &call.key) {
         (Some(body), Some(header)) if body != *header => {
@@ -39,11 +39,18 @@ pub(crate) async fn commit(mut call: Call) -> ApiResult {
         (None, header) => header.clone(),
     };
     let secrets_created = Mutex::default();
-    let read = |(index, fields)| {
-        let read = op::parse_op(fields, &ParseContext { secrets: Some(&secrets_created), ..call.reading() });
-        read.map_err(|refused: Refused| refused.at_op(index))
+    let parse = |(index, fields)| {
+        let op =
+            op::parse_op(fields, &ParseContext { secrets: Some(&secrets_created), ..call.parse_context() });
+        op.map_err(|refused: Refused| refused.at_op(index))
     };
-    let ops = request.ops.into_iter().enumerate().map(read).collect::<Result<Vec<_>, _>>().map_err(hushed)?;
+    let ops = request
+        .ops
+        .into_iter()
+        .enumerate()
+        .map(parse)
+        .collect::<Result<Vec<_>, _>>()
+        .map_err(make_private)?;
     let secrets_created = secrets_created.into_inner().unwrap_or_else(PoisonError::into_inner);
     (call.epoch, call.key) = (epoch, key);
     let tasks: Vec<Vec<Option<TaskId>>> = ops.iter().map(chosen_ids).collect();
@@ -52,8 +59,8 @@ pub(crate) async fn commit(mut call: Call) -> ApiResult {
     for ((view, result), chosen) in results.iter_mut().zip(&receipt.results).zip(tasks) {
         complete(view, result, chosen, &secrets_created);
     }
-    let answer = ok_response(&CommitReceipt { seq: receipt.effective_seq(), results })?;
-    Ok(observe::mark_unobserved(answer, is_private(&receipt)))
+    let response = ok_response(&CommitReceipt { seq: receipt.effective_seq(), results })?;
+    Ok(observe::mark_unobserved(response, is_private(&receipt)))
 }
 
 /// Returns the task ids chosen by the caller.

@@ -18,18 +18,18 @@ use crate::{body, bulk};
 
 pub(crate) fn routes() -> Vec<Route> {
     // A key may contain slashes, as `/` or as `%2F` in the path.
-    const ONE: &str = "/v1/context/{key}";
-    const SERVED: &str = "/v1/context/{*key}";
+    const ENTRY: &str = "/v1/context/{key}";
+    const ROUTER_PATH: &str = "/v1/context/{*key}";
     vec![
         get("/v1/context", "context.list", "List entries of the shared memory by key.")
             .query_parameters::<EntryListQuery>()
             .returns_page::<EntryVersion>("entries")
             .handled_in_bulk_by(list),
-        get(ONE, "context.get", "Get an entry, optionally as of a version, record or time.")
+        get(ENTRY, "context.get", "Get an entry, optionally as of a version, record or time.")
             .path_parameter::<schema::LongId>("key", "Key of the entry. It may contain slashes.")
             .query_parameters::<EntryGetQuery>()
             .returns::<EntryVersion>(200, "The entry.")
-            .handled_at(SERVED, show)
+            .handled_at(ROUTER_PATH, show)
             .and(
                 get(
                     "/v1/context/{key}/history",
@@ -40,18 +40,18 @@ pub(crate) fn routes() -> Vec<Route> {
                 .query_parameters::<CursorQuery>()
                 .returns_page::<EntryVersion>("versions"),
             ),
-        put_at(ONE, "context.put", "Write an entry.")
+        put_at(ENTRY, "context.put", "Write an entry.")
             .path_parameter::<schema::LongId>("key", "Key of the entry. It may contain slashes.")
             .query_parameters::<EntryPutQuery>()
             .request_body::<NewEntry<'_>>()
             .returns::<WrittenEntry>(200, "The entry has a new version.")
             .returns::<WrittenEntry>(201, "The entry was created.")
-            .handled_at(SERVED, put),
-        delete_at(ONE, "context.delete", "Delete an entry. Its history is retained.")
+            .handled_at(ROUTER_PATH, put),
+        delete_at(ENTRY, "context.delete", "Delete an entry. Its history is retained.")
             .path_parameter::<schema::LongId>("key", "Key of the entry. It may contain slashes.")
             .query_parameters::<EntryDeleteQuery>()
             .returns::<DeletedEntry>(200, "The entry is deleted.")
-            .handled_at(SERVED, delete),
+            .handled_at(ROUTER_PATH, delete),
     ]
 }
 
@@ -69,10 +69,10 @@ pub(crate) async fn show(Path(key): Path<String>, call: Call) -> ApiResult {
     }
     let query: EntryGetQuery = call.query()?;
     let key = Key::new(key)?;
-    let when = match (query.version, query.at, query.time) {
+    let as_of = match (query.version, query.at, query.time) {
         (None, None, None) => AsOf::Latest,
         (Some(version), None, None) => AsOf::Version(Version(version)),
-        (None, Some(at), None) => when(&at)?,
+        (None, Some(at), None) => parse_as_of(&at)?,
         (None, None, Some(text)) => AsOf::Time(time::parse("time", &text)?),
         _ => {
             return Err(Refused::new(Code::Invalid, "version, at and time cannot be combined")
@@ -80,23 +80,23 @@ pub(crate) async fn show(Path(key): Path<String>, call: Call) -> ApiResult {
                 .into());
         }
     };
-    let entry = call.space.entry(&key, when).await?;
+    let entry = call.space.entry(&key, as_of).await?;
     let found = entry.filter(|entry| entry.content.is_some() || query.version.is_some());
     match found {
         Some(entry) => ok_response(&views::entry(&entry)),
-        None => Err(missing(&call, &key, when).await?.into()),
+        None => Err(missing(&call, &key, as_of).await?.into()),
     }
 }
 
 /// Returns the refusal for a missing entry, version, or point in time.
-async fn missing(call: &Call, key: &Key, when: AsOf) -> Result<Refused, Error> {
-    let not_found = |what: String| Refused::new(Code::NotFound, what);
+async fn missing(call: &Call, key: &Key, as_of: AsOf) -> Result<Refused, Error> {
+    let not_found = |detail: String| Refused::new(Code::NotFound, detail);
     let Some(newest) = call.space.entry(key, AsOf::Latest).await? else {
         return Ok(not_found(format!("there is no entry {key}")));
     };
     let number = newest.version.head.version;
     let history = format!("GET /v1/context/{key}/history lists its versions");
-    Ok(match when {
+    Ok(match as_of {
         AsOf::Latest => not_found(format!("entry {key} was deleted in version {number}")),
         AsOf::Version(version) => {
             not_found(format!("entry {key} has no version {version}; the newest is {number}"))
@@ -112,7 +112,7 @@ pub(crate) fn is_history(uri: &Uri) -> bool {
 }
 
 /// Parses a sequence number or a time.
-fn when(at: &str) -> Result<AsOf, Refused> {
+fn parse_as_of(at: &str) -> Result<AsOf, Refused> {
     match at.parse() {
         Ok(seq) => Ok(AsOf::Seq(Seq(seq))),
         Err(_) => time::parse("at", at).map(AsOf::Time),
@@ -124,14 +124,14 @@ async fn history(call: Call, key: Key) -> ApiResult {
     let limit = check_limit(query.limit)?;
     let after = Version(numeric_cursor(query.cursor.as_deref())?);
     let history = ReadQuery::History { key: key.clone(), after, limit };
-    let (entries, more) = call.space.entries_page(history, limit).await?;
+    let (entries, has_more) = call.space.entries_page(history, limit).await?;
     if entries.is_empty() && after == Version(0) {
         return Err(Refused::new(Code::NotFound, format!("there is no entry {key}"))
             .hint("list entries with GET /v1/context; deleted entries keep their history")
             .into());
     }
     let after = |entry: &StoredEntry| entry.version.head.version.0.to_string();
-    let rest = entries.last().filter(|_| more).map(after);
+    let rest = entries.last().filter(|_| has_more).map(after);
     page_response("versions", entries.iter().map(|entry| (after(entry), views::entry(entry))), rest)
 }
 
@@ -141,9 +141,9 @@ pub(crate) async fn list(call: Call) -> ApiResult {
     let after = filter.cursor.map(Key::new).transpose()?;
     let author = filter.author.map(|name| if name.contains(':') { name } else { format!("agent:{name}") });
     let (prefix, entry_type) = (filter.prefix, filter.r#type);
-    let filter_read = ReadQuery::Entries { prefix, entry_type, author, after, limit };
-    let (entries, more) = call.space.entries_page(filter_read, limit).await?;
-    let rest = entries.last().filter(|_| more).map(|last| last.key.to_string());
+    let query = ReadQuery::Entries { prefix, entry_type, author, after, limit };
+    let (entries, has_more) = call.space.entries_page(query, limit).await?;
+    let rest = entries.last().filter(|_| has_more).map(|last| last.key.to_string());
     page_response("entries", entries.iter().map(|entry| (entry.key.to_string(), views::entry(entry))), rest)
 }
 
@@ -154,7 +154,7 @@ pub(crate) async fn put(Path(key): Path<String>, call: Call) -> ApiResult {
     // Checked after the path, because writing to a history is refused first.
     let EntryPutQuery {} = call.query()?;
     let key = Key::new(key)?;
-    let put = body::parse::<NewEntry<'_>>(&call.body)?.into_core(&call.reading(), Some(key.clone()))?;
+    let put = body::parse::<NewEntry<'_>>(&call.body)?.into_core(&call.parse_context(), Some(key.clone()))?;
     let receipt = call.commit(vec![Op::Put(put)]).await?;
     let version = version_in(&receipt);
     let status = if version == Some(Version(1)) { StatusCode::CREATED } else { StatusCode::OK };

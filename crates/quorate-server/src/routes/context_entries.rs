@@ -15,18 +15,18 @@ use crate::dialect::context_entry::{self, SubmittedEntry};
 
 pub(crate) fn routes() -> Vec<Route> {
     const ENTRY: &str = "/v1/dialects/coscientist/entries/{key}";
-    const SERVED: &str = "/v1/dialects/coscientist/entries/{*key}";
+    const ROUTER_PATH: &str = "/v1/dialects/coscientist/entries/{*key}";
     vec![
         get(ENTRY, "dialects.entry", "Get an entry of the shared memory in the co-scientist format.")
             .path_parameter::<schema::LongId>("key", "Key of the entry. It may contain slashes.")
             .returns::<ContextEntry>(200, "The entry.")
-            .handled_at(SERVED, show_entry),
+            .handled_at(ROUTER_PATH, show_entry),
         put(ENTRY, "dialects.putEntry", "Write an entry in the co-scientist format.")
             .path_parameter::<schema::LongId>("key", "Key of the entry. It may contain slashes.")
             .request_body::<NewContextEntry>()
             .returns::<ContextEntry>(200, "The entry has a new version.")
             .returns::<ContextEntry>(201, "The entry was created.")
-            .handled_at(SERVED, put_entry),
+            .handled_at(ROUTER_PATH, put_entry),
     ]
 }
 
@@ -41,8 +41,8 @@ async fn respond(call: &Call, status: StatusCode, key: &Key) -> ApiResult {
             .hint("write it first, or list entries with GET /v1/context")
     };
     let entry = found.ok_or_else(missing)?;
-    let first = call.space.history(key, Version(0), 1).await?;
-    let created_at = first.first().map_or(entry.version.at, |first| first.version.at);
+    let oldest = call.space.history(key, Version(0), 1).await?;
+    let created_at = oldest.first().map_or(entry.version.at, |oldest| oldest.version.at);
     json_response(status, &context_entry::render(&entry, created_at))
 }
 
@@ -57,7 +57,7 @@ pub(crate) async fn put_entry(Path(key): Path<String>, call: Call) -> ApiResult 
     let put = PutEntry {
         key: key.clone(),
         entry_type: submitted.entry_type,
-        content: call.reading().payload(Some(&submitted.content.into()), None)?,
+        content: call.parse_context().payload(Some(&submitted.content.into()), None)?,
         content_type: None,
         expect: submitted.version.map(|version| Version(version - 1)),
         depends_on: submitted.depends_on,

@@ -70,19 +70,19 @@ pub(crate) async fn send(Path(name): Path<String>, headers: HeaderMap, call: Cal
         && message.durability == Durability::Ephemeral
     {
         let id = call.space.send_ephemeral(&call.principal, call.epoch, message.clone()).await?;
-        let answer = respond(dialect, &headers, &ephemeral_receipt(id))?;
-        return Ok(observe::mark_unobserved(answer, id == MessageRef::Flag));
+        let response = respond(dialect, &headers, &ephemeral_receipt(id))?;
+        return Ok(observe::mark_unobserved(response, id == MessageRef::Flag));
     }
     let receipt = call.commit(messages.into_iter().map(Op::send).collect()).await?;
-    let answer = respond(dialect, &headers, &json!({"receipts": call.results(&receipt)}))?;
-    Ok(observe::mark_unobserved(answer, is_private(&receipt)))
+    let response = respond(dialect, &headers, &json!({"receipts": call.results(&receipt)}))?;
+    Ok(observe::mark_unobserved(response, is_private(&receipt)))
 }
 
 async fn read(call: &Call, dialect: Dialect, request_body: &DialectBody) -> Result<Vec<Message>, Refused> {
     let envelopes = request_body.envelopes(dialect)?;
     let mut messages = Vec::with_capacity(envelopes.len());
     for (path, envelope) in envelopes {
-        let mut message = envelope.into_message(dialect, &path, &call.reading())?;
+        let mut message = envelope.into_message(dialect, &path, &call.parse_context())?;
         if message.from.is_none() {
             message.from = call.calling_agent().cloned();
         }
@@ -100,8 +100,11 @@ struct DialectBody {
 
 impl DialectBody {
     fn of(dialect: Dialect, headers: &HeaderMap, body: &Bytes) -> Result<Self, Refused> {
-        let kind = headers.get(header::CONTENT_TYPE).and_then(|kind| kind.to_str().ok()).unwrap_or_default();
-        if !is_yaml(kind) {
+        let content_type = headers
+            .get(header::CONTENT_TYPE)
+            .and_then(|content_type| content_type.to_str().ok())
+            .unwrap_or_default();
+        if !is_yaml(content_type) {
             return Ok(Self { json: body.clone(), document: None });
         }
         if !dialect.supports_yaml() {
@@ -118,11 +121,11 @@ impl DialectBody {
     /// Parses the messages, each with its path.
     fn envelopes(&self, dialect: Dialect) -> Result<Vec<(String, Envelope)>, Refused> {
         let is_list = self.json.iter().find(|byte| !byte.is_ascii_whitespace()) == Some(&b'[');
-        let raws: Vec<&RawValue> = body::parse_one_or_list(&self.json)?;
-        let read = || -> Result<Vec<(String, Envelope)>, FieldError> {
+        let documents: Vec<&RawValue> = body::parse_one_or_list(&self.json)?;
+        let parse = || -> Result<Vec<(String, Envelope)>, FieldError> {
             let mut envelopes = Vec::new();
-            for (at, raw) in raws.into_iter().enumerate() {
-                let path = if is_list { format!("[{at}]") } else { String::new() };
+            for (index, raw) in documents.into_iter().enumerate() {
+                let path = if is_list { format!("[{index}]") } else { String::new() };
                 for (path, raw) in dialect.messages(&path, raw)? {
                     let envelope = dialect.parse(&path, &raw)?;
                     envelopes.push((path, envelope));
@@ -130,7 +133,7 @@ impl DialectBody {
             }
             Ok(envelopes)
         };
-        read().map_err(|error| match &self.document {
+        parse().map_err(|error| match &self.document {
             Some(document) => document.locate(error),
             None => error.into(),
         })
@@ -146,8 +149,8 @@ async fn complete_answer(
     message: &mut Message,
 ) -> Result<(), Refused> {
     let has_no_recipient = message.to == NO_RECIPIENT;
-    let answers = message.kind == MessageType::Response && message.in_reply_to.is_none();
-    if !has_no_recipient && !answers {
+    let is_reply = message.kind == MessageType::Response && message.in_reply_to.is_none();
+    if !has_no_recipient && !is_reply {
         return Ok(());
     }
     let named = match (&message.in_reply_to, &message.correlation_id) {
@@ -162,7 +165,7 @@ async fn complete_answer(
         None => None,
     };
     if let Some(question_message) = &question_message
-        && answers
+        && is_reply
     {
         message.in_reply_to = question;
         message.to = if has_no_recipient { reply_address(question_message) } else { message.to.clone() };
@@ -192,15 +195,15 @@ fn reply_address(question_message: &Message) -> Destination {
 }
 
 /// Returns a message that the agent sent, received, or could have claimed.
-async fn question_message(call: &Call, id: &str, by: Option<&AgentId>) -> Option<std::sync::Arc<Message>> {
+async fn question_message(call: &Call, id: &str, agent: Option<&AgentId>) -> Option<std::sync::Arc<Message>> {
     let view = match id.parse::<MessageId>() {
         Ok(id) => call.space.message(id).await.ok()?,
         Err(_) => call.space.message_by_client_id(&ClientId::new(id).ok()?).await.ok()?,
     };
-    let by = by?;
-    let concerned = view.message.from.as_ref() == Some(by)
-        || view.deliveries.iter().any(|delivery| delivery.agent == *by)
-        || is_pool_member(call, by, &view.message.to);
+    let agent = agent?;
+    let concerned = view.message.from.as_ref() == Some(agent)
+        || view.deliveries.iter().any(|delivery| delivery.agent == *agent)
+        || is_pool_member(call, agent, &view.message.to);
     concerned.then_some(view.message)
 }
 
@@ -218,9 +221,9 @@ pub(crate) async fn inbox(Path(name): Path<String>, headers: HeaderMap, call: Ca
     let dialect = Dialect::find(&name)?;
     let query: DialectInboxQuery = call.query()?;
     let agent = call.acting_agent(query.agent.map(AgentId::new).transpose()?)?;
-    let times = call.times();
-    let wait = check_wait(times, query.wait_ms)?;
-    let (max, lease_ms) = (query.max.unwrap_or(1), query.lease_ms.unwrap_or(times.lease_ms()));
+    let durations = call.durations();
+    let wait = check_wait(durations, query.wait_ms)?;
+    let (max, lease_ms) = (query.max.unwrap_or(1), query.lease_ms.unwrap_or(durations.lease_ms()));
     let claimed = call.space.claim(&call.principal, call.epoch, &agent, max, lease_ms, wait);
     let deliveries = call.wait(claimed).await?;
     deliveries
@@ -236,9 +239,9 @@ pub(crate) async fn inbox(Path(name): Path<String>, headers: HeaderMap, call: Ca
         let detail = format!("failed to render a message in dialect {name}: {}", Refused::from(error).detail);
         Refused::new(Code::Unavailable, detail).hint("claim it with POST /v1/agents/{id}/inbox/claim")
     })?;
-    let mut answer = respond(dialect, &headers, &NamedList { name: "deliveries", items })?;
-    answer.headers_mut().insert(header::CACHE_CONTROL, HeaderValue::from_static("no-store"));
-    Ok(answer)
+    let mut response = respond(dialect, &headers, &NamedList { name: "deliveries", items })?;
+    response.headers_mut().insert(header::CACHE_CONTROL, HeaderValue::from_static("no-store"));
+    Ok(response)
 }
 
 fn render(dialect: Dialect, delivery: &ReceivedDelivery) -> Result<Box<RawValue>, FieldError> {
@@ -246,9 +249,9 @@ fn render(dialect: Dialect, delivery: &ReceivedDelivery) -> Result<Box<RawValue>
     dialect.render(&Envelope::from_delivered(dialect, id, delivery.sent_at, &delivery.message))
 }
 
-fn is_yaml(kind: &str) -> bool {
-    let kind = kind.split(';').next().unwrap_or_default().trim();
-    [YAML, "application/x-yaml", "text/yaml"].iter().any(|yaml| kind.eq_ignore_ascii_case(yaml))
+fn is_yaml(media_type: &str) -> bool {
+    let media_type = media_type.split(';').next().unwrap_or_default().trim();
+    [YAML, "application/x-yaml", "text/yaml"].iter().any(|yaml| media_type.eq_ignore_ascii_case(yaml))
 }
 
 /// Returns a response, as YAML if requested and supported by the dialect.

@@ -59,8 +59,8 @@ pub(crate) async fn events(headers: HeaderMap, call: Call) -> ApiResult {
     let (chunks, body) = ChunkSender::new(&call);
     let stream = EventStream {
         space: call.space.clone(),
-        pass: call.credential.clone(),
-        look: call.times().token_check,
+        credential: call.credential.clone(),
+        token_check: call.durations().token_check,
         filter,
         next,
         read_ahead: VecDeque::new(),
@@ -92,9 +92,9 @@ fn last_seen(headers: &HeaderMap) -> Result<Option<u64>, Refused> {
 /// A running event stream.
 struct EventStream {
     space: Space,
-    pass: Credential,
+    credential: Credential,
     /// Interval of token checks.
-    look: Duration,
+    token_check: Duration,
     filter: EventFilter,
     next: Seq,
     /// Records read ahead and not rendered yet.
@@ -118,7 +118,7 @@ impl EventStream {
                     changed = published.changed() => changed.map_err(|_| ReaderGone),
                     () = self.chunks.stopped() => Err(ReaderGone),
                     () = self.chunks.closed() => Err(ReaderGone),
-                    () = tokio::time::sleep(self.look) => {
+                    () = tokio::time::sleep(self.token_check) => {
                         idle_checks += 1;
                         match idle_checks % CHECKS_PER_COMMENT {
                             0 => self.comment(format!(": at {head}\n\n")).await,
@@ -127,7 +127,7 @@ impl EventStream {
                     }
                 }
             };
-            if !self.pass.is_valid() {
+            if !self.credential.is_valid() {
                 return;
             }
         }
@@ -140,16 +140,16 @@ impl EventStream {
 
     /// Renders and sends the next chunk, once the client has read the previous one.
     async fn send_chunk(&mut self) -> Result<(), ReaderGone> {
-        let room = self.chunks.reserve().await?;
+        let slot = self.chunks.reserve().await?;
         // The token may have been revoked while the client was reading.
-        if !self.pass.is_valid() {
+        if !self.credential.is_valid() {
             return Err(ReaderGone);
         }
         if self.read_ahead.is_empty() {
             self.read_ahead =
                 self.space.records_without_payloads(self.next, PAGE).await.map_err(|_| ReaderGone)?.into();
         }
-        let (mut text, mut pace) = (String::new(), Yielder::default());
+        let (mut text, mut yielder) = (String::new(), Yielder::default());
         while text.len() < RECORD_CHUNK_BYTES
             && let Some(record) = self.read_ahead.pop_front()
         {
@@ -158,9 +158,9 @@ impl EventStream {
                 let event = serde_json::to_string(&event).map_err(|_| ReaderGone)?;
                 text.push_str(&format!("id: {}\nevent: record\ndata: {event}\n\n", record.seq));
             }
-            pace.after_record(&record).await;
+            yielder.after_record(&record).await;
         }
-        room.send(text);
+        slot.send(text);
         Ok(())
     }
 }
@@ -168,7 +168,7 @@ impl EventStream {
 /// Returns the event of a record as the reader may see it; `None` if nothing in it is visible.
 fn visible_event(space: &Space, record: &Record, filter: &EventFilter) -> Result<Option<Event>, Error> {
     let body = codec::read_without_payload(record)
-        .map_err(|why| Refused::new(Code::Unavailable, format!("record {}: {why}", record.seq)))?;
+        .map_err(|error| Refused::new(Code::Unavailable, format!("record {}: {error}", record.seq)))?;
     let effects = visibility::visible_effects(record, &body.effects, filter, &space.published());
     Ok((!effects.is_empty()).then(|| Event::new(record, effects)))
 }

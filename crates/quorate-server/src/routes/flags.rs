@@ -63,8 +63,8 @@ pub(crate) async fn list(call: Call) -> ApiResult {
     let filter: FlagListQuery = call.query()?;
     let limit = check_limit(filter.limit)?;
     let after = filter.cursor.map(Key::new).transpose()?;
-    let (flags, more) = flags_of(&call)?.list(filter.state, after, limit).await?;
-    let rest = flags.last().filter(|_| more).map(|last| last.id.clone());
+    let (flags, has_more) = flags_of(&call)?.list(filter.state, after, limit).await?;
+    let rest = flags.last().filter(|_| has_more).map(|last| last.id.clone());
     page_response("flags", flags.into_iter().map(|flag| (flag.id.clone(), flag)), rest)
 }
 
@@ -89,6 +89,6 @@ fn flags_of(call: &Call) -> Result<Flags, Refused> {
 }
 
 fn flag_request(call: &Call) -> FlagRequest<'_> {
-    let what = [call.uri.path().as_bytes(), &call.body[..]];
-    FlagRequest { principal: &call.principal, key: call.key.as_ref(), content: what }
+    let content = [call.uri.path().as_bytes(), &call.body[..]];
+    FlagRequest { principal: &call.principal, key: call.key.as_ref(), content }
 }

@@ -37,12 +37,12 @@ pub(crate) async fn guide(Path(id): Path<String>, call: Call) -> ApiResult {
     let guidance: NewGuidance = body::parse(&call.body)?;
     let receipt = match call.replayed_receipt().await? {
         Some(receipt) => receipt,
-        None => give(&call, &id, &key, guidance).await?,
+        None => commit_guidance(&call, &id, &key, guidance).await?,
     };
     let (mut version, mut message) = (None, None);
     for result in &receipt.results {
         match result {
-            OpResult::Written { version: now } => version = Some(now.0),
+            OpResult::Written { version: new_version } => version = Some(new_version.0),
             OpResult::Sent { id, .. } => message = Some(id.to_string()),
             _ => {}
         }
@@ -51,12 +51,18 @@ pub(crate) async fn guide(Path(id): Path<String>, call: Call) -> ApiResult {
 }
 
 /// Stores the guidance and sends it to its recipients, by default to the current participants.
-async fn give(call: &Call, id: &SessionId, key: &Key, guidance: NewGuidance) -> Result<Receipt, Error> {
+async fn commit_guidance(
+    call: &Call,
+    id: &SessionId,
+    key: &Key,
+    guidance: NewGuidance,
+) -> Result<Receipt, Error> {
     let session: Session = call.space.item(id).await?;
     let NewGuidance { text, mut to } = guidance;
     if to.is_empty() {
-        let active = session.participants.iter().filter(|one| one.left_at.is_none());
-        let others = active.map(|one| &one.agent).filter(|agent| call.calling_agent() != Some(agent));
+        let active = session.participants.iter().filter(|participant| participant.left_at.is_none());
+        let others =
+            active.map(|participant| &participant.agent).filter(|agent| call.calling_agent() != Some(agent));
         to = others.map(ToString::to_string).collect();
     }
     let guidance = GuidanceContent { guidance: &text, to: &to };

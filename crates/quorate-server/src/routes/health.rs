@@ -58,12 +58,12 @@ pub(crate) async fn alive(State(_): State<App>) -> ApiResult {
 /// Readiness. The hub starts to listen only after recovery. It is not ready while it shuts down or after its storage
 /// has failed.
 pub(crate) async fn ready(State(app): State<App>) -> ApiResult {
-    let why = match (app.is_shutting_down(), app.engine().failure().now_or_never()) {
+    let reason = match (app.is_shutting_down(), app.engine().failure().now_or_never()) {
         (true, _) => "the hub is shutting down",
         (_, Some(_)) => "the storage has failed",
         _ => return Ok((StatusCode::OK, "ready\n").into_response()),
     };
-    Err(Refused::new(Code::Unavailable, why).hint("retry later, or use another hub").into())
+    Err(Refused::new(Code::Unavailable, reason).hint("retry later, or use another hub").into())
 }
 
 /// Returns the version and limits of the hub.
@@ -83,7 +83,7 @@ pub(crate) async fn info(call: Call) -> ApiResult {
         .app
         .engine()
         .audit_progress(call.space.number())
-        .map(|audited| VerificationProgress { verified_to: audited.seq.0, verified_at: audited.at });
+        .map(|progress| VerificationProgress { verified_to: progress.seq.0, verified_at: progress.at });
     ok_response(&Info {
         name: "quorate".into(),
         version: env!("CARGO_PKG_VERSION").into(),

@@ -16,8 +16,8 @@ use crate::call::{ApiResult, Call, NamedList, ok_response};
 use crate::settings::{Durations, whole_ms};
 
 pub(crate) fn routes() -> Vec<Route> {
-    let settle = |path, id, about| {
-        post(path, id, about)
+    let settle = |path, id, summary| {
+        post(path, id, summary)
             .path_parameter::<schema::Id>("id", "Agent ID.")
             .own_agent_only()
             .returns::<ChangeReceipt>(200, "All deliveries are changed.")
@@ -53,9 +53,9 @@ pub(crate) fn routes() -> Vec<Route> {
 pub(crate) async fn claim(Path(id): Path<String>, call: Call) -> ApiResult {
     let agent = AgentId::new(id)?;
     let request: InboxClaim = body::parse(&call.body)?;
-    let times = call.times();
-    let wait = check_wait(times, request.wait_ms)?;
-    let (max, lease_ms) = (request.max.unwrap_or(1), request.lease_ms.unwrap_or(times.lease_ms()));
+    let durations = call.durations();
+    let wait = check_wait(durations, request.wait_ms)?;
+    let (max, lease_ms) = (request.max.unwrap_or(1), request.lease_ms.unwrap_or(durations.lease_ms()));
     let (deliveries, since) = match &call.key {
         Some(_) => {
             let make_commit = |ops| call.new_commit(ops);
@@ -74,8 +74,8 @@ pub(crate) async fn claim(Path(id): Path<String>, call: Call) -> ApiResult {
 }
 
 /// Validates `waitMs`.
-pub(crate) fn check_wait(times: &Durations, wait_ms: Option<u64>) -> Result<Duration, Refused> {
-    let max = whole_ms(times.wait_max);
+pub(crate) fn check_wait(durations: &Durations, wait_ms: Option<u64>) -> Result<Duration, Refused> {
+    let max = whole_ms(durations.wait_max);
     match wait_ms.unwrap_or(0) {
         wait if wait <= max => Ok(Duration::from_millis(wait)),
         wait => Err(Refused::new(Code::LimitExceeded, format!("waitMs={wait} exceeds the maximum"))
@@ -89,7 +89,7 @@ fn render(delivery: &quorate_engine::ReceivedDelivery, since: Timestamp) -> Deli
 }
 
 pub(crate) async fn ack(Path(id): Path<String>, call: Call) -> ApiResult {
-    settle(&id, &call, |one: AckDelivery| Op::Ack(one.lease())).await
+    settle(&id, &call, |ack: AckDelivery| Op::Ack(ack.lease())).await
 }
 
 pub(crate) async fn nack(Path(id): Path<String>, call: Call) -> ApiResult {
@@ -97,8 +97,8 @@ pub(crate) async fn nack(Path(id): Path<String>, call: Call) -> ApiResult {
 }
 
 pub(crate) async fn extend(Path(id): Path<String>, call: Call) -> ApiResult {
-    let reading = call.reading();
-    settle(&id, &call, |one: ExtendLease| one.into_core(&reading)).await
+    let context = call.parse_context();
+    settle(&id, &call, |extension: ExtendLease| extension.into_core(&context)).await
 }
 
 /// Applies an operation to all deliveries atomically. Stale leases are listed in the error.

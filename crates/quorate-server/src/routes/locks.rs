@@ -47,8 +47,8 @@ pub(crate) fn routes() -> Vec<Route> {
 
 pub(crate) async fn acquire(Path(name): Path<String>, call: Call) -> ApiResult {
     let request: LockRequest = body::parse(&call.body)?;
-    let wait = check_wait(call.times(), request.wait_ms)?;
-    let acquire_op = request.into_core(&call.reading(), Some(LockName::new(name)?))?;
+    let wait = check_wait(call.durations(), request.wait_ms)?;
+    let acquire_op = request.into_core(&call.parse_context(), Some(LockName::new(name)?))?;
     let (locked, since) = match &call.key {
         Some(_) => {
             let make_commit = |ops| call.new_commit(ops);
@@ -85,9 +85,9 @@ pub(crate) async fn list(call: Call) -> ApiResult {
     let limit = check_limit(request.limit)?;
     let after = request.cursor.map(LockName::new).transpose().map_err(|_| invalid_cursor())?;
     let range = ItemRange::ById(after.map(|name| name.as_str().into()));
-    let found = call.space.list(range, limit, |_: &CoreLock| true).await?;
+    let page = call.space.list(range, limit, |_: &CoreLock| true).await?;
     let agents = &call.space.published().agents;
-    item_page("locks", &found, |lock| Lock::new(agents, lock))
+    item_page("locks", &page, |lock| Lock::new(agents, lock))
 }
 
 pub(crate) async fn show(Path(name): Path<String>, call: Call) -> ApiResult {

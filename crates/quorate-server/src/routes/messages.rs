@@ -42,7 +42,7 @@ pub(crate) fn routes() -> Vec<Route> {
 
 /// Sends one message, or a list in one commit.
 pub(crate) async fn send(call: Call) -> ApiResult {
-    let messages = match read(&call) {
+    let messages = match parse_messages(&call) {
         Ok(messages) => messages,
         Err(refused) => {
             call.raise_flag_or_refuse(&call.body, refused).await?;
@@ -61,14 +61,14 @@ pub(crate) async fn send(call: Call) -> ApiResult {
         return Ok(observe::mark_unobserved(ok_response(&ephemeral_receipt(id))?, id == MessageRef::Flag));
     }
     let receipt = call.commit(messages.into_iter().map(Op::send).collect()).await?;
-    let answer = ok_response(&json!({"receipts": call.results(&receipt)}))?;
-    Ok(observe::mark_unobserved(answer, is_private(&receipt)))
+    let response = ok_response(&json!({"receipts": call.results(&receipt)}))?;
+    Ok(observe::mark_unobserved(response, is_private(&receipt)))
 }
 
-fn read(call: &Call) -> Result<Vec<CoreMessage>, Refused> {
+fn parse_messages(call: &Call) -> Result<Vec<CoreMessage>, Refused> {
     let messages: Vec<NewMessage<'_>> = body::parse_one_or_list(&call.body)?;
-    let reading = call.reading();
-    messages.into_iter().map(|message| message.into_core(&reading)).collect()
+    let context = call.parse_context();
+    messages.into_iter().map(|message| message.into_core(&context)).collect()
 }
 
 /// Returns the receipt of an ephemeral message.
@@ -81,34 +81,34 @@ pub(super) fn ephemeral_receipt(id: MessageRef) -> Value {
 
 pub(crate) async fn list(call: Call) -> ApiResult {
     let query: MessageListQuery = call.query()?;
-    let named = |id: Option<String>| id.map(AgentId::new).transpose();
-    let agent = named(query.agent)?;
-    let of = match (call.calling_agent(), agent) {
-        (Some(by), Some(agent)) if *by != agent => {
+    let parse_agent = |id: Option<String>| id.map(AgentId::new).transpose();
+    let agent = parse_agent(query.agent)?;
+    let participant = match (call.calling_agent(), agent) {
+        (Some(caller), Some(agent)) if *caller != agent => {
             return Err(Refused::new(
                 Code::Forbidden,
-                format!("{by} is not allowed to read messages of {agent}"),
+                format!("{caller} is not allowed to read messages of {agent}"),
             )
             .hint("omit agent")
             .into());
         }
-        (Some(by), _) => Some(by.clone()),
+        (Some(caller), _) => Some(caller.clone()),
         (None, agent) => agent,
     };
     let filter = MessageFilter {
-        from: named(query.from)?,
-        to: named(query.to)?,
+        from: parse_agent(query.from)?,
+        to: parse_agent(query.to)?,
         kind: query.r#type,
         session: query.session.map(SessionId::new).transpose()?,
-        participant: of,
+        participant,
     };
     let before = query.cursor.as_deref().map(str::parse).transpose()?;
-    let found = call.space.messages(&filter, before, check_limit(query.limit)?).await?;
-    let items = found.messages.iter().map(|one| {
-        let after = MessageCursor { seq: one.id.seq, n: one.id.n };
-        (after.to_string(), views::message(one.id, one.at, &one.message))
+    let page = call.space.messages(&filter, before, check_limit(query.limit)?).await?;
+    let items = page.messages.iter().map(|message| {
+        let after = MessageCursor { seq: message.id.seq, n: message.id.n };
+        (after.to_string(), views::message(message.id, message.at, &message.message))
     });
-    page_response("messages", items, found.cursor.map(|before| before.to_string()))
+    page_response("messages", items, page.cursor.map(|before| before.to_string()))
 }
 
 /// Returns a message and its deliveries, for its sender, its recipients and operators.
@@ -124,10 +124,11 @@ pub(crate) async fn show(Path(id): Path<String>, call: Call) -> ApiResult {
 /// Returns a message as the caller may see it, if at all: the sender and operators see every delivery, a recipient
 /// only its own.
 pub(super) fn visible(call: &Call, mut view: MessageView) -> Option<MessageView> {
-    let Some(by) = call.calling_agent().filter(|by| view.message.from.as_ref() != Some(by)) else {
+    let Some(caller) = call.calling_agent().filter(|caller| view.message.from.as_ref() != Some(caller))
+    else {
         return Some(view);
     };
-    view.deliveries.retain(|delivery| is_for(call, by, &delivery.agent));
+    view.deliveries.retain(|delivery| is_for(call, caller, &delivery.agent));
     Some(view).filter(|view| !view.deliveries.is_empty())
 }
 
@@ -138,11 +139,11 @@ pub(super) fn message_not_found(id: &str) -> Refused {
 }
 
 /// Whether the agent is the recipient of a delivery, or a member of its pool.
-fn is_for(call: &Call, by: &AgentId, recipient: &AgentId) -> bool {
+fn is_for(call: &Call, agent_id: &AgentId, recipient: &AgentId) -> bool {
     let can = |capability: &str| {
         let published = call.space.published();
-        let agent = published.agents.by_id(by);
-        agent.is_some_and(|agent| agent.capabilities.iter().any(|one| one == capability))
+        let agent = published.agents.by_id(agent_id);
+        agent.is_some_and(|agent| agent.capabilities.iter().any(|own| own == capability))
     };
-    recipient == by || recipient.as_str().strip_prefix("can:").is_some_and(can)
+    recipient == agent_id || recipient.as_str().strip_prefix("can:").is_some_and(can)
 }

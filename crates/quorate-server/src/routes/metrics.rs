@@ -10,7 +10,7 @@ use crate::call::{ApiResult, Call};
 use crate::observe;
 
 /// Content type of the Prometheus text format.
-const KIND: &str = "text/plain; version=0.0.4; charset=utf-8";
+const PROMETHEUS_TEXT: &str = "text/plain; version=0.0.4; charset=utf-8";
 
 pub(crate) fn routes() -> Vec<Route> {
     vec![
@@ -20,14 +20,14 @@ pub(crate) fn routes() -> Vec<Route> {
             "Get metrics of the space. Principals of the default space also get those of the hub.",
         )
         .requires(Permission::Operate)
-        .returns_media(200, "The metrics in the Prometheus text format.", KIND)
+        .returns_media(200, "The metrics in the Prometheus text format.", PROMETHEUS_TEXT)
         .handled_by(metrics),
     ]
 }
 
 pub(crate) async fn metrics(call: Call) -> ApiResult {
-    let first = SpaceName::new(DEFAULT_SPACE).ok().and_then(|name| call.app.space(&name));
-    let of_hub = first.is_some_and(|first| first.number() == call.home);
-    let text = observe::render_metrics(&call, of_hub).await?;
-    Ok(([(header::CONTENT_TYPE, KIND)], text).into_response())
+    let default_space = SpaceName::new(DEFAULT_SPACE).ok().and_then(|name| call.app.space(&name));
+    let include_hub = default_space.is_some_and(|default_space| default_space.number() == call.token_space);
+    let text = observe::render_metrics(&call, include_hub).await?;
+    Ok(([(header::CONTENT_TYPE, PROMETHEUS_TEXT)], text).into_response())
 }

@@ -47,16 +47,16 @@ pub(crate) fn routes() -> Vec<Route> {
     ]
 }
 
-fn status_of(word: &str) -> Result<ProcedureStatus, Refused> {
-    let known = ProcedureStatus::ALL.into_iter().find(|status| status.as_str() == word);
+fn status_of(name: &str) -> Result<ProcedureStatus, Refused> {
+    let known = ProcedureStatus::ALL.into_iter().find(|status| status.as_str() == name);
     known.ok_or_else(|| {
-        Refused::new(Code::Invalid, format!("unknown procedure status {word:?}"))
+        Refused::new(Code::Invalid, format!("unknown procedure status {name:?}"))
             .hint("use running, done or failed")
     })
 }
 
 pub(crate) async fn start(call: Call) -> ApiResult {
-    let start = body::parse::<NewProcedure<'_>>(&call.body)?.into_core(&call.reading())?;
+    let start = body::parse::<NewProcedure<'_>>(&call.body)?.into_core(&call.parse_context())?;
     let receipt = call.commit(vec![Op::StartProcedure(start)]).await?;
     match receipt.results.first() {
         Some(OpResult::ProcedureStarted { id }) => {
@@ -69,7 +69,7 @@ pub(crate) async fn start(call: Call) -> ApiResult {
 
 pub(crate) async fn step(Path(id): Path<String>, call: Call) -> ApiResult {
     let step = body::parse::<ProcedureStep<'_>>(&call.body)?
-        .into_core(&call.reading(), Some(ProcedureId::new(id)?))?;
+        .into_core(&call.parse_context(), Some(ProcedureId::new(id)?))?;
     let id = step.procedure.clone();
     let receipt = call.commit(vec![Op::StepProcedure(step)]).await?;
     let procedure = as_of(&call, &id, receipt.seq).await?;
@@ -111,8 +111,8 @@ async fn respond(call: &Call, status: StatusCode, procedure: Procedure) -> ApiRe
 
 pub(crate) async fn list(call: Call) -> ApiResult {
     let filter: ProcedureListQuery = call.query()?;
-    let status = filter.status.map(|word| status_of(&word)).transpose()?;
-    let listing = ListQuery { order: filter.order, limit: filter.limit, cursor: filter.cursor };
-    let matches = |one: &Procedure| status.is_none_or(|status| status == one.status);
-    super::list(&call, "procedures", listing, matches, |one| ShownProcedure::from(one)).await
+    let status = filter.status.map(|name| status_of(&name)).transpose()?;
+    let list_query = ListQuery { order: filter.order, limit: filter.limit, cursor: filter.cursor };
+    let matches = |procedure: &Procedure| status.is_none_or(|status| status == procedure.status);
+    super::list(&call, "procedures", list_query, matches, |procedure| ShownProcedure::from(procedure)).await
 }

@@ -21,9 +21,9 @@ use crate::observe;
 use crate::problem::Problem;
 
 pub(crate) fn routes() -> Vec<Route> {
-    let why_of = |path, id, about, which| {
-        get(path, id, about)
-            .path_parameter::<schema::Id>("id", which)
+    let explanation = |path, id, summary, description| {
+        get(path, id, summary)
+            .path_parameter::<schema::Id>("id", description)
             .returns::<ShownWhy>(200, "The explanation.")
     };
     vec![
@@ -47,21 +47,21 @@ pub(crate) fn routes() -> Vec<Route> {
             .path_parameter::<schema::Id>("id", "Request ID, or the ID assigned by the requester.")
             .returns::<ChangeReceipt>(200, "The request is cancelled.")
             .handled_by(cancel),
-        why_of(
+        explanation(
             "/v1/messages/{id}/why",
             "messages.why",
             "Explain where a message is, what it waits for, and what happens next.",
             "Message ID, or the ID assigned by its sender.",
         )
         .handled_by(why),
-        why_of(
+        explanation(
             "/v1/tasks/{id}/why",
             "tasks.why",
             "Explain the state of a task, what it waits for, and what happens next.",
             "Task ID.",
         )
         .handled_by(why),
-        why_of(
+        explanation(
             "/v1/procedures/{id}/why",
             "procedures.why",
             "Explain the phase of a procedure, since when it lasts, and which driver continues it.",
@@ -74,34 +74,38 @@ pub(crate) fn routes() -> Vec<Route> {
 /// Sends a request and returns the response message. If the caller disconnects, the request is cancelled, unless it
 /// has an idempotency key or client id: then the caller may retry.
 pub(crate) async fn request(call: Call) -> ApiResult {
-    let ask = parse_request(&call).await?;
-    if ask.message.durability == Durability::Ephemeral {
-        let within = ask.timeout_ms.map(Duration::from_millis);
-        let message = Arc::unwrap_or_clone(ask.message);
-        let answer = call.space.request_ephemeral(&call.principal, call.epoch, message, within).await?;
+    let send_request = parse_request(&call).await?;
+    if send_request.message.durability == Durability::Ephemeral {
+        let timeout = send_request.timeout_ms.map(Duration::from_millis);
+        let message = Arc::unwrap_or_clone(send_request.message);
+        let answer = call.space.request_ephemeral(&call.principal, call.epoch, message, timeout).await?;
         return ok_response(&views::message(answer.id, answer.at, &answer.message));
     }
-    let has_client_id = ask.message.client_id.is_some();
-    let mut asking = match &call.key {
-        Some(_) => call.space.request_idempotent(&|ops| call.new_commit(ops), ask).await?,
-        None => call.space.request(&call.principal, call.epoch, ask).await?,
+    let has_client_id = send_request.message.client_id.is_some();
+    let mut waiter = match &call.key {
+        Some(_) => call.space.request_idempotent(&|ops| call.new_commit(ops), send_request).await?,
+        None => call.space.request(&call.principal, call.epoch, send_request).await?,
     };
     if has_client_id {
-        asking.keep_open();
+        waiter.keep_open();
     }
     // The request remains open, whatever ends the wait.
-    let question = asking.id();
-    let answer = call.wait_mapping_refusal(asking.answer(), |refused| refused.sent_request(question)).await?;
+    let request_id = waiter.id();
+    let answer =
+        call.wait_mapping_refusal(waiter.answer(), |refused| refused.sent_request(request_id)).await?;
     ok_response(&views::message(answer.id, answer.at, &answer.message))
 }
 
 /// Parses the request of a call.
 pub(super) async fn parse_request(call: &Call) -> Result<SendRequest, Problem> {
     match parse_body(call) {
-        Ok(ask) => {
-            let mut message = Arc::unwrap_or_clone(ask.message);
+        Ok(send_request) => {
+            let mut message = Arc::unwrap_or_clone(send_request.message);
             observe::propagate_trace(&call.app, &call.space, &mut message, call.trace).await;
-            Ok(SendRequest { retry_of: ask.retry_of, ..SendRequest::new(message, ask.timeout_ms, None) })
+            Ok(SendRequest {
+                retry_of: send_request.retry_of,
+                ..SendRequest::new(message, send_request.timeout_ms, None)
+            })
         }
         Err(refused) => {
             call.raise_flag_or_refuse(&call.body, refused).await?;
@@ -111,7 +115,7 @@ pub(super) async fn parse_request(call: &Call) -> Result<SendRequest, Problem> {
 }
 
 fn parse_body(call: &Call) -> Result<SendRequest, Refused> {
-    NewRequest::parse(body::parse(&call.body)?, &call.reading())
+    NewRequest::parse(body::parse(&call.body)?, &call.parse_context())
 }
 
 pub(super) fn request_view(call: &Call, request: &Request) -> ShownRequest {
@@ -122,7 +126,7 @@ pub(super) fn request_view(call: &Call, request: &Request) -> ShownRequest {
 /// Lists requests: agents see their own, other principals see all.
 pub(crate) async fn list(call: Call) -> ApiResult {
     let matches = |request: &Request| call.can_see(Some(request.from));
-    super::list(&call, "requests", call.query()?, matches, |one| request_view(&call, one)).await
+    super::list(&call, "requests", call.query()?, matches, |request| request_view(&call, request)).await
 }
 
 pub(crate) async fn show(Path(id): Path<String>, call: Call) -> ApiResult {
@@ -150,32 +154,32 @@ pub(crate) async fn cancel(Path(id): Path<String>, call: Call) -> ApiResult {
     ok_response(&ChangeReceipt::from(&receipt))
 }
 
-/// Explains the state of a message or task.
+/// Explains the state of a message, task or procedure.
 pub(crate) async fn why(Path(id): Path<String>, call: Call) -> ApiResult {
-    let why = call.space.why(&id).await?;
-    ok_response(&ShownWhy::from(&visible_why(&call, &id, why).await?))
+    let explanation = call.space.why(&id).await?;
+    ok_response(&ShownWhy::from(&visible_why(&call, &id, explanation).await?))
 }
 
 /// Restricts an explanation to what the caller may see; otherwise not found.
-async fn visible_why(call: &Call, id: &str, why: Why) -> Result<Why, Problem> {
+async fn visible_why(call: &Call, id: &str, explanation: Why) -> Result<Why, Problem> {
     if call.calling_agent().is_none() {
-        return Ok(why);
+        return Ok(explanation);
     }
-    if let Ok(message) = why.id.parse::<MessageId>() {
-        let all = call.space.message(message).await?;
-        let sent = all.deliveries.len();
-        let view = visible(call, all).ok_or_else(|| message_not_found(id))?;
-        if view.message.from.as_ref() == call.calling_agent() || view.deliveries.len() == sent {
-            return Ok(why);
+    if let Ok(message) = explanation.id.parse::<MessageId>() {
+        let full_view = call.space.message(message).await?;
+        let delivery_count = full_view.deliveries.len();
+        let view = visible(call, full_view).ok_or_else(|| message_not_found(id))?;
+        if view.message.from.as_ref() == call.calling_agent() || view.deliveries.len() == delivery_count {
+            return Ok(explanation);
         }
-        let is_own = |part: &Why| view.deliveries.iter().any(|one| one.id.to_string() == part.id);
-        return Ok(Why::of_message(why.id, why.parts.into_iter().filter(is_own).collect()));
+        let is_own = |part: &Why| view.deliveries.iter().any(|delivery| delivery.id.to_string() == part.id);
+        return Ok(Why::of_message(explanation.id, explanation.parts.into_iter().filter(is_own).collect()));
     }
-    if let Ok(approval) = why.id.parse::<ApprovalId>()
+    if let Ok(approval) = explanation.id.parse::<ApprovalId>()
         && let Ok(approval) = call.space.item(&approval).await
         && !approvals::is_visible(call, &approval)
     {
         return Err(message_not_found(id).into());
     }
-    Ok(why)
+    Ok(explanation)
 }

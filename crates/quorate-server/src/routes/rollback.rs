@@ -55,8 +55,8 @@ pub(crate) fn routes() -> Vec<Route> {
 
 pub(crate) async fn rollback(call: Call) -> ApiResult {
     let request = body::parse::<Rollback>(&call.body)?.into_core()?;
-    let done = call.space.rollback(&call.principal, call.epoch, call.key.clone(), request).await?;
-    ok_response(&done)
+    let result = call.space.rollback(&call.principal, call.epoch, call.key.clone(), request).await?;
+    ok_response(&result)
 }
 
 pub(crate) async fn snapshot(call: Call) -> ApiResult {
@@ -80,7 +80,14 @@ pub(crate) async fn drop_snapshot(Path(name): Path<String>, call: Call) -> ApiRe
 }
 
 pub(crate) async fn snapshots(call: Call) -> ApiResult {
-    super::list(&call, "snapshots", call.query()?, |_| true, |one: &CoreSnapshot| Snapshot::from(one)).await
+    super::list(
+        &call,
+        "snapshots",
+        call.query()?,
+        |_| true,
+        |snapshot: &CoreSnapshot| Snapshot::from(snapshot),
+    )
+    .await
 }
 
 /// Checks the consistency of entries and tasks.

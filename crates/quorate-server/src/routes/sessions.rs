@@ -5,7 +5,7 @@ use axum::http::StatusCode;
 use quorate_api::page::ListQuery;
 use quorate_api::payload;
 use quorate_api::session::{
-    AddedToSession, NewSession, Session, SessionAction, SessionAddition, SessionChange, SessionTask,
+    AddedToSession, NewSession, Session, SessionAction, SessionChange, SessionContribution, SessionTask,
     SessionWithTask, Timeline, TimelineEntry, TimelineQuery,
 };
 use quorate_api::state::AsOfQuery;
@@ -19,8 +19,8 @@ use crate::call::{ApiResult, Call, json_response, ok_response};
 use crate::{body, bulk};
 
 pub(crate) fn routes() -> Vec<Route> {
-    let changes = |path, id, about| -> Operation {
-        post(path, id, about)
+    let change = |path, id, summary| -> Operation {
+        post(path, id, summary)
             .path_parameter::<schema::Id>("id", "Session ID.")
             .request_body::<SessionChange>()
             .returns::<SessionWithTask>(200, "The session.")
@@ -45,7 +45,7 @@ pub(crate) fn routes() -> Vec<Route> {
         .handled_by(show),
         post("/v1/sessions/{id}/add", "sessions.add", "Add a decision, artifact, finding, blocker or note.")
             .path_parameter::<schema::Id>("id", "Session ID.")
-            .request_body::<SessionAddition<'_>>()
+            .request_body::<SessionContribution<'_>>()
             .returns::<AddedToSession>(201, "The addition is stored.")
             .handled_by(add),
         get("/v1/sessions/{id}/timeline", "sessions.timeline", "List the timeline of a session.")
@@ -53,24 +53,23 @@ pub(crate) fn routes() -> Vec<Route> {
             .query_parameters::<TimelineQuery>()
             .returns_page::<TimelineEntry>("timeline")
             .handled_with_id_in_bulk_by(timeline),
-        changes("/v1/sessions/{id}/pause", "sessions.pause", "Pause a session. Its deliveries are held.")
+        change("/v1/sessions/{id}/pause", "sessions.pause", "Pause a session. Its deliveries are held.")
             .handled_by(pause),
-        changes(
+        change(
             "/v1/sessions/{id}/resume",
             "sessions.resume",
             "Resume a session. Its held deliveries are released.",
         )
         .handled_by(resume),
-        changes("/v1/sessions/{id}/complete", "sessions.complete", "Complete a session.")
-            .handled_by(complete),
-        changes("/v1/sessions/{id}/fail", "sessions.fail", "Fail a session.").handled_by(fail),
-        changes("/v1/sessions/{id}/join", "sessions.join", "Join a session.").handled_by(join),
-        changes("/v1/sessions/{id}/leave", "sessions.leave", "Leave a session.").handled_by(leave),
+        change("/v1/sessions/{id}/complete", "sessions.complete", "Complete a session.").handled_by(complete),
+        change("/v1/sessions/{id}/fail", "sessions.fail", "Fail a session.").handled_by(fail),
+        change("/v1/sessions/{id}/join", "sessions.join", "Join a session.").handled_by(join),
+        change("/v1/sessions/{id}/leave", "sessions.leave", "Leave a session.").handled_by(leave),
     ]
 }
 
 pub(crate) async fn open(call: Call) -> ApiResult {
-    let open = body::parse::<NewSession<'_>>(&call.body)?.into_core(&call.reading())?;
+    let open = body::parse::<NewSession<'_>>(&call.body)?.into_core(&call.parse_context())?;
     let receipt = call.commit(vec![Op::OpenSession(open)]).await?;
     match receipt.results.first() {
         Some(OpResult::SessionOpened { id }) => respond(&call, StatusCode::CREATED, id, receipt.seq).await,
@@ -102,7 +101,8 @@ async fn respond(call: &Call, status: StatusCode, id: &SessionId, at: Option<Seq
 }
 
 pub(crate) async fn list(call: Call) -> ApiResult {
-    super::list(&call, "sessions", call.query()?, |_| true, |one: &CoreSession| Session::from(one)).await
+    super::list(&call, "sessions", call.query()?, |_| true, |session: &CoreSession| Session::from(session))
+        .await
 }
 
 pub(crate) async fn pause(Path(id): Path<String>, call: Call) -> ApiResult {
@@ -129,10 +129,10 @@ pub(crate) async fn leave(Path(id): Path<String>, call: Call) -> ApiResult {
     change(&id, &call, SessionAction::Leave).await
 }
 
-async fn change(id: &str, call: &Call, verb: SessionAction) -> ApiResult {
+async fn change(id: &str, call: &Call, action: SessionAction) -> ApiResult {
     let change = body::parse::<SessionChange>(&call.body)?.into_core(
-        verb,
-        &call.reading(),
+        action,
+        &call.parse_context(),
         Some(SessionId::new(id)?),
     )?;
     let session = change.session.clone();
@@ -141,8 +141,8 @@ async fn change(id: &str, call: &Call, verb: SessionAction) -> ApiResult {
 }
 
 pub(crate) async fn add(Path(id): Path<String>, call: Call) -> ApiResult {
-    let add = body::parse::<SessionAddition<'_>>(&call.body)?
-        .into_core(&call.reading(), Some(SessionId::new(id)?))?;
+    let add = body::parse::<SessionContribution<'_>>(&call.body)?
+        .into_core(&call.parse_context(), Some(SessionId::new(id)?))?;
     let receipt = call.commit(vec![Op::AddToSession(add)]).await?;
     let n = receipt.results.iter().find_map(|result| match result {
         OpResult::SessionAdded { n } => Some(*n),
@@ -151,10 +151,10 @@ pub(crate) async fn add(Path(id): Path<String>, call: Call) -> ApiResult {
     json_response(StatusCode::CREATED, &AddedToSession { n, seq: receipt.seq })
 }
 
-fn kind_of(word: &str) -> Result<TimelineKind, Refused> {
-    let known = TimelineKind::ALL.into_iter().find(|kind| kind.as_str() == word);
+fn kind_of(name: &str) -> Result<TimelineKind, Refused> {
+    let known = TimelineKind::ALL.into_iter().find(|kind| kind.as_str() == name);
     known.ok_or_else(|| {
-        Refused::new(Code::Invalid, format!("kind: unknown timeline kind {word:?}"))
+        Refused::new(Code::Invalid, format!("kind: unknown timeline kind {name:?}"))
             .hint("use one of message, changed, decision, artifact, finding, blocker, note")
     })
 }
@@ -184,11 +184,11 @@ async fn visible_lines(
     id: &SessionId,
     lines: Vec<Line>,
 ) -> Result<Vec<Line>, crate::problem::Problem> {
-    let Some(by) = call.calling_agent() else { return Ok(lines) };
+    let Some(caller) = call.calling_agent() else { return Ok(lines) };
     // A session id that was never opened has no participants.
     let is_participant = call.space.item::<CoreSession>(id).await.is_ok_and(|session| {
-        let mut active = session.participants.iter().filter(|one| one.left_at.is_none());
-        session.coordinator.as_ref() == Some(by) || active.any(|one| one.agent == *by)
+        let mut active = session.participants.iter().filter(|participant| participant.left_at.is_none());
+        session.coordinator.as_ref() == Some(caller) || active.any(|participant| participant.agent == *caller)
     });
     if is_participant {
         return Ok(lines);

@@ -71,14 +71,14 @@ impl Snapshot {
 
     /// Returns the expected version for a write of the entry.
     fn expected(&self) -> Version {
-        let live = self.entry.as_ref().filter(|_| self.is_written());
-        live.map_or(Version(0), |entry| entry.version.head.version)
+        let written = self.entry.as_ref().filter(|_| self.is_written());
+        written.map_or(Version(0), |entry| entry.version.head.version)
     }
 
-    fn answer(&self, call: &Call) -> ApiResult {
-        let mut answer = ok_response(&self.state.render(self.session.id.as_str()))?;
-        answer.headers_mut().insert(header::ETAG, self.etag(call)?);
-        Ok(answer)
+    fn respond(&self, call: &Call) -> ApiResult {
+        let mut response = ok_response(&self.state.render(self.session.id.as_str()))?;
+        response.headers_mut().insert(header::ETAG, self.etag(call)?);
+        Ok(response)
     }
 
     /// Identifies this state permanently: the record that created it, and the generation, which differs after a
@@ -99,20 +99,20 @@ async fn show(Path(id): Path<String>, headers: HeaderMap, call: Call) -> ApiResu
         if etag_matches(&headers, &etag) {
             return Ok((StatusCode::NOT_MODIFIED, [(header::ETAG, etag)]).into_response());
         }
-        snapshot.answer(&call)
+        snapshot.respond(&call)
     })
     .await
 }
 
 /// Whether `If-None-Match` contains the ETag, by weak comparison (RFC 9110).
 fn etag_matches(headers: &HeaderMap, etag: &HeaderValue) -> bool {
-    let known = headers.get_all(header::IF_NONE_MATCH).iter().filter_map(|known| known.to_str().ok());
-    let mut known = known.flat_map(|known| known.split(',')).map(str::trim);
-    known.any(|known| known == "*" || known.trim_start_matches("W/").as_bytes() == etag.as_bytes())
+    let values = headers.get_all(header::IF_NONE_MATCH).iter().filter_map(|value| value.to_str().ok());
+    let mut etags = values.flat_map(|value| value.split(',')).map(str::trim);
+    etags.any(|other| other == "*" || other.trim_start_matches("W/").as_bytes() == etag.as_bytes())
 }
 
 /// Key of the memory entry with the part of the state that is not in the session.
-fn rest_key(id: &SessionId) -> Result<Key, Refused> {
+fn entry_key(id: &SessionId) -> Result<Key, Refused> {
     Key::new(format!("sessions/{id}/state"))
 }
 
@@ -128,11 +128,12 @@ async fn snapshot(call: &Call, id: &SessionId, at: Seq) -> Result<Snapshot, Prob
         Refused::new(Code::NotFound, format!("there is no session {id}"))
             .hint("open the session first, or check the id")
     })?;
-    let agents = session.participants.iter().filter(|one| one.left_at.is_none());
-    let agents: serde_json::Map<_, _> =
-        agents.map(|one| (one.agent.to_string(), serde_json::json!({"status": "in_progress"}))).collect();
+    let agents = session.participants.iter().filter(|participant| participant.left_at.is_none());
+    let agents: serde_json::Map<_, _> = agents
+        .map(|participant| (participant.agent.to_string(), serde_json::json!({"status": "in_progress"})))
+        .collect();
     let mut state = OrchestratorState::new(session.title.clone(), to_raw_json(&agents));
-    let entry = call.space.entry(&rest_key(id)?, AsOf::Seq(at)).await?;
+    let entry = call.space.entry(&entry_key(id)?, AsOf::Seq(at)).await?;
     let rest = entry.as_ref().and_then(|entry| entry.content.as_ref());
     // Participants are shown until the entry is written.
     let mut seq = if rest.is_none() { changed_in } else { session.number.record() };
@@ -148,7 +149,7 @@ async fn snapshot(call: &Call, id: &SessionId, at: Seq) -> Result<Snapshot, Prob
     Ok(Snapshot { session, state, entry, seq })
 }
 
-/// Returns the additions of one kind that were not removed, oldest first, and the record of the last addition.
+/// Returns the contributions of one kind that were not removed, oldest first, and the record of the last contribution.
 async fn items(
     call: &Call,
     id: &SessionId,
@@ -165,9 +166,9 @@ async fn items(
         for line in lines.iter().filter(|line| line.seq <= at) {
             let SessionEvent::Added(added) = &line.event else { continue };
             latest = line.seq;
-            let by = line.by.strip_prefix("agent:").unwrap_or(&line.by);
+            let author = line.by.strip_prefix("agent:").unwrap_or(&line.by);
             let body = wire::render(&added.body, added.content_type.as_deref()).to_raw_value();
-            let value = shared_state::list_value(kind, body, by, &time::format(line.at));
+            let value = shared_state::list_value(kind, body, author, &time::format(line.at));
             let value = state.edits.apply(kind, added.n, value);
             items.extend(value.map(|value| ListEntry { n: added.n, value }));
         }
@@ -190,8 +191,8 @@ async fn change(Path(id): Path<String>, headers: HeaderMap, call: Call) -> ApiRe
     let raw: &RawValue = body::parse(&call.body)?;
     let submitted = SubmittedState::parse(id.as_str(), raw).map_err(Refused::from)?;
     let head = || call.space.published().head.seq;
-    if let Some(before) = call.replayed_receipt().await? {
-        return snapshot(&call, &id, before.seq.unwrap_or_else(head)).await?.answer(&call);
+    if let Some(receipt) = call.replayed_receipt().await? {
+        return snapshot(&call, &id, receipt.seq.unwrap_or_else(head)).await?.respond(&call);
     }
     let base = base(&call, &id, &headers).await?;
     for _ in 0..ATTEMPTS_MAX {
@@ -205,11 +206,11 @@ async fn change(Path(id): Path<String>, headers: HeaderMap, call: Call) -> ApiRe
             None => open_ops(&call, &id, &submitted, &base)?,
         };
         let Some(ops) = ops else {
-            return snapshot(&call, &id, head()).await?.answer(&call);
+            return snapshot(&call, &id, head()).await?.respond(&call);
         };
         match call.commit_for_request(ops).await {
             Ok(receipt) => {
-                return snapshot(&call, &id, receipt.seq.unwrap_or_else(head)).await?.answer(&call);
+                return snapshot(&call, &id, receipt.seq.unwrap_or_else(head)).await?.respond(&call);
             }
             // A concurrent writer changed the state or opened the session: merge again.
             Err(error) if error.code() == Code::VersionConflict => {}
@@ -228,10 +229,10 @@ async fn change(Path(id): Path<String>, headers: HeaderMap, call: Call) -> ApiRe
 }
 
 async fn base(call: &Call, id: &SessionId, headers: &HeaderMap) -> Result<Base, Problem> {
-    let mut named = headers.get_all(header::IF_MATCH).iter();
-    let Some(etag) = named.next() else { return Ok(Base::None) };
+    let mut etags = headers.get_all(header::IF_MATCH).iter();
+    let Some(etag) = etags.next() else { return Ok(Base::None) };
     let etag = etag.to_str().unwrap_or_default().trim();
-    if named.next().is_some() || etag.contains(',') {
+    if etags.next().is_some() || etag.contains(',') {
         return Err(Refused::new(Code::Invalid, "If-Match contains several ETags")
             .hint("send the ETag of the state that the change is based on")
             .into());
@@ -285,24 +286,24 @@ fn ops(
         }
         Base::Current => submitted.completed_from(&current.state),
         Base::Of(base) => {
-            let yours = submitted.completed_from(&base.state);
-            let merged = merge::merge(&base.state.document(), &current.state.document(), &yours);
+            let submitted_document = submitted.completed_from(&base.state);
+            let merged = merge::merge(&base.state.document(), &current.state.document(), &submitted_document);
             if !merged.conflicts.is_empty() {
                 return Err(conflict(id, merged.conflicts));
             }
             merged.document
         }
     };
-    let plan = current.state.plan(id.as_str(), &target).map_err(Refused::from)?;
+    let changes = current.state.plan(id.as_str(), &target).map_err(Refused::from)?;
     // An idempotency key needs a record to be stored in.
-    if plan.is_empty && call.key.is_none() {
+    if changes.is_empty && call.key.is_none() {
         return Ok(None);
     }
-    let mut ops = Vec::with_capacity(plan.added.len() + 1);
-    for (kind, item) in &plan.added {
+    let mut ops = Vec::with_capacity(changes.added.len() + 1);
+    for (kind, item) in &changes.added {
         ops.push(add_op(call, id, *kind, item)?);
     }
-    ops.push(put_op(call, id, &plan.entry, current.expected())?);
+    ops.push(put_op(call, id, &changes.entry, current.expected())?);
     Ok(Some(ops))
 }
 
@@ -320,24 +321,24 @@ fn open_ops(
         return Err(Problem::from(refused).with_status(StatusCode::PRECONDITION_FAILED));
     }
     let published = call.space.published();
-    let known = submitted.agents().into_iter().filter_map(|name| AgentId::new(name).ok());
-    let known =
-        known.filter(|agent| published.agents.number(agent).is_some() && Some(agent) != call.calling_agent());
+    let participants = submitted.agents().into_iter().filter_map(|name| AgentId::new(name).ok());
+    let participants = participants
+        .filter(|agent| published.agents.number(agent).is_some() && Some(agent) != call.calling_agent());
     let title: String = submitted.objective().chars().take(TITLE_CHARS).collect();
     let open = OpenSession {
         id: Some(id.clone()),
         coordinator: call.calling_agent().cloned(),
-        participants: known.collect(),
+        participants: participants.collect(),
         title: if title.is_empty() { id.to_string() } else { title },
         task: None,
     };
     let empty = OrchestratorState::new(open.title.clone(), to_raw_json(&serde_json::Map::new()));
-    let plan = empty.plan(id.as_str(), &submitted.completed_from(&empty)).map_err(Refused::from)?;
+    let changes = empty.plan(id.as_str(), &submitted.completed_from(&empty)).map_err(Refused::from)?;
     let mut ops = vec![Op::OpenSession(open)];
-    for (kind, item) in &plan.added {
+    for (kind, item) in &changes.added {
         ops.push(add_op(call, id, *kind, item)?);
     }
-    ops.push(put_op(call, id, &plan.entry, Version(0))?);
+    ops.push(put_op(call, id, &changes.entry, Version(0))?);
     Ok(Some(ops))
 }
 
@@ -345,7 +346,7 @@ fn add_op(call: &Call, id: &SessionId, kind: ContributionKind, item: &RawValue) 
     Ok(Op::AddToSession(AddToSession {
         session: id.clone(),
         kind,
-        body: call.reading().payload(Some(&item.into()), None)?,
+        body: call.parse_context().payload(Some(&item.into()), None)?,
         content_type: None,
         rationale: String::new(),
     }))
@@ -353,9 +354,9 @@ fn add_op(call: &Call, id: &SessionId, kind: ContributionKind, item: &RawValue) 
 
 fn put_op(call: &Call, id: &SessionId, rest: &RawValue, expect: Version) -> Result<Op, Refused> {
     Ok(Op::Put(PutEntry {
-        key: rest_key(id)?,
+        key: entry_key(id)?,
         entry_type: "sharedState".to_owned(),
-        content: call.reading().payload(Some(&rest.into()), None)?,
+        content: call.parse_context().payload(Some(&rest.into()), None)?,
         content_type: None,
         expect: Some(expect),
         depends_on: Vec::new(),
@@ -371,13 +372,15 @@ fn check_writer(call: &Call, session: &Session) -> Result<(), Refused> {
             Refused::new(Code::SessionClosed, detail).hint("open a new session; this one stays readable")
         );
     }
-    let Some(by) = call.calling_agent() else { return Ok(()) };
-    let is_coordinator =
-        || call.space.published().agents.by_id(by).is_some_and(|agent| agent.role == AgentRole::Coordinator);
-    if session.has_participant(by) || session.coordinator.as_ref() == Some(by) || is_coordinator() {
+    let Some(caller) = call.calling_agent() else { return Ok(()) };
+    let is_coordinator = || {
+        call.space.published().agents.by_id(caller).is_some_and(|agent| agent.role == AgentRole::Coordinator)
+    };
+    if session.has_participant(caller) || session.coordinator.as_ref() == Some(caller) || is_coordinator() {
         return Ok(());
     }
-    let detail = format!("agent {by} is neither a participant of session {} nor a coordinator", session.id);
+    let detail =
+        format!("agent {caller} is neither a participant of session {} nor a coordinator", session.id);
     Err(Refused::new(Code::Forbidden, detail).hint("ask the coordinator to add you to the session"))
 }
 
@@ -390,7 +393,7 @@ fn if_match_required(id: &SessionId, pointer: &str) -> Problem {
 }
 
 fn conflict(id: &SessionId, conflicts: Vec<merge::Conflict>) -> Problem {
-    let pointers: Vec<_> = conflicts.iter().take(3).map(|one| one.pointer.as_str()).collect();
+    let pointers: Vec<_> = conflicts.iter().take(3).map(|conflict| conflict.pointer.as_str()).collect();
     let more = if conflicts.len() > pointers.len() { ", …" } else { "" };
     let detail =
         format!("merge conflict at {}{more}: another writer has changed the same value", pointers.join(", "));

@@ -52,35 +52,34 @@ pub(crate) fn routes() -> Vec<Route> {
 /// Creates a code for the caller.
 pub(crate) async fn create_code(call: Call) -> ApiResult {
     let now = call.app.engine().clock().now();
-    let known = Authenticated {
+    let authenticated = Authenticated {
         space: call.space.clone(),
-        home: call.home,
+        token_space: call.token_space,
         principal: call.principal.clone(),
         bearer: call.bearer.clone(),
     };
-    let whose =
-        CodeOwner { authenticated: known, credential: call.credential.clone(), key: call.key.clone() };
+    let owner = CodeOwner { authenticated, credential: call.credential.clone(), key: call.key.clone() };
     let bits = call.app.engine().random_16();
-    let until = now.plus(call.times().sign_in_code);
-    let (code, expires_at) = call.app.sign_in_codes().add(bits, whose, now.mono, until)?;
+    let code_expires_at = now.plus(call.durations().sign_in_code);
+    let (code, expires_at) = call.app.sign_in_codes().add(bits, owner, now.mono, code_expires_at)?;
     json_response(StatusCode::CREATED, &SignInCode { code, expires_at })
 }
 
 /// Exchanges a code for a temporary token of the same principal with the same role.
 pub(crate) async fn sign_in(
     State(app): State<App>,
-    life: Option<Extension<Connection>>,
+    connection: Option<Extension<Connection>>,
     request: Request,
 ) -> ApiResult {
-    let peer = life.map(|Extension(life)| life.peer);
+    let peer = connection.map(|Extension(connection)| connection.peer);
     let now = app.engine().clock().now();
     // Checked before the code: an address that has failed too often must not continue to guess.
     peer.map_or(Ok(()), |peer| app.rates().check_failures(peer, now.mono))?;
     let (head, body) = request.into_parts();
     let bytes = body::read(&head.headers, body, app.settings().timeouts.body).await?;
     let SignIn { code } = body::parse(&bytes)?;
-    let whose = app.sign_in_codes().redeem(&code, now.mono).filter(|whose| whose.credential.is_valid());
-    let Some(whose) = whose else {
+    let owner = app.sign_in_codes().redeem(&code, now.mono).filter(|owner| owner.credential.is_valid());
+    let Some(owner) = owner else {
         peer.map_or(Ok(()), |peer| app.rates().count_failure(peer, now.mono))?;
         return Err(Refused::new(
             Code::Unauthenticated,
@@ -89,23 +88,23 @@ pub(crate) async fn sign_in(
         .hint("request a new code, and use it within a minute")
         .into());
     };
-    let Principal::Holder { role, name } = whose.principal().clone() else {
+    let Principal::Holder { role, name } = owner.principal().clone() else {
         return Err(Refused::new(Code::Forbidden, "agents cannot sign in to the web UI")
             .hint("use a code created with a token that is not an agent's")
             .into());
     };
     let end = now.wall.plus_ms(whole_ms(app.settings().durations.web_session));
     // Never longer than the token it was created with.
-    let expires_at = whose.credential.expires_at().map_or(end, |own| own.min(end));
-    let home = whose.credential.home();
-    let secret = home.generate_secret();
+    let expires_at = owner.credential.expires_at().map_or(end, |token_expires_at| token_expires_at.min(end));
+    let token_space = owner.credential.token_space();
+    let secret = token_space.generate_secret();
     let bearer = Bearer::Holder(role);
-    let mut ops: Vec<_> = revoke_oldest_sessions(home, &bearer, &name);
+    let mut ops: Vec<_> = revoke_oldest_sessions(token_space, &bearer, &name);
     let digest = secret.digest();
-    let new = CreateToken { digest, bearer, name: name.clone(), expires_at: Some(expires_at) };
-    ops.push(Op::CreateToken(new));
+    let create_token = CreateToken { digest, bearer, name: name.clone(), expires_at: Some(expires_at) };
+    ops.push(Op::CreateToken(create_token));
     // Committed by the hub itself; the new token grants no more than the token that created the code.
-    let receipt = home.commit(Commit::new(Principal::System, ops)).await?;
+    let receipt = token_space.commit(Commit::new(Principal::System, ops)).await?;
     let Some(OpResult::TokenCreated { id, .. }) = receipt.results.last() else {
         return Err(Refused::new(Code::Unavailable, "the token creation returned no result").into());
     };
@@ -127,14 +126,14 @@ pub(crate) fn is_web_session(token: &AccessToken) -> bool {
 /// Returns the tokens of a principal's web sessions, oldest first. They have the name and role of the token they were
 /// created with.
 pub(crate) fn web_sessions_of(space: &Space, bearer: &Bearer, name: &TokenName) -> Vec<Arc<AccessToken>> {
-    let whose =
+    let is_own =
         |token: &Arc<AccessToken>| is_web_session(token) && token.bearer == *bearer && token.name == *name;
-    space.tokens().list().into_iter().filter(whose).collect()
+    space.tokens().list().into_iter().filter(is_own).collect()
 }
 
 /// Revokes the oldest web sessions to make room for one more.
 fn revoke_oldest_sessions(space: &Space, bearer: &Bearer, name: &TokenName) -> Vec<Op> {
-    let pages = web_sessions_of(space, bearer, name);
-    let excess = (pages.len() + 1).saturating_sub(WEB_SESSIONS_PER_PRINCIPAL_MAX);
-    pages.iter().take(excess).map(|page| Op::RevokeToken { token: page.id }).collect()
+    let sessions = web_sessions_of(space, bearer, name);
+    let excess = (sessions.len() + 1).saturating_sub(WEB_SESSIONS_PER_PRINCIPAL_MAX);
+    sessions.iter().take(excess).map(|session| Op::RevokeToken { token: session.id }).collect()
 }

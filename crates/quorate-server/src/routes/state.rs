@@ -69,18 +69,18 @@ async fn current_state(call: &Call) -> Result<State, Error> {
     let published = call.space.published();
     let mut items = HashMap::new();
     for kind in LISTED_KINDS {
-        let query = |item: Item| is_visible(&item, call.calling_agent(), &published.agents).then_some(item);
-        let mut found = call.space.items(kind, None, ITEMS_MAX + 1, query).await?;
-        while found.items.len() <= ITEMS_MAX
-            && let Some(after) = found.cursor.take()
+        let visible = |item: Item| is_visible(&item, call.calling_agent(), &published.agents).then_some(item);
+        let mut page = call.space.items(kind, None, ITEMS_MAX + 1, visible).await?;
+        while page.items.len() <= ITEMS_MAX
+            && let Some(after) = page.cursor.take()
         {
             // The page contained many items that have ended.
-            let missing = ITEMS_MAX + 1 - found.items.len();
-            let more = call.space.items(kind, Some(after), missing, query).await?;
-            found.items.extend(more.items);
-            found.cursor = more.cursor;
+            let missing = ITEMS_MAX + 1 - page.items.len();
+            let more = call.space.items(kind, Some(after), missing, visible).await?;
+            page.items.extend(more.items);
+            page.cursor = more.cursor;
         }
-        items.insert(kind, found.items);
+        items.insert(kind, page.items);
     }
     Ok(State {
         seq: published.head.seq,
@@ -124,22 +124,23 @@ async fn replay(call: &Call, at: Seq) -> Result<State, Error> {
     };
     // A replay holds the whole state of the space in memory.
     let _job = call.app.exclusive_jobs().try_start("state.get", call.space.number()).ok_or_else(busy)?;
-    let mut world = ReplayedSpace::new(id_of(call)?);
-    let (mut next, mut when, mut pace) = (Seq(1), Timestamp::default(), Yielder::default());
+    let mut replayed = ReplayedSpace::new(id_of(call)?);
+    let (mut next, mut replayed_at, mut yielder) = (Seq(1), Timestamp::default(), Yielder::default());
     while next <= at {
-        let query = PAGE.min((at.0 - next.0) as usize + 1);
-        let records = call.space.log(next, query).await?;
+        let limit = PAGE.min((at.0 - next.0) as usize + 1);
+        let records = call.space.log(next, limit).await?;
         let Some(last) = records.last() else { break };
-        (next, when) = (Seq(last.seq.0 + 1), last.at);
+        (next, replayed_at) = (Seq(last.seq.0 + 1), last.at);
         for record in &records {
-            let unreadable = |why| Refused::new(Code::Unavailable, format!("failed to read the log: {why}"));
-            world.apply(record).map_err(unreadable)?;
-            pace.after_record(record).await;
+            let unreadable =
+                |error| Refused::new(Code::Unavailable, format!("failed to read the log: {error}"));
+            replayed.apply(record).map_err(unreadable)?;
+            yielder.after_record(record).await;
         }
     }
-    let agents = Arc::clone(world.working.agents());
-    let of = |kind: ItemKind| {
-        let all = world.items.iter().filter(|(key, _)| key.kind == kind).map(|(_, item)| item);
+    let agents = Arc::clone(replayed.working.agents());
+    let items_of = |kind: ItemKind| {
+        let all = replayed.items.iter().filter(|(key, _)| key.kind == kind).map(|(_, item)| item);
         all.filter(|item| is_visible(item, call.calling_agent(), &agents))
             .take(ITEMS_MAX + 1)
             .cloned()
@@ -147,10 +148,10 @@ async fn replay(call: &Call, at: Seq) -> Result<State, Error> {
     };
     Ok(State {
         seq: at,
-        at: when,
-        counts: world.working.counts(),
-        tasks: world.working.task_counts(),
-        items: LISTED_KINDS.into_iter().map(|kind| (kind, of(kind))).collect(),
+        at: replayed_at,
+        counts: replayed.working.counts(),
+        tasks: replayed.working.task_counts(),
+        items: LISTED_KINDS.into_iter().map(|kind| (kind, items_of(kind))).collect(),
         agents,
     })
 }

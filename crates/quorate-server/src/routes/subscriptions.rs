@@ -13,7 +13,7 @@ use crate::body;
 use crate::call::{ApiResult, Call, ok_response, page_response};
 
 pub(crate) fn routes() -> Vec<Route> {
-    const ONE: &str = "/v1/agents/{id}/subscriptions/{topic}";
+    const SUBSCRIPTION: &str = "/v1/agents/{id}/subscriptions/{topic}";
     vec![
         get(
             "/v1/agents/{id}/subscriptions",
@@ -26,7 +26,7 @@ pub(crate) fn routes() -> Vec<Route> {
         .returns_page::<Subscription>("subscriptions")
         .handled_with_id_in_bulk_by(list),
         put(
-            ONE,
+            SUBSCRIPTION,
             "subscriptions.subscribe",
             "Subscribe an agent to a topic, optionally including past messages.",
         )
@@ -39,7 +39,7 @@ pub(crate) fn routes() -> Vec<Route> {
         .request_body::<SubscriptionHistory>()
         .returns::<AgentSubscription>(200, "The agent is subscribed.")
         .handled_by(subscribe),
-        delete(ONE, "subscriptions.unsubscribe", "Unsubscribe an agent from a topic.")
+        delete(SUBSCRIPTION, "subscriptions.unsubscribe", "Unsubscribe an agent from a topic.")
             .path_parameter::<schema::Id>("id", "Agent ID.")
             .path_parameter::<schema::Id>(
                 "topic",
@@ -54,8 +54,8 @@ pub(crate) fn routes() -> Vec<Route> {
 pub(crate) async fn subscribe(Path((id, pattern)): Path<(String, String)>, call: Call) -> ApiResult {
     let (agent, pattern) = (AgentId::new(id)?, pattern.parse::<TopicPattern>()?.0);
     let history = body::parse::<SubscriptionHistory>(&call.body)?.into_core()?;
-    let query = Subscribe { agent: agent.clone(), pattern: pattern.clone(), history };
-    let since = call.space.subscribe_idempotent(&|ops| call.new_commit(ops), query).await?;
+    let subscribe_op = Subscribe { agent: agent.clone(), pattern: pattern.clone(), history };
+    let since = call.space.subscribe_idempotent(&|ops| call.new_commit(ops), subscribe_op).await?;
     ok_response(&AgentSubscription { agent, topic: pattern, since })
 }
 
@@ -71,15 +71,16 @@ pub(crate) async fn list(Path(id): Path<String>, call: Call) -> ApiResult {
     let query: CursorQuery = call.query()?;
     let limit = check_limit(query.limit)?;
     let after = query.cursor.map(|cursor| cursor.parse::<Pattern>()).transpose();
-    let after = after.map_err(|_| invalid_cursor())?.map(|one| one.to_string());
-    let found = call.space.subscriptions(&agent).await?;
-    let mut items: Vec<_> = found.iter().map(|one| (one.pattern.to_string(), one)).collect();
-    items.sort_by(|one, other| one.0.cmp(&other.0));
+    let after = after.map_err(|_| invalid_cursor())?.map(|pattern| pattern.to_string());
+    let subscriptions = call.space.subscriptions(&agent).await?;
+    let mut items: Vec<_> =
+        subscriptions.iter().map(|subscription| (subscription.pattern.to_string(), subscription)).collect();
+    items.sort_by(|left, right| left.0.cmp(&right.0));
     items.retain(|(topic, _)| after.as_ref().is_none_or(|after| topic > after));
     let cursor = items.get(limit - 1).map(|(topic, _)| topic.clone());
     items.truncate(limit);
-    let items_json = items
-        .into_iter()
-        .map(|(text, one)| (text, Subscription { topic: one.pattern.clone(), since: one.since }));
+    let items_json = items.into_iter().map(|(topic, subscription)| {
+        (topic, Subscription { topic: subscription.pattern.clone(), since: subscription.since })
+    });
     page_response("subscriptions", items_json, cursor)
 }

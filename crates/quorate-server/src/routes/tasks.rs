@@ -19,8 +19,8 @@ use crate::call::{ApiResult, Call, NamedList, json_response, ok_response};
 use crate::{body, bulk};
 
 pub(crate) fn routes() -> Vec<Route> {
-    let change = |path, id, about| {
-        post(path, id, about)
+    let change = |path, id, summary| {
+        post(path, id, summary)
             .path_parameter::<schema::Id>("id", "Task ID.")
             .returns::<TaskWithPayloads>(200, "The task.")
     };
@@ -72,8 +72,8 @@ pub(crate) fn routes() -> Vec<Route> {
 pub(crate) async fn create(call: Call) -> ApiResult {
     let is_list = call.body.iter().find(|byte| !byte.is_ascii_whitespace()) == Some(&b'[');
     let op = match is_list {
-        true => task::create_tasks_op(body::parse_one_or_list(&call.body)?, &call.reading())?,
-        false => task::parse_create(body::parse(&call.body)?, &call.reading())?,
+        true => task::create_tasks_op(body::parse_one_or_list(&call.body)?, &call.parse_context())?,
+        false => task::parse_create(body::parse(&call.body)?, &call.parse_context())?,
     };
     let commit = call.new_commit(vec![op]);
     let ids = call.space.create_tasks(commit).await?;
@@ -83,7 +83,7 @@ pub(crate) async fn create(call: Call) -> ApiResult {
 
 pub(crate) async fn claim(call: Call) -> ApiResult {
     let request: NewClaim = body::parse(&call.body)?;
-    let wait = check_wait(call.times(), request.wait_ms)?;
+    let wait = check_wait(call.durations(), request.wait_ms)?;
     let claim = TaskClaimQuery {
         principal: call.principal.clone(),
         epoch: call.epoch,
@@ -109,19 +109,22 @@ pub(crate) async fn claim(call: Call) -> ApiResult {
 
 pub(crate) async fn heartbeat(Path(id): Path<String>, call: Call) -> ApiResult {
     let id = TaskId::new(id)?;
-    let op = body::parse::<TaskHeartbeat<'_>>(&call.body)?.into_core(&call.reading(), Some(id.clone()))?;
+    let op =
+        body::parse::<TaskHeartbeat<'_>>(&call.body)?.into_core(&call.parse_context(), Some(id.clone()))?;
     change(id, &call, op).await
 }
 
 pub(crate) async fn complete(Path(id): Path<String>, call: Call) -> ApiResult {
     let id = TaskId::new(id)?;
-    let op = body::parse::<TaskCompletion<'_>>(&call.body)?.into_core(&call.reading(), Some(id.clone()))?;
+    let op =
+        body::parse::<TaskCompletion<'_>>(&call.body)?.into_core(&call.parse_context(), Some(id.clone()))?;
     change(id, &call, op).await
 }
 
 pub(crate) async fn fail(Path(id): Path<String>, call: Call) -> ApiResult {
     let id = TaskId::new(id)?;
-    let op = body::parse::<TaskFailure<'_>>(&call.body)?.into_core(&call.reading(), Some(id.clone()))?;
+    let op =
+        body::parse::<TaskFailure<'_>>(&call.body)?.into_core(&call.parse_context(), Some(id.clone()))?;
     change(id, &call, op).await
 }
 
@@ -145,13 +148,13 @@ async fn change(id: TaskId, call: &Call, op: Op) -> ApiResult {
         // The change is committed. If its record is too old to read as of, return the current state instead of an
         // error.
         Err(problem) if problem.code() == Code::LimitExceeded => respond(call, &id, None).await,
-        answer => answer,
+        response => response,
     }
 }
 
 pub(crate) async fn show(Path(id): Path<String>, call: Call) -> ApiResult {
     let TaskGetQuery { at, time, wait_ms } = call.query()?;
-    let (id, wait) = (TaskId::new(id)?, check_wait(call.times(), wait_ms)?);
+    let (id, wait) = (TaskId::new(id)?, check_wait(call.durations(), wait_ms)?);
     let at = call.as_of(at.as_deref(), time.as_deref()).await?;
     if at.is_some() && !wait.is_zero() {
         return Err(at_with_wait().into());
@@ -163,8 +166,8 @@ pub(crate) async fn show(Path(id): Path<String>, call: Call) -> ApiResult {
         return respond(&call, &id, None).await;
     }
     let ended = async {
-        let Some(by) = call.calling_agent() else { return call.space.wait_for_task(&id, wait).await };
-        match call.space.await_task(by, call.epoch, &id, None, wait).await {
+        let Some(caller) = call.calling_agent() else { return call.space.wait_for_task(&id, wait).await };
+        match call.space.await_task(caller, call.epoch, &id, None, wait).await {
             Err(error) if error.code() == Code::Timeout => call.space.task(&id).await,
             other => other,
         }
@@ -191,9 +194,9 @@ pub(crate) async fn list(call: Call) -> ApiResult {
         task_type: filter.r#type,
         agent: filter.agent.map(AgentId::new).transpose()?,
     };
-    let listing = ListQuery { order: filter.order, limit: filter.limit, cursor: filter.cursor };
-    let query = page_query(listing)?;
-    let found = call.space.tasks(&task_filter, query.range(ItemKind::Task)?, query.limit).await?;
+    let list_query = ListQuery { order: filter.order, limit: filter.limit, cursor: filter.cursor };
+    let query = page_query(list_query)?;
+    let page = call.space.tasks(&task_filter, query.range(ItemKind::Task)?, query.limit).await?;
     let agents = &call.space.published().agents;
-    item_page("tasks", &found, |task| Task::new(agents, task))
+    item_page("tasks", &page, |task| Task::new(agents, task))
 }

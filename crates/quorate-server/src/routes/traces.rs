@@ -33,8 +33,8 @@ pub(crate) async fn show(Path(id): Path<String>, call: Call) -> ApiResult {
     let (mut found, oldest) = call
         .app
         .telemetry()
-        .with_log_metrics(&call.space, |fold| {
-            (fold.spans.of_trace(trace, SPANS_PER_RESPONSE_MAX + 1), fold.spans.oldest_seq())
+        .with_log_metrics(&call.space, |metrics| {
+            (metrics.spans.of_trace(trace, SPANS_PER_RESPONSE_MAX + 1), metrics.spans.oldest_seq())
         })
         .await?;
     let has_more = found.len() > SPANS_PER_RESPONSE_MAX;

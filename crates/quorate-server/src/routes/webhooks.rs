@@ -21,11 +21,11 @@ use crate::listen::Connection;
 use crate::observe;
 use crate::webhook_config::{Webhook, is_valid_name};
 
-const SIGNATURE: &str = "x-hub-signature-256";
+const SIGNATURE_HEADER: &str = "x-hub-signature-256";
 /// Headers with the kind of event: GitHub's, or our own.
-const EVENTS: [&str; 2] = ["x-github-event", "x-quorate-event"];
+const EVENT_HEADERS: [&str; 2] = ["x-github-event", "x-quorate-event"];
 /// Headers with the id of the event, which is the same for each delivery attempt.
-const DELIVERIES: [&str; 3] = ["x-github-delivery", "x-quorate-delivery", "idempotency-key"];
+const DELIVERY_HEADERS: [&str; 3] = ["x-github-delivery", "x-quorate-delivery", "idempotency-key"];
 
 pub(crate) fn routes() -> Vec<Route> {
     vec![
@@ -72,11 +72,11 @@ pub(crate) const UNAUTHENTICATED_EVENTS_MAX: usize = 64;
 pub(crate) async fn receive(
     State(app): State<App>,
     Path(name): Path<String>,
-    life: Option<Extension<Connection>>,
+    connection: Option<Extension<Connection>>,
     request: Request,
 ) -> ApiResult {
     let (head, body) = request.into_parts();
-    let peer = life.map(|Extension(life)| life.peer);
+    let peer = connection.map(|Extension(connection)| connection.peer);
     if app.settings().webhooks.is_empty() {
         return Err(count_failed_authentication(&app, peer, unauthenticated()).into());
     }
@@ -92,7 +92,7 @@ pub(crate) async fn receive(
     if body.len() > PAYLOAD_BYTES_MAX {
         return Err(too_large(body.len() as u64).into());
     }
-    let signature = single_header(&head.headers, SIGNATURE);
+    let signature = single_header(&head.headers, SIGNATURE_HEADER);
     let Some(webhook) = app.settings().webhooks.authenticate(&name, signature, &body) else {
         return Err(count_failed_authentication(&app, peer, unauthenticated()).into());
     };
@@ -113,8 +113,8 @@ pub(crate) async fn receive(
     let receipt = space.commit(commit).await?;
     if is_private(&receipt) {
         let receipt = WebhookReceipt::Flag(FlagReceipt { received: true });
-        let answer = json_response(StatusCode::ACCEPTED, &receipt)?;
-        return Ok(observe::mark_unobserved(answer, true));
+        let response = json_response(StatusCode::ACCEPTED, &receipt)?;
+        return Ok(observe::mark_unobserved(response, true));
     }
     let Some(OpResult::Sent { id, .. }) = receipt.results.first() else {
         return Err(Refused::new(Code::Unavailable, "sending the message returned no result")
@@ -152,9 +152,9 @@ fn message_of(webhook: &Webhook, space: &Space, action: String, body: Bytes) -> 
 
 /// Returns the value of a header if it is text and occurs once.
 fn single_header<'a>(headers: &'a HeaderMap, name: &str) -> Option<&'a str> {
-    let mut all = headers.get_all(name).iter();
-    let first = all.next()?.to_str().ok()?;
-    all.next().is_none().then_some(first)
+    let mut values = headers.get_all(name).iter();
+    let first = values.next()?.to_str().ok()?;
+    values.next().is_none().then_some(first)
 }
 
 /// Returns the first of several headers that is present.
@@ -172,8 +172,8 @@ fn first_of<'a>(
 
 /// Refuses form-encoded events, GitHub's default. The content type alone is not sufficient: curl sends it by default.
 fn refuse_form(headers: &HeaderMap, body: &Bytes) -> Result<(), Refused> {
-    let kind = single_header(headers, header::CONTENT_TYPE.as_str()).unwrap_or_default();
-    let is_form = kind.to_ascii_lowercase().starts_with("application/x-www-form-urlencoded");
+    let content_type = single_header(headers, header::CONTENT_TYPE.as_str()).unwrap_or_default();
+    let is_form = content_type.to_ascii_lowercase().starts_with("application/x-www-form-urlencoded");
     if !is_form || !body.starts_with(b"payload=") {
         return Ok(());
     }
@@ -182,7 +182,7 @@ fn refuse_form(headers: &HeaderMap, body: &Bytes) -> Result<(), Refused> {
 }
 
 fn action_of(headers: &HeaderMap) -> Result<String, Refused> {
-    match first_of(headers, &EVENTS)? {
+    match first_of(headers, &EVENT_HEADERS)? {
         None => Ok("webhook".to_owned()),
         Some((_, event)) if is_valid_name(event) => Ok(format!("webhook.{event}")),
         Some((name, _)) => Err(Refused::new(Code::Invalid, format!("invalid event name in header {name}"))
@@ -192,7 +192,7 @@ fn action_of(headers: &HeaderMap) -> Result<String, Refused> {
 
 /// Derives the idempotency key from the id of the event, scoped to this webhook.
 fn key_of(webhook: &Webhook, headers: &HeaderMap) -> Result<Option<IdempotencyKey>, Refused> {
-    let Some((name, id)) = first_of(headers, &DELIVERIES)? else { return Ok(None) };
+    let Some((name, id)) = first_of(headers, &DELIVERY_HEADERS)? else { return Ok(None) };
     IdempotencyKey::new(id)
         .map_err(|refused| Refused { detail: format!("{name}: {}", refused.detail), ..refused })?;
     let mut hash = Sha256::new();

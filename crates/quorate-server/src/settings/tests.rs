@@ -10,8 +10,8 @@ use crate::webhook_config::{WEBHOOK_SECRET_BYTES_MAX, WEBHOOK_SECRET_BYTES_MIN, 
 
 /// Returns the rows of the table, in order.
 fn actual_limits() -> Vec<(&'static str, u128)> {
-    let Limits { connections, agents, other_principals: people, failures, bulk_reads } = Limits::default();
-    let (patience, times) = (Timeouts::default(), Durations::default());
+    let Limits { connections, agents, other_principals: others, failures, bulk_reads } = Limits::default();
+    let (timeouts, durations) = (Timeouts::default(), Durations::default());
     vec![
         ("concurrent connections", connections as u128),
         ("size of request headers", HEADER_BYTES_MAX as u128),
@@ -30,8 +30,8 @@ fn actual_limits() -> Vec<(&'static str, u128)> {
         ("tokens per space", limits::TOKENS_MAX as u128),
         ("call rate per agent", agents.per_second.into()),
         ("call burst per agent", agents.burst.into()),
-        ("call rate per principal that is not an agent", people.per_second.into()),
-        ("call burst per principal that is not an agent", people.burst.into()),
+        ("call rate per principal that is not an agent", others.per_second.into()),
+        ("call burst per principal that is not an agent", others.burst.into()),
         ("rate of authentication failures per address", failures.per_second.into()),
         ("burst of authentication failures per address", failures.burst.into()),
         ("open bulk reads per principal: lists, exports, event streams", bulk_reads as u128),
@@ -42,18 +42,18 @@ fn actual_limits() -> Vec<(&'static str, u128)> {
         ("webhooks per hub", WEBHOOKS_MAX as u128),
         ("minimum size of a webhook secret", WEBHOOK_SECRET_BYTES_MIN as u128),
         ("maximum size of a webhook secret", WEBHOOK_SECRET_BYTES_MAX as u128),
-        ("TLS handshake timeout", patience.handshake.as_millis()),
-        ("header timeout and keep-alive timeout", patience.headers.as_millis()),
-        ("body timeout", patience.body.as_millis()),
-        ("timeout of the first WebSocket frame", patience.hello.as_millis()),
-        ("write timeout", patience.write.as_millis()),
-        ("ping interval of an idle WebSocket", patience.ping.as_millis()),
-        ("long-poll time of a claim", times.wait_max.as_millis()),
-        ("drain time of requests in progress at shutdown", patience.drain.as_millis()),
-        ("token check interval of open connections", times.token_check.as_millis()),
-        ("certificate check interval", times.certificate_check.as_millis()),
-        ("lifetime of a sign-in code", times.sign_in_code.as_millis()),
-        ("lifetime of a web session", times.web_session.as_millis()),
+        ("TLS handshake timeout", timeouts.handshake.as_millis()),
+        ("header timeout and keep-alive timeout", timeouts.headers.as_millis()),
+        ("body timeout", timeouts.body.as_millis()),
+        ("timeout of the first WebSocket frame", timeouts.hello.as_millis()),
+        ("write timeout", timeouts.write.as_millis()),
+        ("ping interval of an idle WebSocket", timeouts.ping.as_millis()),
+        ("long-poll time of a claim", durations.wait_max.as_millis()),
+        ("drain time of requests in progress at shutdown", timeouts.drain.as_millis()),
+        ("token check interval of open connections", durations.token_check.as_millis()),
+        ("certificate check interval", durations.certificate_check.as_millis()),
+        ("lifetime of a sign-in code", durations.sign_in_code.as_millis()),
+        ("lifetime of a web session", durations.web_session.as_millis()),
     ]
 }
 

@@ -62,8 +62,8 @@ impl MessageCache {
         }
         let slot = (id.seq.0 as usize).wrapping_mul(31).wrapping_add(id.n as usize) % SLOTS;
         let mut slot = self.slots[slot].lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some((other, message, raw)) = &*slot
-            && (*other, *message) == (space, id)
+        if let Some((cached_space, cached_id, raw)) = &*slot
+            && (*cached_space, *cached_id) == (space, id)
         {
             return MessageJson::Cached(raw.clone());
         }
@@ -111,13 +111,13 @@ mod tests {
         let cache = MessageCache::default();
         let long = format!("{:?}", "x".repeat(20_000));
         for seq in [1, 2, 1, 1 + SLOTS as u64, 1] {
-            for (to, again) in [("topic:news", true), ("*", true), ("bob", false), ("can:add", false)] {
+            for (to, is_cached) in [("topic:news", true), ("*", true), ("bob", false), ("can:add", false)] {
                 for space in [SpaceNo(1), SpaceNo(2)] {
-                    let one = delivery(seq, to, &format!("[\"{to}\",{seq},{}]", space.0));
-                    let (first, second) = (cache.render(space, &one), cache.render(space, &one));
-                    assert_eq!(json(&first), json(&MessageJson::fresh(&one)));
+                    let received = delivery(seq, to, &format!("[\"{to}\",{seq},{}]", space.0));
+                    let (first, second) = (cache.render(space, &received), cache.render(space, &received));
+                    assert_eq!(json(&first), json(&MessageJson::fresh(&received)));
                     assert_eq!(json(&second), json(&first));
-                    assert_eq!(matches!(second, MessageJson::Cached(_)), again, "{to}");
+                    assert_eq!(matches!(second, MessageJson::Cached(_)), is_cached, "{to}");
                     let changed = delivery(seq, to, &long);
                     drop(cache.render(SpaceNo(3), &changed));
                 }

@@ -22,50 +22,50 @@ pub(crate) struct EventFilter {
 pub(crate) fn visible_effects(
     record: &Record,
     effects: &[Effect],
-    sight: &EventFilter,
+    filter: &EventFilter,
     space: &PublishedState,
 ) -> Vec<Shown> {
     let numbered = Effect::with_message_numbers(effects);
-    numbered.filter_map(|(n, effect)| visible_effect(effect, n, record, sight, space)).collect()
+    numbered.filter_map(|(n, effect)| visible_effect(effect, n, record, filter, space)).collect()
 }
 
 fn visible_effect(
     effect: &Effect,
     n: u32,
     record: &Record,
-    sight: &EventFilter,
+    filter: &EventFilter,
     space: &PublishedState,
 ) -> Option<Shown> {
     let agents = &space.agents;
-    if !sight.kinds.is_empty() && !sight.kinds.iter().any(|kind| kind == effect.as_str()) {
+    if !filter.kinds.is_empty() && !filter.kinds.iter().any(|kind| kind == effect.as_str()) {
         return None;
     }
-    if sight.session.as_ref().is_some_and(|session| session_of(effect) != Some(session)) {
+    if filter.session.as_ref().is_some_and(|session| session_of(effect) != Some(session)) {
         return None;
     }
     let concerns = |agent: &AgentId| {
         record.principal.strip_prefix("agent:") == Some(agent.as_str())
             || concerns_agent(effect, agent, agents.number(agent))
     };
-    if sight.agent.as_ref().is_some_and(|agent| !concerns(agent)) {
+    if filter.agent.as_ref().is_some_and(|agent| !concerns(agent)) {
         return None;
     }
-    if let Some(viewer) = &sight.viewer
+    if let Some(viewer) = &filter.viewer
         && !is_public(effect)
         && !concerns(viewer)
     {
         return None;
     }
-    let concerns_agent = IdResolver { agents: &**agents, generations: &space.generations };
-    let mut shown = Shown::new(effect, record, n, &concerns_agent);
-    if let Some(viewer) = &sight.viewer
+    let resolver = IdResolver { agents: &**agents, generations: &space.generations };
+    let mut shown = Shown::new(effect, record, n, &resolver);
+    if let Some(viewer) = &filter.viewer
         && !is_sent_by(effect, viewer)
     {
         // Only the sender sees the other recipients, and each recipient only its own leases and acks.
         let is_visible = |agent: &Option<AgentId>| agent.as_ref().is_none_or(|agent| agent == viewer);
         match &mut shown {
-            Shown::Message(sent) => sent.deliveries.retain(|one| is_visible(&one.agent)),
-            Shown::Deliveries(held) => held.deliveries.retain(|one| is_visible(&one.agent)),
+            Shown::Message(sent) => sent.deliveries.retain(|delivery| is_visible(&delivery.agent)),
+            Shown::Deliveries(held) => held.deliveries.retain(|delivery| is_visible(&delivery.agent)),
             _ => {}
         }
     }
@@ -125,18 +125,19 @@ pub(crate) fn item_concerns_agent(item: &Item, agent: &AgentId, number: Option<A
         Item::Budget(budget) => budget.owner.is_some_and(is),
         Item::Subscription(subscription) => subscription.agent == *agent,
         Item::Request(request) => {
-            is(request.from) || request.recipients.iter().any(|one| one.recipient.agent_no().is_some_and(is))
+            is(request.from)
+                || request.recipients.iter().any(|recipient| recipient.recipient.agent_no().is_some_and(is))
         }
         Item::Token(token) => token.bearer.agent() == Some(agent),
         Item::Lock(lock) => lock.grants.iter().any(|grant| is(grant.holder)),
         Item::Session(session) => {
             session.coordinator.as_ref() == Some(agent)
-                || session.participants.iter().any(|one| one.agent == *agent)
+                || session.participants.iter().any(|participant| participant.agent == *agent)
         }
         Item::Task(task) => task.spec.agent.is_some_and(is) || task.lease().is_some_and(|lease| is(lease.by)),
         Item::Procedure(procedure) => procedure.driver.as_ref() == Some(agent),
         Item::Approval(approval) => {
-            approval.agent.is_some_and(is) || approval.follow_ups.iter().any(|then| is(then.to))
+            approval.agent.is_some_and(is) || approval.follow_ups.iter().any(|follow_up| is(follow_up.to))
         }
         Item::Snapshot(_) | Item::Policy(_) | Item::Pool(_) => false,
     }

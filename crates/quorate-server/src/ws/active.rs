@@ -27,17 +27,17 @@ struct Active {
     id: u64,
     /// Used once, by the next connection.
     replace: Option<oneshot::Sender<()>>,
-    gone: watch::Receiver<()>,
+    closed: watch::Receiver<()>,
 }
 
 /// Registration of a connection as the active one of its agent, until dropped.
 pub(crate) struct ActiveConnection {
-    seats: ActiveConnections,
+    connections: ActiveConnections,
     key: AgentKey,
     id: u64,
     replace: oneshot::Receiver<()>,
     /// Closed when this connection ends.
-    _gone: watch::Sender<()>,
+    _closed: watch::Sender<()>,
 }
 
 impl ActiveConnections {
@@ -49,15 +49,15 @@ impl ActiveConnections {
     pub(crate) async fn activate(&self, space: SpaceNo, agent: &AgentId) -> ActiveConnection {
         let id = self.0.next_id.fetch_add(1, Ordering::Relaxed);
         let (notify, replace) = oneshot::channel();
-        let (alive, gone) = watch::channel(());
+        let (open, closed) = watch::channel(());
         let key = (space, agent.clone());
-        let earlier = self.lock().insert(key.clone(), Active { id, replace: Some(notify), gone });
-        let seat = ActiveConnection { seats: self.clone(), key, id, replace, _gone: alive };
-        if let Some(Active { replace, mut gone, .. }) = earlier {
+        let previous = self.lock().insert(key.clone(), Active { id, replace: Some(notify), closed });
+        let active = ActiveConnection { connections: self.clone(), key, id, replace, _closed: open };
+        if let Some(Active { replace, mut closed, .. }) = previous {
             replace.map(|replace| replace.send(()));
-            let _ = tokio::time::timeout(CLOSE_TIMEOUT, gone.changed()).await;
+            let _ = tokio::time::timeout(CLOSE_TIMEOUT, closed.changed()).await;
         }
-        seat
+        active
     }
 }
 
@@ -69,13 +69,13 @@ impl ActiveConnection {
 
     /// Whether a newer connection has replaced this one.
     pub(crate) fn is_replaced(&self) -> bool {
-        self.seats.lock().get(&self.key).is_none_or(|active| active.id != self.id)
+        self.connections.lock().get(&self.key).is_none_or(|active| active.id != self.id)
     }
 }
 
 impl Drop for ActiveConnection {
     fn drop(&mut self) {
-        let mut active = self.seats.lock();
+        let mut active = self.connections.lock();
         if active.get(&self.key).is_some_and(|active| active.id == self.id) {
             active.remove(&self.key);
         }

@@ -88,9 +88,12 @@ pub(super) type PendingRequest = BoxFuture<'static, (u64, Result<Answer, Error>)
 
 /// Next event of a connection.
 enum Event {
+    /// The first reply is ready to be sent.
     Ready,
-    Answered(Result<Receipt, Error>),
-    AnswerOf(u64, Result<Answer, Error>),
+    /// The result of the first pending operation.
+    Result(Result<Receipt, Error>),
+    /// The answer to a request, by the number of its frame.
+    Answer(u64, Result<Answer, Error>),
     Received(Option<Result<Message, axum::Error>>),
     Delivery(Result<Option<ReceivedDelivery>, Error>),
     Check,
@@ -101,7 +104,7 @@ enum Event {
 pub(super) struct WsConnection {
     pub(super) session: Arc<Session>,
     /// Space of the token.
-    pub(super) home: SpaceNo,
+    pub(super) token_space: SpaceNo,
     pub(super) socket: WebSocket,
     pub(super) consumer: Option<Consumer>,
     pub(super) ledger: Ledger,
@@ -117,18 +120,18 @@ pub(super) struct WsConnection {
     /// Whether anything was received since the last ping.
     received: bool,
     /// Consecutive unanswered pings, and the time of the last ping.
-    unanswered: u32,
-    pinged: Mono,
+    unanswered_pings: u32,
+    last_ping: Mono,
 }
 
 /// Serves a connection until it ends.
-pub(super) async fn run(known: Handshake, mut life: Option<Connection>, socket: WebSocket) {
-    let Handshake { session, credential: pass, home, consumer, ledger, active: mut seat } = known;
+pub(super) async fn run(handshake: Handshake, mut connection: Option<Connection>, socket: WebSocket) {
+    let Handshake { session, credential, token_space, consumer, ledger, mut active } = handshake;
     let session = Arc::new(session);
-    let mut talk = WsConnection {
-        pinged: session.now(),
+    let mut ws = WsConnection {
+        last_ping: session.now(),
         session: Arc::clone(&session),
-        home,
+        token_space,
         socket,
         consumer,
         ledger,
@@ -138,28 +141,28 @@ pub(super) async fn run(known: Handshake, mut life: Option<Connection>, socket: 
         is_dirty: false,
         starved_since: None,
         received: true,
-        unanswered: 0,
+        unanswered_pings: 0,
     };
     // These conditions end the connection even while a write is blocked.
-    let over = tokio::select! {
-        over = talk.run() => over,
-        refused = must_close(&session, &pass, seat.as_mut()) => refused.into(),
-        () = stopped(life.as_mut()) => CloseReason::ShuttingDown,
+    let reason = tokio::select! {
+        reason = ws.run() => reason,
+        refused = must_close(&session, &credential, active.as_mut()) => refused.into(),
+        () = stopped(connection.as_mut()) => CloseReason::ShuttingDown,
     };
     // The requester has disconnected: nothing waits for these answers.
-    talk.pending_requests.clear();
-    let _ = tokio::time::timeout(END_TIMEOUT, talk.end(over)).await;
+    ws.pending_requests.clear();
+    let _ = tokio::time::timeout(END_TIMEOUT, ws.end(reason)).await;
     // Unsent deliveries are released without counting an attempt, unless a newer connection resumes them.
-    if let Some(consumer) = talk.consumer
-        && seat.as_ref().is_none_or(|seat| !seat.is_replaced())
+    if let Some(consumer) = ws.consumer
+        && active.as_ref().is_none_or(|active| !active.is_replaced())
     {
         let _ = consumer.close().await;
     }
 }
 
-async fn stopped(life: Option<&mut Connection>) {
-    match life {
-        Some(life) => life.shutting_down().await,
+async fn stopped(connection: Option<&mut Connection>) {
+    match connection {
+        Some(connection) => connection.shutting_down().await,
         None => pending().await,
     }
 }
@@ -167,22 +170,22 @@ async fn stopped(life: Option<&mut Connection>) {
 /// Resolves when the connection must end: the token is no longer valid, or a newer connection has replaced it.
 async fn must_close(
     session: &Session,
-    pass: &Credential,
-    mut seat: Option<&mut ActiveConnection>,
+    credential: &Credential,
+    mut active: Option<&mut ActiveConnection>,
 ) -> Refused {
     let check = session.app.settings().durations.token_check;
     loop {
-        let lost = async {
-            match seat.as_mut() {
-                Some(seat) => seat.replaced().await,
+        let replaced = async {
+            match active.as_mut() {
+                Some(active) => active.replaced().await,
                 None => pending().await,
             }
         };
         tokio::select! {
-            () = lost => return superseded(session),
+            () = replaced => return superseded(session),
             () = tokio::time::sleep(check) => {}
         }
-        if !pass.is_valid() {
+        if !credential.is_valid() {
             return Refused::new(Code::Unauthenticated, "the access token expired or was revoked")
                 .hint("reconnect with a valid access token");
         }
@@ -193,8 +196,9 @@ async fn must_close(
 /// epoch.
 fn superseded(session: &Session) -> Refused {
     let published = session.space.published();
-    let now = session.agent.as_ref().and_then(|id| published.agents.by_id(id)).map(|agent| agent.epoch);
-    if now != session.epoch {
+    let current_epoch =
+        session.agent.as_ref().and_then(|id| published.agents.by_id(id)).map(|agent| agent.epoch);
+    if current_epoch != session.epoch {
         return stale_epoch();
     }
     Refused::new(Code::Conflict, "replaced by a newer connection of this agent")
@@ -216,8 +220,8 @@ impl WsConnection {
         loop {
             let outcome = match self.next(&mut check).await {
                 Event::Ready => self.send_ready().await,
-                Event::Answered(outcome) => self.send_result(outcome).await,
-                Event::AnswerOf(n, answer) => self.send_answer(n, answer).await,
+                Event::Result(outcome) => self.send_result(outcome).await,
+                Event::Answer(n, answer) => self.send_answer(n, answer).await,
                 Event::Received(received) => self.received(received).await,
                 Event::Delivery(Ok(Some(delivery))) => self.deliver(delivery).await,
                 Event::Delivery(Ok(None)) => Err(stale_epoch().into()),
@@ -225,19 +229,19 @@ impl WsConnection {
                 Event::Check => self.check(ping).await,
                 Event::Idle => self.flush().await,
             };
-            if let Err(over) = outcome {
-                return over;
+            if let Err(reason) = outcome {
+                return reason;
             }
         }
     }
 
     async fn next(&mut self, check: &mut tokio::time::Interval) -> Event {
-        let Self { socket, consumer, ledger, replies: line, pending_requests: asking, is_dirty, .. } = self;
+        let Self { socket, consumer, ledger, replies, pending_requests, is_dirty, .. } = self;
         let may_send = consumer.is_some() && ledger.may_send();
-        let has_capacity = line.len() < REPLIES_MAX;
-        let answer = async {
-            match line.front_mut() {
-                Some(Reply::Pending(_, pending, _)) => Event::Answered(pending.receipt().await),
+        let has_capacity = replies.len() < REPLIES_MAX;
+        let reply = async {
+            match replies.front_mut() {
+                Some(Reply::Pending(_, pending, _)) => Event::Result(pending.receipt().await),
                 Some(Reply::Ready(_)) => Event::Ready,
                 None => pending().await,
             }
@@ -250,8 +254,10 @@ impl WsConnection {
         };
         tokio::select! {
             biased;
-            event = answer => event,
-            Some((n, answer)) = asking.next(), if !asking.is_empty() => Event::AnswerOf(n, answer),
+            event = reply => event,
+            Some((n, answer)) = pending_requests.next(), if !pending_requests.is_empty() => {
+                Event::Answer(n, answer)
+            }
             received = socket.recv(), if has_capacity => Event::Received(received),
             delivery = delivery, if may_send => Event::Delivery(delivery),
             _ = check.tick() => Event::Check,
@@ -267,10 +273,11 @@ impl WsConnection {
             return Err(stale_epoch().into());
         }
         let now = self.session.now();
-        if now >= self.pinged.plus_ms(ping.as_millis() as u64) {
-            self.pinged = now;
-            self.unanswered = if std::mem::take(&mut self.received) { 0 } else { self.unanswered + 1 };
-            if self.unanswered >= UNANSWERED_PINGS_MAX {
+        if now >= self.last_ping.plus_ms(ping.as_millis() as u64) {
+            self.last_ping = now;
+            self.unanswered_pings =
+                if std::mem::take(&mut self.received) { 0 } else { self.unanswered_pings + 1 };
+            if self.unanswered_pings >= UNANSWERED_PINGS_MAX {
                 return Err(Refused::new(Code::Timeout, "the client did not respond to pings").into());
             }
             self.feed(Message::Ping(Bytes::new())).await?;
@@ -280,8 +287,8 @@ impl WsConnection {
     }
 
     /// Sends the final frames.
-    async fn end(&mut self, over: CloseReason) {
-        let close = match over {
+    async fn end(&mut self, reason: CloseReason) {
+        let close = match reason {
             CloseReason::Disconnected => return,
             // Completes the close handshake.
             CloseReason::Closed => return drop(self.flush().await),

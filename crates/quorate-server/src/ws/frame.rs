@@ -87,7 +87,7 @@ pub(super) fn parse(bytes: &Bytes) -> Result<(u64, FrameRequest<'_>), FrameError
         FrameError { n, refused }
     })?;
     let FrameIn { n, commit, credit, ack, nack, extend, send, request } = frame;
-    let asked = [
+    let operations = [
         commit.map(FrameRequest::Commit),
         credit.map(FrameRequest::Credit),
         ack.map(FrameRequest::Ack),
@@ -96,9 +96,9 @@ pub(super) fn parse(bytes: &Bytes) -> Result<(u64, FrameRequest<'_>), FrameError
         send.map(|message| FrameRequest::Send(Box::new(message))),
         request.map(FrameRequest::Request),
     ];
-    let mut asked = asked.into_iter().flatten();
-    match (asked.next(), asked.next()) {
-        (Some(one), None) => Ok((n, one)),
+    let mut operations = operations.into_iter().flatten();
+    match (operations.next(), operations.next()) {
+        (Some(operation), None) => Ok((n, operation)),
         _ => {
             let refused = Refused::new(Code::Invalid, "a frame must contain exactly one operation")
                 .hint("use one of commit, credit, ack, nack, extend, send, request");
@@ -109,18 +109,18 @@ pub(super) fn parse(bytes: &Bytes) -> Result<(u64, FrameRequest<'_>), FrameError
 
 impl NackIn {
     pub(super) fn op(&self, lease: LeaseRef) -> Op {
-        let then = match (self.hopeless, self.untried) {
+        let action = match (self.hopeless, self.untried) {
             (true, _) => NackAction::DeadLetter,
             (false, true) => NackAction::Release,
             (false, false) => NackAction::Retry { delay_ms: self.delay_ms.unwrap_or(0) },
         };
-        Op::Nack(Nack { lease, action: then, reason: self.reason.clone().unwrap_or_default() })
+        Op::Nack(Nack { lease, action, reason: self.reason.clone().unwrap_or_default() })
     }
 }
 
 impl ExtendIn {
-    pub(super) fn op(&self, lease: LeaseRef, times: &Durations) -> Op {
-        Op::Extend(Extend { lease, lease_ms: self.lease_ms.unwrap_or(times.lease_ms()) })
+    pub(super) fn op(&self, lease: LeaseRef, durations: &Durations) -> Op {
+        Op::Extend(Extend { lease, lease_ms: self.lease_ms.unwrap_or(durations.lease_ms()) })
     }
 }
 
@@ -142,8 +142,9 @@ pub(super) fn ok(n: u64, value: &impl Serialize) -> String {
 
 /// Returns the result of a commit.
 pub(super) fn commit_result(space: &Space, receipt: &Receipt) -> Value {
-    let eras = &space.published().generations;
-    let results: Vec<_> = receipt.results.iter().map(|one| OperationResult::new(eras, one)).collect();
+    let generations = &space.published().generations;
+    let results: Vec<_> =
+        receipt.results.iter().map(|result| OperationResult::new(generations, result)).collect();
     json!({"seq": receipt.effective_seq().map(|seq| seq.0), "results": results})
 }
 
@@ -165,7 +166,7 @@ pub(super) fn problem(n: Option<u64>, problem: &Problem) -> String {
 pub(super) fn welcome(session: &Session, agent: Option<&AgentId>, resumed: usize, lease_ms: u64) -> String {
     let head = session.space.published().head;
     let hash = quorate_core::hex::encode(&head.hash);
-    let patience = session.app.settings().timeouts;
+    let timeouts = session.app.settings().timeouts;
     json!({"welcome": {
         "head": {"seq": head.seq.0, "hash": hash, "at": time::format(head.at)},
         "agent": agent.map(AgentId::as_str),
@@ -179,8 +180,8 @@ pub(super) fn welcome(session: &Session, agent: Option<&AgentId>, resumed: usize
             "numbers": DELIVERY_NUMBERS_MAX,
             "requests": REQUESTS_MAX,
             "leaseMs": lease_ms,
-            "readWithinMs": patience.write.as_millis() as u64,
-            "pingMs": patience.ping.as_millis() as u64,
+            "readWithinMs": timeouts.write.as_millis() as u64,
+            "pingMs": timeouts.ping.as_millis() as u64,
         },
     }})
     .to_string()

@@ -41,7 +41,7 @@ pub(super) struct Handshake {
     pub(super) session: Session,
     pub(super) credential: Credential,
     /// Space of the token.
-    pub(super) home: SpaceNo,
+    pub(super) token_space: SpaceNo,
     /// Consumer of the agent's deliveries, if the connection has an agent.
     pub(super) consumer: Option<Consumer>,
     pub(super) ledger: Ledger,
@@ -55,37 +55,46 @@ pub(super) async fn accept(
 ) -> Result<Handshake, Problem> {
     let first = first_frame(socket).await?;
     let HelloFrame { hello } = body::parse(&first)?;
-    let (known, pass) = call::authenticate_secret(app, &hello.token, hello.space.as_deref())
+    let (authenticated, credential) = call::authenticate_secret(app, &hello.token, hello.space.as_deref())
         .map_err(|refused| with_hello_hint(call::count_failed_authentication(app, peer, refused)))?;
-    app.rates().check_call(known.home, &known.principal, app.engine().clock().now().mono)?;
-    let by = known.bearer.agent().cloned();
-    let agent = hello.agent.map(AgentId::new).transpose()?.or_else(|| by.clone());
+    app.rates().check_call(
+        authenticated.token_space,
+        &authenticated.principal,
+        app.engine().clock().now().mono,
+    )?;
+    let calling_agent = authenticated.bearer.agent().cloned();
+    let agent = hello.agent.map(AgentId::new).transpose()?.or_else(|| calling_agent.clone());
     let lease_ms = hello.lease_ms.unwrap_or(app.settings().durations.lease_ms());
     // Validate before registering: a refused hello must not change anything.
     check_lease(lease_ms)?;
-    let (mut epoch, mut consumer, mut seat) = (None, None, None);
+    let (mut epoch, mut consumer, mut active) = (None, None, None);
     if let Some(agent) = &agent {
-        let started = resolve_epoch(&known.space, &known.principal, agent, hello.epoch.map(Epoch)).await?;
+        let agent_epoch =
+            resolve_epoch(&authenticated.space, &authenticated.principal, agent, hello.epoch.map(Epoch))
+                .await?;
         // The older connection must be closed before its deliveries are resumed here.
-        seat = Some(app.active_connections().activate(known.space.number(), agent).await);
+        active = Some(app.active_connections().activate(authenticated.space.number(), agent).await);
         let resumes = hello.resume.unwrap_or(true);
-        let opened = known.space.open_stream(&known.principal, started, agent, lease_ms, resumes).await?;
-        (epoch, consumer) = (Some(started), Some(opened));
+        let opened = authenticated
+            .space
+            .open_stream(&authenticated.principal, agent_epoch, agent, lease_ms, resumes)
+            .await?;
+        (epoch, consumer) = (Some(agent_epoch), Some(opened));
     }
     let resumed = consumer.as_ref().map_or(0, Consumer::unread_count);
     let session = Session {
         app: app.clone(),
-        space: known.space,
-        principal: known.principal,
-        calling_agent: by,
+        space: authenticated.space,
+        principal: authenticated.principal,
+        calling_agent,
         agent: agent.clone(),
         epoch,
         starved_after: Duration::from_millis(lease_ms / 2),
     };
     let welcome = frame::welcome(&session, agent.as_ref(), resumed, lease_ms);
     socket.send(Message::Text(welcome.into())).await.map_err(|_| closed_early())?;
-    let ledger = Ledger::new(consumer.as_ref().map(|one| one.grant_credit_op(0)), resumed as u64);
-    Ok(Handshake { session, credential: pass, home: known.home, consumer, ledger, active: seat })
+    let ledger = Ledger::new(consumer.as_ref().map(|consumer| consumer.grant_credit_op(0)), resumed as u64);
+    Ok(Handshake { session, credential, token_space: authenticated.token_space, consumer, ledger, active })
 }
 
 async fn first_frame(socket: &mut WebSocket) -> Result<Bytes, Problem> {

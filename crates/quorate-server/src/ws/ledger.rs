@@ -160,18 +160,18 @@ impl Ledger {
     /// Returns the leases of numbers to ack. Deliveries that are acked already are skipped; a lease that ended
     /// otherwise is an error.
     pub(super) fn to_ack(&self, ranges: &[Range]) -> Result<AckTargets, Refused> {
-        let mut found = AckTargets::default();
+        let mut targets = AckTargets::default();
         let mut stale = Vec::new();
         for slot in self.slots(ranges)? {
             match slot {
                 Slot::Ephemeral => {}
-                Slot::Leased(lease) => found.leases.push(*lease),
-                Slot::Acked(seq) => found.acked_by = found.acked_by.max(*seq),
+                Slot::Leased(lease) => targets.leases.push(*lease),
+                Slot::Acked(seq) => targets.acked_by = targets.acked_by.max(*seq),
                 Slot::Stale(lease) => stale.push(*lease),
             }
         }
         refuse_stale(&stale)?;
-        Ok(found)
+        Ok(targets)
     }
 
     /// Returns the leases of numbers to nack or extend: all of them must be held.
@@ -224,7 +224,7 @@ impl Ledger {
 
     /// Marks deliveries as acked.
     pub(super) fn acked(&mut self, ranges: &[Range], seq: Option<Seq>) {
-        self.settle(ranges, |lease| *lease = Slot::Acked(seq));
+        self.settle(ranges, |slot| *slot = Slot::Acked(seq));
     }
 
     /// Marks the leases of returned deliveries as stale.
@@ -240,8 +240,8 @@ impl Ledger {
         for (from, to) in ranges {
             let from = from.saturating_sub(self.first) as usize;
             let to = to.saturating_sub(self.first) as usize;
-            let named = self.slots.iter_mut().take(to + 1).skip(from);
-            named.filter(|slot| matches!(slot, Slot::Leased(_))).for_each(&change);
+            let slots = self.slots.iter_mut().take(to + 1).skip(from);
+            slots.filter(|slot| matches!(slot, Slot::Leased(_))).for_each(&change);
         }
         self.trim();
     }
@@ -249,10 +249,10 @@ impl Ledger {
     /// Marks leases as ended, regardless of the operation. The same delivery may be held under another lease.
     pub(super) fn expire<'a>(&mut self, stale: impl Iterator<Item = &'a StaleReference>) {
         let ended: HashMap<LeaseRef, Option<Seq>> = stale
-            .filter(|one| one.code == Code::StaleLease)
-            .filter_map(|one| {
-                let lease = LeaseRef { delivery: one.item.parse().ok()?, token: one.token? };
-                Some((lease, one.ended_by))
+            .filter(|reference| reference.code == Code::StaleLease)
+            .filter_map(|reference| {
+                let lease = LeaseRef { delivery: reference.item.parse().ok()?, token: reference.token? };
+                Some((lease, reference.ended_by))
             })
             .collect();
         if ended.is_empty() {
@@ -367,8 +367,8 @@ mod tests {
         assert_eq!(acked(&ledger, &[(1, 4)]), (vec![lease(1), lease(3), lease(4)], None));
         ledger.acked(&[(3, 3)], Some(Seq(9)));
         assert_eq!(acked(&ledger, &[(1, 2), (3, 4)]), (vec![lease(1), lease(4)], Some(Seq(9))));
-        for wrong in [(0, 1), (3, 2), (4, 5)] {
-            assert_eq!(ledger.to_ack(&[wrong]).unwrap_err().code, Code::Invalid, "{wrong:?}");
+        for range in [(0, 1), (3, 2), (4, 5)] {
+            assert_eq!(ledger.to_ack(&[range]).unwrap_err().code, Code::Invalid, "{range:?}");
         }
         for _ in 0..DELIVERY_NUMBERS_MAX {
             ledger.send(None, 1);

@@ -37,7 +37,7 @@ impl WsConnection {
     /// Handles one frame.
     pub(super) async fn receive(&mut self, bytes: Bytes) -> Result<(), CloseReason> {
         let (n, outcome) = match frame::parse(&bytes) {
-            Ok((n, asked)) => (n, self.check_and_apply(n, asked, &bytes).await),
+            Ok((n, request)) => (n, self.check_and_apply(n, request, &bytes).await),
             Err(FrameError { n: Some(n), refused }) => {
                 let is_flag = is_marked_private(&bytes);
                 (n, Err(if is_flag { refuse_flag(refused) } else { refused }.into()))
@@ -47,7 +47,7 @@ impl WsConnection {
         };
         self.replies.push_back(match outcome {
             Ok(Outcome::Now(text)) => Reply::Ready(text),
-            Ok(Outcome::Later(pending, what)) => Reply::Pending(n, pending, what),
+            Ok(Outcome::Later(pending, operation)) => Reply::Pending(n, pending, operation),
             Ok(Outcome::Handled) => return Ok(()),
             Err(problem) => {
                 // An unparsed frame that is meant for moderators must leave no trace.
@@ -63,7 +63,7 @@ impl WsConnection {
     async fn check_and_apply(
         &mut self,
         n: u64,
-        asked: FrameRequest<'_>,
+        request: FrameRequest<'_>,
         bytes: &Bytes,
     ) -> Result<Outcome, Problem> {
         if self.last_n.is_some_and(|last| n <= last) {
@@ -77,12 +77,12 @@ impl WsConnection {
         self.last_n = Some(n);
         let session = &self.session;
         let now = session.app.engine().clock().now().mono;
-        session.app.rates().check_call(self.home, &session.principal, now)?;
-        self.apply(n, asked, bytes).await
+        session.app.rates().check_call(self.token_space, &session.principal, now)?;
+        self.apply(n, request, bytes).await
     }
 
-    async fn apply(&mut self, n: u64, asked: FrameRequest<'_>, bytes: &Bytes) -> Result<Outcome, Problem> {
-        match asked {
+    async fn apply(&mut self, n: u64, request: FrameRequest<'_>, bytes: &Bytes) -> Result<Outcome, Problem> {
+        match request {
             FrameRequest::Commit(commit) => self.commit(commit, bytes).await,
             FrameRequest::Credit(credit) => {
                 self.ledger.check_credit(credit)?;
@@ -111,8 +111,8 @@ impl WsConnection {
             FrameRequest::Extend(extend) => {
                 check_ranges(&extend.deliveries)?;
                 let leases = self.ledger.held_leases(&extend.deliveries)?;
-                let times = &self.session.app.settings().durations;
-                let ops = leases.into_iter().map(|lease| extend.op(lease, times)).collect();
+                let durations = &self.session.app.settings().durations;
+                let ops = leases.into_iter().map(|lease| extend.op(lease, durations)).collect();
                 let pending = self.session.space.enqueue(self.session.commit(ops)).await?;
                 Ok(Outcome::Later(pending, PendingOperation::Extend))
             }
@@ -121,22 +121,22 @@ impl WsConnection {
         }
     }
 
-    async fn commit(&mut self, asked: Commit<'_>, bytes: &Bytes) -> Result<Outcome, Problem> {
+    async fn commit(&mut self, request: Commit<'_>, bytes: &Bytes) -> Result<Outcome, Problem> {
         let session = &self.session;
-        let key = asked.idempotency_key.ok_or_else(|| {
+        let key = request.idempotency_key.ok_or_else(|| {
             Refused::new(Code::Invalid, "idempotencyKey is missing").hint(
                 "set an idempotency key on every commit, so that it can be retried safely after a reconnect",
             )
         })?;
-        let reading = session.reading(bytes);
-        let read =
-            |(index, fields)| op::parse_op(fields, &reading).map_err(|refused: Refused| refused.at_op(index));
-        let mut ops = asked.ops.into_iter().enumerate().map(read).collect::<Result<Vec<_>, _>>()?;
+        let context = session.parse_context(bytes);
+        let parse =
+            |(index, fields)| op::parse_op(fields, &context).map_err(|refused: Refused| refused.at_op(index));
+        let mut ops = request.ops.into_iter().enumerate().map(parse).collect::<Result<Vec<_>, _>>()?;
         observe::propagate_traces(&session.app, &session.space, &mut ops, None).await;
         deliberation_drivers::assign_driver(&session.app, &session.space, &mut ops).await?;
         let resumed = self.resumed_among(ops.iter().flat_map(Op::ended_leases));
         let mut commit = session.commit(ops).keyed(key);
-        commit.epoch = asked.epoch.map(Epoch).or(commit.epoch);
+        commit.epoch = request.epoch.map(Epoch).or(commit.epoch);
         Ok(Outcome::Later(session.space.enqueue(commit).await?, PendingOperation::Commit { resumed }))
     }
 
@@ -188,7 +188,7 @@ impl WsConnection {
     }
 
     fn new_message(&self, message: NewMessage<'_>, bytes: &Bytes) -> Result<CoreMessage, Refused> {
-        message.into_core(&self.session.reading(bytes))
+        message.into_core(&self.session.parse_context(bytes))
     }
 
     /// Sends a request to another agent. The request is enqueued when this returns; its answer is sent when it
@@ -212,19 +212,19 @@ impl WsConnection {
         let is_known = self.session.space.preload_cause(&new_message).await;
         let is_large = new_message.payload.bytes.len() > LARGE_BYTES;
         let session = Arc::clone(&self.session);
-        // Both may need more than one poll to be enqueued, and later frames must come after it.
+        // Both cases may need several polls to enqueue the request, and later frames must come after it.
         if (is_large || !is_known) && new_message.durability == Durability::Durable {
-            let mut asking = request_durable(&session, new_message, timeout_ms).await?;
-            self.pending_requests.push(Box::pin(async move { (n, asking.answer().await) }));
+            let mut waiter = request_durable(&session, new_message, timeout_ms).await?;
+            self.pending_requests.push(Box::pin(async move { (n, waiter.answer().await) }));
             return Ok(Outcome::Handled);
         }
-        let mut asking: PendingRequest =
-            Box::pin(async move { (n, ask(&session, new_message, timeout_ms).await) });
+        let mut pending: PendingRequest =
+            Box::pin(async move { (n, send_request(&session, new_message, timeout_ms).await) });
         // The first poll enqueues the request, so later frames come after it.
-        let answered = (&mut asking).now_or_never();
-        self.pending_requests.push(match answered {
-            Some(answered) => Box::pin(std::future::ready(answered)),
-            None => asking,
+        let answer = (&mut pending).now_or_never();
+        self.pending_requests.push(match answer {
+            Some(answer) => Box::pin(std::future::ready(answer)),
+            None => pending,
         });
         Ok(Outcome::Handled)
     }
@@ -247,10 +247,17 @@ fn refuse_flag(refused: Refused) -> Refused {
     refused.hint("raise a conduct flag with POST /v1/flags, or as the payload of a message").private()
 }
 
-async fn ask(session: &Session, new_message: CoreMessage, timeout_ms: Option<u64>) -> Result<Answer, Error> {
+async fn send_request(
+    session: &Session,
+    new_message: CoreMessage,
+    timeout_ms: Option<u64>,
+) -> Result<Answer, Error> {
     if new_message.durability == Durability::Ephemeral {
-        let within = timeout_ms.map(Duration::from_millis);
-        return session.space.request_ephemeral(&session.principal, session.epoch, new_message, within).await;
+        let timeout = timeout_ms.map(Duration::from_millis);
+        return session
+            .space
+            .request_ephemeral(&session.principal, session.epoch, new_message, timeout)
+            .await;
     }
     request_durable(session, new_message, timeout_ms).await?.answer().await
 }
@@ -262,11 +269,11 @@ async fn request_durable(
     timeout_ms: Option<u64>,
 ) -> Result<RequestWaiter, Error> {
     let has_client_id = new_message.client_id.is_some();
-    let ask = SendRequest::new(new_message, timeout_ms, None);
-    let mut asking = session.space.request(&session.principal, session.epoch, ask).await?;
+    let request = SendRequest::new(new_message, timeout_ms, None);
+    let mut waiter = session.space.request(&session.principal, session.epoch, request).await?;
     // A request with a client id can be repeated after a reconnect and gets the same answer.
     if has_client_id {
-        asking.keep_open();
+        waiter.keep_open();
     }
-    Ok(asking)
+    Ok(waiter)
 }

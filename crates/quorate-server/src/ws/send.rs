@@ -38,11 +38,11 @@ impl WsConnection {
 
     /// Sends the result of the first pending operation.
     pub(super) async fn send_result(&mut self, outcome: Result<Receipt, Error>) -> Result<(), CloseReason> {
-        let Some(Reply::Pending(n, _, what)) = self.replies.pop_front() else { return Ok(()) };
+        let Some(Reply::Pending(n, _, operation)) = self.replies.pop_front() else { return Ok(()) };
         let text = match outcome {
             Ok(receipt) => {
                 let seq = receipt.effective_seq();
-                match what {
+                match operation {
                     PendingOperation::Grant { .. } => return Ok(()),
                     PendingOperation::Commit { resumed } => {
                         self.skip_resumed(&resumed);
@@ -58,11 +58,12 @@ impl WsConnection {
             Err(error) => {
                 let problem = Problem::from(error);
                 self.ledger.expire(problem.stale());
-                if let PendingOperation::EndLeases { credit, .. } | PendingOperation::Grant { credit } = what
+                if let PendingOperation::EndLeases { credit, .. } | PendingOperation::Grant { credit } =
+                    operation
                 {
                     self.ledger.return_credit(u64::from(credit));
                 }
-                if matches!(what, PendingOperation::Grant { .. }) {
+                if matches!(operation, PendingOperation::Grant { .. }) {
                     return Ok(());
                 }
                 self.session.refused(&problem);
@@ -140,8 +141,8 @@ impl WsConnection {
 
     pub(super) async fn feed(&mut self, message: Message) -> Result<(), CloseReason> {
         self.is_dirty = true;
-        let patience = self.session.app.settings().timeouts.write;
-        match tokio::time::timeout(patience, self.socket.feed(message)).await {
+        let timeout = self.session.app.settings().timeouts.write;
+        match tokio::time::timeout(timeout, self.socket.feed(message)).await {
             Ok(Ok(())) => Ok(()),
             _ => Err(CloseReason::Disconnected),
         }
@@ -149,8 +150,8 @@ impl WsConnection {
 
     pub(super) async fn flush(&mut self) -> Result<(), CloseReason> {
         self.is_dirty = false;
-        let patience = self.session.app.settings().timeouts.write;
-        match tokio::time::timeout(patience, self.socket.flush()).await {
+        let timeout = self.session.app.settings().timeouts.write;
+        match tokio::time::timeout(timeout, self.socket.flush()).await {
             Ok(Ok(())) => Ok(()),
             // The connection broke, or the client does not read. Sent deliveries stay leased until they expire or are
             // resumed.
@@ -194,8 +195,8 @@ impl Batch {
         if self.count < 2 || self.items.len() <= BATCH_BYTES_MAX {
             return None;
         }
-        let alone = Self { first: 0, count: 1, last: 0, items: self.items.split_off(self.last) };
-        let mut full = std::mem::replace(self, alone);
+        let next = Self { first: 0, count: 1, last: 0, items: self.items.split_off(self.last) };
+        let mut full = std::mem::replace(self, next);
         // Trailing comma.
         full.items.pop();
         Some(full)

@@ -17,7 +17,7 @@ const OPS: u64 = 200;
 const AHEAD_BYTES: usize = 128 * 1024;
 
 async fn filled(limits: Limits) -> (TestHub, String) {
-    let hub = TestHub::with(Settings { limits, ..Settings::default() }).await;
+    let hub = TestHub::with_settings(Settings { limits, ..Settings::default() }).await;
     let filler = hub.register("filler").await;
     for commit in 0..COMMITS {
         let put =
@@ -29,7 +29,7 @@ async fn filled(limits: Limits) -> (TestHub, String) {
 }
 
 /// Starts a response without reading its body.
-async fn unread(hub: &TestHub, token: &str, path: &str) -> (u16, Body) {
+async fn unread_response(hub: &TestHub, token: &str, path: &str) -> (u16, Body) {
     let request = hub.request(token, "GET", path).body(Body::empty()).expect("a request");
     let response = hub.app.handle(request).await;
     (response.status().as_u16(), response.into_body())
@@ -44,13 +44,13 @@ const EVENTS: &str = "/v1/events?from=1&kind=entry.written";
 
 /// Returns the events of all commits that filled the hub.
 async fn events_of_commits(hub: &TestHub, token: &str) -> String {
-    let (_, mut events) = unread(hub, token, EVENTS).await;
-    let mut came = String::new();
-    while came.matches("event: record").count() < COMMITS as usize || !came.ends_with("\n\n") {
+    let (_, mut events) = unread_response(hub, token, EVENTS).await;
+    let mut received = String::new();
+    while received.matches("event: record").count() < COMMITS as usize || !received.ends_with("\n\n") {
         let frame = events.frame().await.expect("more").expect("a frame").into_data().expect("data");
-        came.push_str(std::str::from_utf8(&frame).expect("text"));
+        received.push_str(std::str::from_utf8(&frame).expect("text"));
     }
-    came
+    received
 }
 
 fn processor_time(clock: ClockId) -> Duration {
@@ -70,27 +70,27 @@ async fn i21_the_thread_that_serves_others_does_not_render() {
     }
     // An event stream does not end: read up to the last event.
     let events = events_of_commits(&hub, &filler).await.len();
-    let read = [
+    let reads = [
         (&viewer, "/v1/audit", usize::MAX),
         (&filler, EVENTS, events),
         (&filler, "/v1/context?limit=1000", usize::MAX),
         (&filler, "/v1/messages?from=unknown", usize::MAX),
     ];
-    for (token, path, bytes) in read {
+    for (token, path, bytes) in reads {
         let before = [ClockId::ThreadCPUTime, ClockId::ProcessCPUTime].map(processor_time);
         for _ in 0..5 {
-            let (status, mut body) = unread(&hub, token, path).await;
+            let (status, mut body) = unread_response(&hub, token, path).await;
             assert_eq!(status, 200, "{path}");
-            let mut came = 0;
-            while came < bytes
+            let mut received = 0;
+            while received < bytes
                 && let Some(frame) = body.frame().await
             {
-                came += frame.expect("a frame").into_data().expect("data").len();
+                received += frame.expect("a frame").into_data().expect("data").len();
             }
         }
         let after = [ClockId::ThreadCPUTime, ClockId::ProcessCPUTime].map(processor_time);
-        let [here, all] = [0, 1].map(|clock| after[clock] - before[clock]);
-        assert!(here * 3 < all, "{path}: {here:?} of {all:?} were spent on the thread that serves others");
+        let [own, total] = [0, 1].map(|clock| after[clock] - before[clock]);
+        assert!(own * 3 < total, "{path}: {own:?} of {total:?} were spent on the thread that serves others");
     }
 }
 
@@ -100,8 +100,8 @@ async fn i21_an_unread_stream_is_rendered_one_chunk_ahead() {
     let (hub, _) = filled(Limits::default()).await;
     let reader = hub.register("reader").await;
     let viewer = hub.create_token("viewer", "auditor").await;
-    let (_, events) = unread(&hub, &reader, "/v1/events?from=1").await;
-    let (_, audit) = unread(&hub, &viewer, "/v1/audit").await;
+    let (_, events) = unread_response(&hub, &reader, "/v1/events?from=1").await;
+    let (_, audit) = unread_response(&hub, &viewer, "/v1/audit").await;
     // Serving others gives both streams time to run ahead.
     for _ in 0..20 {
         hub.get(&hub.admin, "/v1/context?limit=100").await.ok(200);
@@ -121,15 +121,15 @@ async fn i21_a_stream_has_every_record_once_and_in_order() {
     let (hub, filler) = filled(Limits::default()).await;
     let viewer = hub.create_token("viewer", "auditor").await;
     let head = hub.get(&hub.admin, "/v1/state").await.ok(200)["seq"].as_u64().expect("a number");
-    let lines = text(unread(&hub, &viewer, "/v1/audit").await.1).await;
+    let lines = text(unread_response(&hub, &viewer, "/v1/audit").await.1).await;
     let seqs: Vec<u64> = { lines.lines() }
         .map(|line| serde_json::from_str::<Value>(line).expect("JSON")["seq"].as_u64().expect("a number"))
         .collect();
     assert_eq!(seqs, (1..=head).collect::<Vec<_>>());
-    let came = events_of_commits(&hub, &filler).await;
-    let ids: Vec<u64> = came.lines().filter_map(|line| line.strip_prefix("id: ")?.parse().ok()).collect();
-    assert!(ids.is_sorted_by(|one, next| one < next), "{ids:?}");
-    for (commit, data) in (0..COMMITS).zip(came.lines().filter_map(|line| line.strip_prefix("data: "))) {
+    let events = events_of_commits(&hub, &filler).await;
+    let ids: Vec<u64> = events.lines().filter_map(|line| line.strip_prefix("id: ")?.parse().ok()).collect();
+    assert!(ids.is_sorted_by(|previous, next| previous < next), "{ids:?}");
+    for (commit, data) in (0..COMMITS).zip(events.lines().filter_map(|line| line.strip_prefix("data: "))) {
         let event: Value = serde_json::from_str(data).expect("JSON");
         let effects = event["effects"].as_array().expect("effects");
         assert_eq!(effects.len() as u64, OPS);
@@ -141,8 +141,8 @@ async fn i21_a_stream_has_every_record_once_and_in_order() {
 async fn i21_open_reads_are_limited_by_principal() {
     let (hub, filler) = filled(Limits { bulk_reads: 2, ..Limits::default() }).await;
     let other = hub.register("other").await;
-    let (_, stream) = unread(&hub, &filler, "/v1/events").await;
-    let (_, page) = unread(&hub, &filler, "/v1/context?prefix=&limit=1000").await;
+    let (_, stream) = unread_response(&hub, &filler, "/v1/events").await;
+    let (_, body) = unread_response(&hub, &filler, "/v1/context?prefix=&limit=1000").await;
     for path in
         ["/v1/events", "/v1/context", "/v1/messages", "/v1/tasks", "/v1/state", "/v1/context/k/history"]
     {
@@ -155,11 +155,11 @@ async fn i21_open_reads_are_limited_by_principal() {
     hub.get(&filler, "/v1/context/k%2F000%2F000").await.ok(200);
     hub.get(&other, "/v1/context").await.ok(200);
     // A page that was read completely, or a stream that was closed, no longer counts.
-    let read: Value = serde_json::from_str(&text(page).await).expect("JSON");
-    assert_eq!(read["entries"].as_array().map(Vec::len), Some(1_000));
+    let entries: Value = serde_json::from_str(&text(body).await).expect("JSON");
+    assert_eq!(entries["entries"].as_array().map(Vec::len), Some(1_000));
     hub.get(&filler, "/v1/context").await.ok(200);
     drop(stream);
-    let (status, _one) = unread(&hub, &filler, "/v1/events").await;
-    let (another, _two) = unread(&hub, &filler, "/v1/events").await;
+    let (status, _one) = unread_response(&hub, &filler, "/v1/events").await;
+    let (another, _two) = unread_response(&hub, &filler, "/v1/events").await;
     assert_eq!((status, another), (200, 200));
 }

@@ -6,12 +6,12 @@ use crate::support::TestHub;
 use crate::support::socket::TestServer;
 
 /// Sends a message and returns its id.
-async fn say(hub: &TestHub, token: &str, message: &Value) -> String {
+async fn send_message(hub: &TestHub, token: &str, message: &Value) -> String {
     let sent = hub.post(token, "/v1/messages", message).await.ok(200);
     sent["receipts"][0]["id"].as_str().expect("an id").to_owned()
 }
 
-async fn shown(hub: &TestHub, id: &str) -> Value {
+async fn message_view(hub: &TestHub, id: &str) -> Value {
     hub.get(&hub.admin, &format!("/v1/messages/{id}")).await.ok(200)
 }
 
@@ -19,7 +19,7 @@ async fn shown(hub: &TestHub, id: &str) -> Value {
 async fn play(hub: &TestHub, field: &str, message: impl Fn(usize) -> Value) -> (usize, Value) {
     let players = [("ping", hub.register("ping").await), ("pong", hub.register("pong").await)];
     let mut cause =
-        say(hub, &players[0].1, &json!({"to": "pong", "action": "play", "payload": "first"})).await;
+        send_message(hub, &players[0].1, &json!({"to": "pong", "action": "play", "payload": "first"})).await;
     for round in 1..100 {
         let (token, other) = (&players[round % 2].1, players[1 - round % 2].0);
         let mut next = message(round);
@@ -30,7 +30,7 @@ async fn play(hub: &TestHub, field: &str, message: impl Fn(usize) -> Value) -> (
             return (round, answer.refused(409, "LOOP_REFUSED"));
         }
         let id = answer.ok(200)["receipts"][0]["id"].as_str().expect("an id").to_owned();
-        assert_eq!(shown(hub, &id).await["hops"], round, "{id}");
+        assert_eq!(message_view(hub, &id).await["hops"], round, "{id}");
         cause = id;
     }
     panic!("it goes on without end");
@@ -68,15 +68,15 @@ async fn d8_a_repeated_payload_is_stopped_the_third_time() {
 async fn d8_hops_are_at_least_those_counted_by_the_hub() {
     let hub = TestHub::new().await;
     let alice = hub.register("alice").await;
-    let first = say(&hub, &alice, &json!({"to": "alice", "hops": 7, "payload": 1})).await;
+    let first = send_message(&hub, &alice, &json!({"to": "alice", "hops": 7, "payload": 1})).await;
     for (hops, counted) in [(0, 8), (3, 8), (20, 20)] {
         let next = json!({"to": "alice", "hops": hops, "causationId": first, "payload": hops});
-        let next = say(&hub, &alice, &next).await;
-        assert_eq!(shown(&hub, &next).await["hops"], counted);
+        let next = send_message(&hub, &alice, &next).await;
+        assert_eq!(message_view(&hub, &next).await["hops"], counted);
     }
-    let elsewhere = json!({"to": "alice", "causationId": "ticket 17", "payload": 1});
-    let elsewhere = say(&hub, &alice, &elsewhere).await;
-    assert_eq!(shown(&hub, &elsewhere).await["hops"], 0, "what led to it is not known here");
+    let external = json!({"to": "alice", "causationId": "ticket 17", "payload": 1});
+    let external = send_message(&hub, &alice, &external).await;
+    assert_eq!(message_view(&hub, &external).await["hops"], 0, "what led to it is not known here");
 }
 
 // Fails under: a client id that is not resolved; a cause in the same commit that is not found; a repeat that counts
@@ -85,40 +85,41 @@ async fn d8_hops_are_at_least_those_counted_by_the_hub() {
 async fn d8_a_cause_can_be_named_by_client_id() {
     let hub = TestHub::new().await;
     let alice = hub.register("alice").await;
-    say(&hub, &alice, &json!({"id": "q-1", "to": "alice", "correlationId": "c1", "payload": 1})).await;
+    send_message(&hub, &alice, &json!({"id": "q-1", "to": "alice", "correlationId": "c1", "payload": 1}))
+        .await;
     let second = json!({"id": "q-2", "to": "alice", "causationId": "q-1", "payload": 2});
-    let id = say(&hub, &alice, &second).await;
-    let response = shown(&hub, &id).await;
+    let id = send_message(&hub, &alice, &second).await;
+    let response = message_view(&hub, &id).await;
     assert_eq!((&response["hops"], &response["correlationId"]), (&json!(1), &json!("c1")));
-    assert_eq!(say(&hub, &alice, &second).await, id, "sent again, it is the same message");
-    let both = json!([
+    assert_eq!(send_message(&hub, &alice, &second).await, id, "sent again, it is the same message");
+    let messages = json!([
         {"id": "q-3", "to": "alice", "causationId": "q-2", "payload": 3},
         {"id": "q-4", "to": "alice", "causationId": "q-3", "payload": 4}
     ]);
-    let sent = hub.post(&alice, "/v1/messages", &both).await.ok(200);
-    assert_eq!(shown(&hub, "q-4").await["hops"], 3);
-    let again = hub.post(&alice, "/v1/messages", &both).await.ok(200);
-    assert_eq!(again["receipts"][1]["id"], sent["receipts"][1]["id"]);
+    let sent = hub.post(&alice, "/v1/messages", &messages).await.ok(200);
+    assert_eq!(message_view(&hub, "q-4").await["hops"], 3);
+    let repeated = hub.post(&alice, "/v1/messages", &messages).await.ok(200);
+    assert_eq!(repeated["receipts"][1]["id"], sent["receipts"][1]["id"]);
 }
 
 // Fails under: a budget that is only charged for the first message of a chain.
 #[tokio::test]
 async fn d8_a_chain_is_charged_to_its_first_budget() {
-    let served = TestServer::new().await;
-    let hub = &served.hub;
+    let server = TestServer::new().await;
+    let hub = &server.hub;
     let (alice, bob) = (hub.register("alice").await, hub.register("bob").await);
     let set = json!({"ops": [{"op": "budget.set", "budget": "b1", "messagesMax": 3}]});
     hub.post(&alice, "/v1/commit", &set).await.ok(200);
-    let first = say(hub, &alice, &json!({"to": "bob", "budget": "b1", "payload": 1})).await;
-    let second = say(hub, &bob, &json!({"to": "alice", "causationId": first, "payload": 2})).await;
-    assert_eq!(shown(hub, &second).await["budget"], "b1");
-    let mut socket = served.connect_agent(&alice).await;
+    let first = send_message(hub, &alice, &json!({"to": "bob", "budget": "b1", "payload": 1})).await;
+    let second = send_message(hub, &bob, &json!({"to": "alice", "causationId": first, "payload": 2})).await;
+    assert_eq!(message_view(hub, &second).await["budget"], "b1");
+    let mut socket = server.connect_agent(&alice).await;
     let third = json!({"op": "send", "to": "bob", "causationId": second, "payload": 3});
     socket.ok("commit", json!({"ops": [third], "idempotencyKey": "k3"})).await;
     let fourth = json!({"op": "send", "to": "bob", "causationId": second, "payload": 4});
     socket.refused("commit", json!({"ops": [fourth], "idempotencyKey": "k4"}), "BUDGET_EXCEEDED").await;
     let own = json!({"to": "alice", "payload": 5});
-    say(hub, &bob, &own).await;
+    send_message(hub, &bob, &own).await;
 }
 
 // Fails under: an agent that learns about a foreign message by naming it as a cause.
@@ -127,9 +128,11 @@ async fn i16_naming_a_foreign_message_reveals_nothing() {
     let hub = TestHub::new().await;
     let (alice, mallory) = (hub.register("alice").await, hub.register("mallory").await);
     hub.register("bob").await;
-    let theirs = say(&hub, &alice, &json!({"to": "bob", "correlationId": "merger", "payload": 1})).await;
-    let named = say(&hub, &mallory, &json!({"to": "mallory", "causationId": theirs, "payload": 2})).await;
-    let response = shown(&hub, &named).await;
+    let foreign =
+        send_message(&hub, &alice, &json!({"to": "bob", "correlationId": "merger", "payload": 1})).await;
+    let named =
+        send_message(&hub, &mallory, &json!({"to": "mallory", "causationId": foreign, "payload": 2})).await;
+    let response = message_view(&hub, &named).await;
     assert_eq!((&response["hops"], &response["correlationId"]), (&json!(1), &Value::Null));
 }
 
@@ -141,20 +144,23 @@ async fn d8_i3_a_repeated_message_is_idempotent_whatever_its_cause() {
     let alice = hub.register("alice").await;
     hub.register("bob").await;
     let own = json!({"id": "root", "to": "bob", "causationId": "root", "payload": 1});
-    let first = say(&hub, &alice, &own).await;
-    assert_eq!(say(&hub, &alice, &own).await, first);
-    assert_eq!(shown(&hub, &first).await["hops"], 0);
+    let first = send_message(&hub, &alice, &own).await;
+    assert_eq!(send_message(&hub, &alice, &own).await, first);
+    assert_eq!(message_view(&hub, &first).await["hops"], 0);
     // The cause is sent after the message that names it.
     let early = json!({"id": "early", "to": "bob", "causationId": "late", "payload": 2});
-    let first = say(&hub, &alice, &early).await;
-    say(&hub, &alice, &json!({"id": "late", "to": "bob", "payload": 3})).await;
-    assert_eq!(say(&hub, &alice, &early).await, first);
+    let first = send_message(&hub, &alice, &early).await;
+    send_message(&hub, &alice, &json!({"id": "late", "to": "bob", "payload": 3})).await;
+    assert_eq!(send_message(&hub, &alice, &early).await, first);
     // Both in one commit, then one of them.
     let effect = json!({"id": "effect", "to": "bob", "causationId": "cause", "payload": 5});
-    let both = json!([{"id": "cause", "to": "bob", "payload": 4}, effect]);
-    let sent = hub.post(&alice, "/v1/messages", &both).await.ok(200);
-    assert_eq!(say(&hub, &alice, &effect).await, sent["receipts"][1]["id"].as_str().unwrap());
-    assert_eq!(shown(&hub, &say(&hub, &alice, &effect).await).await["correlationId"], "cause");
+    let messages = json!([{"id": "cause", "to": "bob", "payload": 4}, effect]);
+    let sent = hub.post(&alice, "/v1/messages", &messages).await.ok(200);
+    assert_eq!(send_message(&hub, &alice, &effect).await, sent["receipts"][1]["id"].as_str().unwrap());
+    assert_eq!(
+        message_view(&hub, &send_message(&hub, &alice, &effect).await).await["correlationId"],
+        "cause"
+    );
     // A message with different content is another message.
     let other =
         json!({"id": "early", "to": "bob", "causationId": "late", "payload": 2, "correlationId": "c"});

@@ -8,8 +8,8 @@ use crate::support::TestHub;
 use crate::support::openapi_check::description;
 
 /// Resulting state without times and sequence numbers, which differ.
-async fn world(hub: &TestHub) -> Value {
-    let mut seen = json!({});
+async fn state_of(hub: &TestHub) -> Value {
+    let mut state = json!({});
     for path in [
         "/v1/agents",
         "/v1/locks",
@@ -22,19 +22,19 @@ async fn world(hub: &TestHub) -> Value {
         "/v1/agents/bob/inbox",
         "/v1/budgets/b",
     ] {
-        let answer = hub.get(&hub.admin, path).await;
-        seen[path] = serde_json::from_str(&answer.text).unwrap_or_default();
+        let response = hub.get(&hub.admin, path).await;
+        state[path] = serde_json::from_str(&response.text).unwrap_or_default();
     }
-    without_times(&mut seen);
-    seen
+    without_times(&mut state);
+    state
 }
 
 fn without_times(value: &mut Value) {
-    const PASSING: &[&str] =
+    const TIME_FIELDS: &[&str] =
         &["at", "since", "seq", "heardAt", "joinedAt", "openedAt", "createdAt", "supervisedSince"];
     match value {
         Value::Object(fields) => {
-            PASSING.iter().for_each(|name| drop(fields.remove(*name)));
+            TIME_FIELDS.iter().for_each(|name| drop(fields.remove(*name)));
             fields.values_mut().for_each(without_times);
         }
         Value::Array(list) => list.iter_mut().for_each(without_times),
@@ -135,14 +135,14 @@ async fn prepared() -> (TestHub, String, Value) {
 #[tokio::test]
 async fn an_operation_in_a_commit_equals_its_own_call() {
     for (method, path, body, op) in SAME {
-        let (one, alice, fence) = prepared().await;
+        let (by_call, alice, fence) = prepared().await;
         let body = body.replace("FENCE", &fence.to_string());
-        let answer = one.send_text(&alice, method, path, &body).await;
-        assert!(answer.status < 300, "{method} {path}: {}", answer.text);
-        let (other, alice, fence) = prepared().await;
+        let response = by_call.send_text(&alice, method, path, &body).await;
+        assert!(response.status < 300, "{method} {path}: {}", response.text);
+        let (by_commit, alice, fence) = prepared().await;
         let commit = format!(r#"{{"ops":[{}]}}"#, op.replace("FENCE", &fence.to_string()));
-        other.send_text(&alice, "POST", "/v1/commit", &commit).await.ok(200);
-        assert_eq!(world(&one).await, world(&other).await, "{op}");
+        by_commit.send_text(&alice, "POST", "/v1/commit", &commit).await.ok(200);
+        assert_eq!(state_of(&by_call).await, state_of(&by_commit).await, "{op}");
     }
 }
 
@@ -159,11 +159,11 @@ async fn policies_and_tokens_can_be_part_of_a_commit() {
     let done = hub.post(&hub.admin, "/v1/commit", &rules).await.ok(200);
     let viewer = done["results"][1]["token"].as_str().expect("a token").to_owned();
     assert_eq!(done["results"][2]["tasks"][1]["id"], "named");
-    let made = done["results"][2]["tasks"][0]["id"].as_str().expect("an id").to_owned();
-    hub.get(&viewer, &format!("/v1/tasks/{made}")).await.ok(200);
+    let task = done["results"][2]["tasks"][0]["id"].as_str().expect("an id").to_owned();
+    hub.get(&viewer, &format!("/v1/tasks/{task}")).await.ok(200);
     assert_eq!(hub.get(&viewer, "/v1/policy").await.ok(200)["preset"], "supervised");
-    let again = hub.post(&hub.admin, "/v1/commit", &rules).await.ok(200);
-    assert_eq!((&again["seq"], &again["results"][1]["token"]), (&done["seq"], &json!(null)));
+    let repeated = hub.post(&hub.admin, "/v1/commit", &rules).await.ok(200);
+    assert_eq!((&repeated["seq"], &repeated["results"][1]["token"]), (&done["seq"], &json!(null)));
     let id = &done["results"][1]["id"];
     let revoke = json!({"ops": [{"op": "token.revoke", "token": id}]});
     hub.post(&hub.admin, "/v1/commit", &revoke).await.ok(200);
@@ -183,8 +183,8 @@ async fn a_request_is_cancelled_in_a_commit() {
         let cancel = json!({"ops": [{"op": "request.cancel", "request": id}]});
         hub.post(&alice, "/v1/commit", &cancel).await.ok(200);
     };
-    let (answer, ()) = tokio::join!(hub.post(&alice, "/v1/request", &question), cancelling);
-    answer.refused(409, "CANCELLED");
+    let (response, ()) = tokio::join!(hub.post(&alice, "/v1/request", &question), cancelling);
+    response.refused(409, "CANCELLED");
 }
 
 #[test]

@@ -16,22 +16,22 @@ macro_rules! seed {
     };
 }
 
-async fn say(hub: &TestHub, token: &str, dialect: &str, message: &Value) -> TestResponse {
+async fn send(hub: &TestHub, token: &str, dialect: &str, message: &Value) -> TestResponse {
     hub.post(token, &format!("/v1/dialects/{dialect}/messages"), message).await
 }
 
-async fn say_yaml(hub: &TestHub, token: &str, text: &str) -> TestResponse {
+async fn send_yaml(hub: &TestHub, token: &str, text: &str) -> TestResponse {
     hub.with_headers(token, ("POST", "/v1/dialects/orchestrator/messages"), &[YAML], text).await
 }
 
 /// Claims all deliveries in this dialect.
 async fn inbox(hub: &TestHub, token: &str, dialect: &str) -> Vec<Value> {
-    let answer = hub.get(token, &format!("/v1/dialects/{dialect}/inbox?max=16")).await.ok(200);
-    answer["deliveries"].as_array().expect("deliveries").clone()
+    let response = hub.get(token, &format!("/v1/dialects/{dialect}/inbox?max=16")).await.ok(200);
+    response["deliveries"].as_array().expect("deliveries").clone()
 }
 
 /// Claims the only delivery in this dialect.
-async fn one(hub: &TestHub, token: &str, dialect: &str) -> Value {
+async fn only_message(hub: &TestHub, token: &str, dialect: &str) -> Value {
     let mut all = inbox(hub, token, dialect).await;
     assert_eq!(all.len(), 1, "{all:?}");
     all.remove(0)["message"].take()
@@ -42,9 +42,10 @@ async fn a2_c7_a_finding_is_answered_in_another_dialect() {
     let hub = TestHub::new().await;
     let (analyst, supervisor) = (hub.register("clause_extractor").await, hub.register("coordinator").await);
     let finding: Value = serde_json::from_str(seed!("a2-finding.json")).expect("JSON");
-    say(&hub, &analyst, "deliberation", &finding).await.ok(200);
-    let got = hub.get(&supervisor, "/v1/dialects/coscientist/inbox?waitMs=1000&leaseMs=5000").await.ok(200);
-    let delivery = &got["deliveries"][0];
+    send(&hub, &analyst, "deliberation", &finding).await.ok(200);
+    let received =
+        hub.get(&supervisor, "/v1/dialects/coscientist/inbox?waitMs=1000&leaseMs=5000").await.ok(200);
+    let delivery = &received["deliveries"][0];
     assert_eq!(
         delivery["message"],
         json!({
@@ -78,11 +79,17 @@ async fn a2_c7_a_finding_is_answered_in_another_dialect() {
         },
         "routing": {"priority": 5},
     });
-    say(&hub, &supervisor, "coscientist", &answer).await.ok(200);
-    let got = one(&hub, &analyst, "deliberation").await;
-    assert_eq!((&got["messageType"], &got["replyTo"]), (&json!("clarification"), &json!("finding-1")));
-    assert_eq!((&got["sender"], &got["recipients"]), (&json!("coordinator"), &json!(["clause_extractor"])));
-    assert_eq!(got["content"], r#"{"confidence":0.9,"reasoning":"The second clause is void"}"#);
+    send(&hub, &supervisor, "coscientist", &answer).await.ok(200);
+    let received = only_message(&hub, &analyst, "deliberation").await;
+    assert_eq!(
+        (&received["messageType"], &received["replyTo"]),
+        (&json!("clarification"), &json!("finding-1"))
+    );
+    assert_eq!(
+        (&received["sender"], &received["recipients"]),
+        (&json!("coordinator"), &json!(["clause_extractor"]))
+    );
+    assert_eq!(received["content"], r#"{"confidence":0.9,"reasoning":"The second clause is void"}"#);
 }
 
 #[tokio::test]
@@ -94,8 +101,8 @@ async fn b3_d4_a_query_is_a_request() {
         "payload": {"question": "What's the API endpoint schema for /users?", "urgency": "high"},
     });
     let answering = async {
-        let got = hub.get(&back, "/v1/dialects/orchestrator/inbox?waitMs=5000").await.ok(200);
-        let message = &got["deliveries"][0]["message"];
+        let claimed = hub.get(&back, "/v1/dialects/orchestrator/inbox?waitMs=5000").await.ok(200);
+        let message = &claimed["deliveries"][0]["message"];
         assert_eq!(
             message["query"],
             json!({"question": "What's the API endpoint schema for /users?", "urgency": "high"})
@@ -104,7 +111,7 @@ async fn b3_d4_a_query_is_a_request() {
             "to": "frontend-expert", "query_type": "response", "answer": {"schema": {"type": "object"}},
             "metadata": {"quorate": {"inReplyTo": message["id"]}},
         });
-        say(&hub, &back, "orchestrator", &answer).await.ok(200);
+        send(&hub, &back, "orchestrator", &answer).await.ok(200);
     };
     let (answer, ()) = tokio::join!(hub.post(&front, "/v1/request", &question), answering);
     assert_eq!(answer.ok(200)["payload"], json!({"schema": {"type": "object"}}));
@@ -118,28 +125,29 @@ async fn b1_b2_b3_the_examples_are_accepted_unchanged() {
         tokens.push(hub.register(id).await);
     }
     let [lister, decomposer, orchestrator, front, back] = tokens.as_slice() else { panic!("five") };
-    say_yaml(&hub, lister, seed!("b1-handoff.yaml")).await.ok(200);
-    let got = one(&hub, decomposer, "orchestrator").await;
-    assert_eq!(got["context"]["key_findings"][1], "Task T2: Create endpoint (complexity: 25)");
+    send_yaml(&hub, lister, seed!("b1-handoff.yaml")).await.ok(200);
+    let received = only_message(&hub, decomposer, "orchestrator").await;
+    assert_eq!(received["context"]["key_findings"][1], "Task T2: Create endpoint (complexity: 25)");
     assert_eq!(
-        (&got["handoff_type"], &got["state_snapshot"]),
+        (&received["handoff_type"], &received["state_snapshot"]),
         (&json!("sequential"), &json!("workflow_state.json"))
     );
-    say_yaml(&hub, orchestrator, seed!("b2-broadcast.yaml")).await.ok(200);
+    send_yaml(&hub, orchestrator, seed!("b2-broadcast.yaml")).await.ok(200);
     for token in [lister, decomposer, front, back] {
-        let got = one(&hub, token, "orchestrator").await;
+        let received = only_message(&hub, token, "orchestrator").await;
         assert_eq!(
-            (&got["to"], &got["message"]["priority"]),
+            (&received["to"], &received["message"]["priority"]),
             (&json!(["all_active_agents"]), &json!("high"))
         );
     }
     // The document contains a request and its answer from two agents: only an operator may send both.
-    say_yaml(&hub, front, seed!("b3-query.yaml")).await.refused(403, "FORBIDDEN");
-    say_yaml(&hub, &hub.admin, seed!("b3-query.yaml")).await.ok(200);
-    let got = hub.with_headers(back, ("GET", "/v1/dialects/orchestrator/inbox"), &[WANTS_YAML], "").await;
-    assert!(got.text.contains("expected_format: OpenAPI schema\n"), "{}", got.text);
-    assert!(got.text.contains("query_type: request\n"), "{}", got.text);
-    assert_eq!(one(&hub, front, "orchestrator").await["answer"]["additional_info"], "Auth required");
+    send_yaml(&hub, front, seed!("b3-query.yaml")).await.refused(403, "FORBIDDEN");
+    send_yaml(&hub, &hub.admin, seed!("b3-query.yaml")).await.ok(200);
+    let received =
+        hub.with_headers(back, ("GET", "/v1/dialects/orchestrator/inbox"), &[WANTS_YAML], "").await;
+    assert!(received.text.contains("expected_format: OpenAPI schema\n"), "{}", received.text);
+    assert!(received.text.contains("query_type: request\n"), "{}", received.text);
+    assert_eq!(only_message(&hub, front, "orchestrator").await["answer"]["additional_info"], "Auth required");
 }
 
 #[tokio::test]
@@ -147,11 +155,11 @@ async fn b9_a_log_line_is_forwarded() {
     let hub = TestHub::new().await;
     let (lister, decomposer) = (hub.register("task-lister").await, hub.register("task-decomposer").await);
     let line: Value = serde_json::from_str(seed!("b9-log.json")).expect("JSON");
-    say(&hub, &lister, "orchestrator", &line).await.ok(200);
-    let mut got = one(&hub, &decomposer, "orchestrator").await;
-    let id = got.as_object_mut().expect("an object").remove("id");
+    send(&hub, &lister, "orchestrator", &line).await.ok(200);
+    let mut received = only_message(&hub, &decomposer, "orchestrator").await;
+    let id = received.as_object_mut().expect("an object").remove("id");
     assert!(id.is_some_and(|id| id.as_str().is_some_and(|id| id.starts_with("msg_"))));
-    assert_eq!(got, line);
+    assert_eq!(received, line);
 }
 
 #[tokio::test]
@@ -162,27 +170,32 @@ async fn d3_fragments_are_routed() {
     hub.register("agent-monitor").await;
     let fragment = |text: &str| serde_json::from_str::<Value>(text).expect("JSON");
     for text in [seed!("d3-command.json"), seed!("d3-query.json"), seed!("d3-event.json")] {
-        say(&hub, &alice, "native", &fragment(text)).await.ok(200);
+        send(&hub, &alice, "native", &fragment(text)).await.ok(200);
     }
-    let got = inbox(&hub, &bob, "native").await;
-    let seen: Vec<_> = got.iter().map(|one| (&one["message"]["to"], &one["message"]["type"])).collect();
+    let deliveries = inbox(&hub, &bob, "native").await;
+    let seen: Vec<_> = deliveries
+        .iter()
+        .map(|delivery| (&delivery["message"]["to"], &delivery["message"]["type"]))
+        .collect();
     for (to, kind) in [("can:analyze-document", "command"), ("can:get-status", "query"), ("*", "event")] {
         assert!(seen.contains(&(&json!(to), &json!(kind))), "{seen:?}");
     }
-    let command = got.iter().find(|one| one["message"]["type"] == "command").expect("the command");
+    let command =
+        deliveries.iter().find(|delivery| delivery["message"]["type"] == "command").expect("the command");
     // An answer without a recipient is sent to the requester.
     let mut answer = fragment(seed!("d3-response.json"));
-    say(&hub, &bob, "native", &answer).await.refused(400, "INVALID");
+    send(&hub, &bob, "native", &answer).await.refused(400, "INVALID");
     answer["correlationId"] = command["message"]["id"].clone();
-    say(&hub, &bob, "native", &answer).await.ok(200);
-    let got = inbox(&hub, &alice, "native").await;
-    let answer = got.iter().find(|one| one["message"]["type"] == "response").expect("the answer");
+    send(&hub, &bob, "native", &answer).await.ok(200);
+    let deliveries = inbox(&hub, &alice, "native").await;
+    let answer =
+        deliveries.iter().find(|delivery| delivery["message"]["type"] == "response").expect("the answer");
     assert_eq!(answer["message"]["inReplyTo"], command["message"]["id"]);
     assert_eq!(answer["message"]["priority"], 1);
     // An agent learns nothing about messages of others.
     let carol = hub.register("carol").await;
-    let nosy = json!({"type": "response", "correlationId": command["message"]["id"], "payload": 1});
-    say(&hub, &carol, "native", &nosy).await.refused(400, "INVALID");
+    let foreign = json!({"type": "response", "correlationId": command["message"]["id"], "payload": 1});
+    send(&hub, &carol, "native", &foreign).await.refused(400, "INVALID");
 }
 
 #[tokio::test]
@@ -190,8 +203,8 @@ async fn d3_the_document_envelope_round_trips() {
     let hub = TestHub::new().await;
     let (alice, bob) = (hub.register("agent-coordinator").await, hub.register("worker").await);
     let message: Value = serde_json::from_str(seed!("d3-message.json")).expect("JSON");
-    say(&hub, &alice, "native", &message).await.ok(200);
-    assert_eq!(one(&hub, &bob, "native").await, message);
+    send(&hub, &alice, "native", &message).await.ok(200);
+    assert_eq!(only_message(&hub, &bob, "native").await, message);
 }
 
 #[tokio::test]
@@ -217,13 +230,13 @@ async fn c1_dialects_obey_the_policy() {
         ("native", json!({"to": "bob"})),
     ];
     for (dialect, message) in messages {
-        let refused = say(&hub, &alice, dialect, &message).await;
+        let refused = send(&hub, &alice, dialect, &message).await;
         let rule = refused.refused(403, "POLICY_VIOLATION")["rule"].take();
         assert!(rule == "supervised" || rule == "broadcast", "{rule} for {message}");
     }
     assert_eq!(inbox(&hub, &bob, "native").await, Vec::<Value>::new());
     // A message without a recipient is sent to the coordinators.
-    say(&hub, &alice, "coscientist", &json!({"payload": {"data": 1}})).await.ok(200);
+    send(&hub, &alice, "coscientist", &json!({"payload": {"data": 1}})).await.ok(200);
 }
 
 #[tokio::test]
@@ -231,10 +244,10 @@ async fn i3_the_same_key_or_id_sends_once() {
     let hub = TestHub::new().await;
     let (alice, bob) = (hub.register("alice").await, hub.register("bob").await);
     let message = json!({"id": "m-1", "recipients": ["bob"], "messageType": "evidence", "content": "x", "timestamp": 1});
-    let first = say(&hub, &alice, "deliberation", &message).await.ok(200);
-    assert_eq!(say(&hub, &alice, "deliberation", &message).await.ok(200), first);
+    let first = send(&hub, &alice, "deliberation", &message).await.ok(200);
+    assert_eq!(send(&hub, &alice, "deliberation", &message).await.ok(200), first);
     let other = json!({"id": "m-1", "recipients": ["bob"], "messageType": "evidence", "content": "y"});
-    say(&hub, &alice, "deliberation", &other).await.refused(409, "DUPLICATE");
+    send(&hub, &alice, "deliberation", &other).await.refused(409, "DUPLICATE");
     let keyed = json!({"header": {"target_agent": "bob"}, "payload": {"data": 1}});
     let path = "/v1/dialects/coscientist/messages";
     let first = hub.post_with_key(&alice, "k", path, &keyed).await.ok(200);
@@ -242,7 +255,7 @@ async fn i3_the_same_key_or_id_sends_once() {
     assert_eq!(inbox(&hub, &bob, "deliberation").await.len(), 2);
     // Clients cannot set ids in the format of the hub.
     let forged = json!({"id": "msg_0-1-0", "recipients": ["bob"], "messageType": "evidence", "content": "x"});
-    say(&hub, &alice, "deliberation", &forged).await.refused(400, "INVALID");
+    send(&hub, &alice, "deliberation", &forged).await.refused(400, "INVALID");
 }
 
 #[tokio::test]
@@ -260,7 +273,7 @@ async fn i19_a_dialect_cannot_forge_a_sender() {
         ("native", json!({"to": "alice", "metadata": {"quorate": {"from": "bob"}}})),
     ];
     for (dialect, message) in as_bob {
-        say(&hub, &alice, dialect, &message).await.refused(403, "FORBIDDEN");
+        send(&hub, &alice, dialect, &message).await.refused(403, "FORBIDDEN");
     }
     hub.get(&alice, "/v1/dialects/native/inbox?agent=bob").await.refused(403, "FORBIDDEN");
     hub.get("", "/v1/dialects/native/inbox").await.refused(401, "UNAUTHENTICATED");
@@ -269,12 +282,12 @@ async fn i19_a_dialect_cannot_forge_a_sender() {
         "sender": "chief", "content": "false", "round": "two", "messageType": "finding", "timestamp": "now",
     }}});
     hub.post(&alice, "/v1/messages", &forged).await.ok(200);
-    let got = one(&hub, &bob, "deliberation").await;
+    let received = only_message(&hub, &bob, "deliberation").await;
     assert_eq!(
-        (&got["sender"], &got["content"], &got["round"]),
+        (&received["sender"], &received["content"], &received["round"]),
         (&json!("alice"), &json!("\"true\""), &json!(1))
     );
-    assert!(got["timestamp"].is_u64());
+    assert!(received["timestamp"].is_u64());
 }
 
 #[tokio::test]
@@ -284,41 +297,42 @@ async fn invalid_messages_are_rejected_with_their_path() {
     let detail = |answer: TestResponse| {
         answer.refused(400, "INVALID")["detail"].as_str().expect("a detail").to_owned()
     };
-    let good = json!({"recipients": ["alice"], "messageType": "finding", "content": "x"});
-    let bad = json!({"recipients": ["alice"], "messageType": "finding", "content": "{\"confidence\": 7}"});
-    let refused = say(&hub, &alice, "deliberation", &json!([good, bad])).await;
+    let valid = json!({"recipients": ["alice"], "messageType": "finding", "content": "x"});
+    let invalid =
+        json!({"recipients": ["alice"], "messageType": "finding", "content": "{\"confidence\": 7}"});
+    let refused = send(&hub, &alice, "deliberation", &json!([valid, invalid])).await;
     assert_eq!(detail(refused), "[1].content.confidence: 7 is not between 0 and 1");
     assert_eq!(inbox(&hub, &alice, "deliberation").await.len(), 0, "all or nothing");
     let refused =
-        say_yaml(&hub, &alice, "- context: {}\n  to_agent: alice\n- query:\n    urgency: low\n").await;
+        send_yaml(&hub, &alice, "- context: {}\n  to_agent: alice\n- query:\n    urgency: low\n").await;
     assert_eq!(detail(refused), "line 4, column 5: [1].query.question: missing field");
-    let refused = say_yaml(&hub, &alice, "structure:\n  context:\n    summary: [1]\n").await;
+    let refused = send_yaml(&hub, &alice, "structure:\n  context:\n    summary: [1]\n").await;
     assert_eq!(detail(refused), "line 3, column 14: structure.context.summary: [1] is not a string");
     let ghost = json!({"messageType": "finding", "content": "x", "replyTo": "ghost"});
-    let refused = detail(say(&hub, &alice, "deliberation", &json!([good, ghost])).await);
+    let refused = detail(send(&hub, &alice, "deliberation", &json!([valid, ghost])).await);
     assert!(refused.starts_with("[1].replyTo: \"ghost\" is not a message"), "{refused}");
     for (field, value) in [("correlationId", "ghost"), ("inReplyTo", "msg_0-99-0")] {
         let answer = json!({"type": "response", "payload": 1, field: value});
-        let refused = detail(say(&hub, &alice, "native", &answer).await);
+        let refused = detail(send(&hub, &alice, "native", &answer).await);
         assert!(refused.starts_with(&format!("{field}: \"{value}\" is not a message")), "{refused}");
     }
     let no_recipient = json!({"type": "response", "payload": 1});
-    assert_eq!(detail(say(&hub, &alice, "native", &no_recipient).await), "the message has no recipient");
-    for wrong in ["a: &a [1]\nb: *a\n", "a: 1\n---\nb: 2\n"] {
-        let response = say_yaml(&hub, &alice, wrong).await.refused(400, "INVALID");
+    assert_eq!(detail(send(&hub, &alice, "native", &no_recipient).await), "the message has no recipient");
+    for document in ["a: &a [1]\nb: *a\n", "a: 1\n---\nb: 2\n"] {
+        let response = send_yaml(&hub, &alice, document).await.refused(400, "INVALID");
         assert_eq!(response.get("limit"), None, "{response}");
     }
-    let deep = format!("a: {}1{}", "[".repeat(30), "]".repeat(30));
-    let response = say_yaml(&hub, &alice, &deep).await.refused(429, "LIMIT_EXCEEDED");
+    let nested = format!("a: {}1{}", "[".repeat(30), "]".repeat(30));
+    let response = send_yaml(&hub, &alice, &nested).await.refused(429, "LIMIT_EXCEEDED");
     assert_eq!((&response["limit"], &response["retryable"]), (&json!(24), &json!(false)));
     let yaml = hub.with_headers(&alice, ("POST", "/v1/dialects/native/messages"), &[YAML], "to: alice").await;
     yaml.refused(400, "INVALID");
-    say(&hub, &alice, "klingon", &good).await.refused(404, "NOT_FOUND");
+    send(&hub, &alice, "klingon", &valid).await.refused(404, "NOT_FOUND");
     hub.get(&alice, "/v1/dialects/native/inbox?colour=1").await.refused(400, "INVALID");
     hub.get(&hub.admin, "/v1/dialects/native/inbox").await.refused(400, "INVALID");
     let key = format!("AKIA{}", "Q3EGRIJ5KJFOQ2LM");
     let secret = json!({"recipients": ["alice"], "messageType": "finding", "content": key});
-    say(&hub, &alice, "deliberation", &secret).await.refused(422, "SECRET_DETECTED");
+    send(&hub, &alice, "deliberation", &secret).await.refused(422, "SECRET_DETECTED");
     let escaped = format!(r#"{{"to":"alice","type":"event","payload":"\u201c{key}\u001b[0m"}}"#);
     let response = hub.send_text(&alice, "POST", "/v1/dialects/native/messages", &escaped).await;
     response.refused(422, "SECRET_DETECTED");
@@ -332,28 +346,28 @@ async fn a_payload_is_returned_byte_for_byte_in_every_dialect() {
     for dialect in ["coscientist", "native"] {
         let text = format!(r#"{{"to":"alice","payload":{JSON}}}"#);
         hub.send_text(&alice, "POST", "/v1/messages", &text).await.ok(200);
-        let got = hub.get(&alice, &format!("/v1/dialects/{dialect}/inbox")).await;
-        assert!(got.text.contains(JSON), "{}", got.text);
+        let response = hub.get(&alice, &format!("/v1/dialects/{dialect}/inbox")).await;
+        assert!(response.text.contains(JSON), "{}", response.text);
     }
     // From a string inside a string to a payload.
     let content = serde_json::to_string(JSON).expect("JSON");
     let text = format!(r#"{{"recipients":["alice"],"messageType":"evidence","content":{content}}}"#);
     hub.send_text(&alice, "POST", "/v1/dialects/deliberation/messages", &text).await.ok(200);
-    let got = hub.post(&alice, "/v1/agents/alice/inbox/claim", &json!({})).await;
-    assert!(got.text.contains(&format!("\"payload\":{JSON}")), "{}", got.text);
+    let response = hub.post(&alice, "/v1/agents/alice/inbox/claim", &json!({})).await;
+    assert!(response.text.contains(&format!("\"payload\":{JSON}")), "{}", response.text);
 }
 
 #[tokio::test]
 async fn a2_b2_over_real_sockets() {
     use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
-    let served = TestServer::new().await;
-    let (alice, bob) = (served.hub.register("alice").await, served.hub.register("bob").await);
+    let server = TestServer::new().await;
+    let (alice, bob) = (server.hub.register("alice").await, server.hub.register("bob").await);
     let call = async |token: &str, line: &str, kind: &str, body: &str| {
-        let mut stream = tokio::net::TcpStream::connect(served.address()).await.expect("a connection");
+        let mut stream = tokio::net::TcpStream::connect(server.address()).await.expect("a connection");
         let request = format!(
             "{line} HTTP/1.1\r\nHost: {}\r\nAuthorization: Bearer {token}\r\nContent-Type: {kind}\r\n\
              Accept: {kind}\r\nConnection: close\r\nContent-Length: {}\r\n\r\n{body}",
-            served.address(),
+            server.address(),
             body.len(),
         );
         stream.write_all(request.as_bytes()).await.expect("it is sent");
@@ -364,21 +378,21 @@ async fn a2_b2_over_real_sockets() {
     };
     // Bob waits before the first message.
     let waiting = call(&bob, "GET /v1/dialects/deliberation/inbox?waitMs=10000", "application/json", "");
-    let telling = call(
+    let sending = call(
         &alice,
         "POST /v1/dialects/orchestrator/messages",
         "application/yaml",
         "broadcast_type: abort_signal\nmessage:\n  content: Stop\n  priority: high\n",
     );
-    let (got, receipt) = tokio::join!(waiting, telling);
+    let (response, receipt) = tokio::join!(waiting, sending);
     assert!(
         receipt.contains("content-type: application/yaml") && receipt.contains("receipts:\n"),
         "{receipt}"
     );
-    assert!(got.contains("cache-control: no-store"), "{got}");
-    let (_, body) = got.split_once("\r\n\r\n").expect("a body");
-    let got: Value = serde_json::from_str(body).expect("JSON");
-    let message = &got["deliveries"][0]["message"];
+    assert!(response.contains("cache-control: no-store"), "{response}");
+    let (_, body) = response.split_once("\r\n\r\n").expect("a body");
+    let response: Value = serde_json::from_str(body).expect("JSON");
+    let message = &response["deliveries"][0]["message"];
     assert_eq!((&message["messageType"], &message["sender"]), (&json!("evidence"), &json!("alice")));
     assert_eq!(message["metadata"]["quorate"]["action"], "abort_signal");
     assert_eq!(message["metadata"]["quorate"]["priority"], "high");
@@ -397,8 +411,8 @@ async fn c7_a_context_entry_in_its_own_format() {
         }
         entry
     };
-    let made = hub.put(&writer, &path, &entry).await.ok(201);
-    assert_eq!(times(made, &entry), entry);
+    let created = hub.put(&writer, &path, &entry).await.ok(201);
+    assert_eq!(times(created, &entry), entry);
     // The version is the one to be written: a second version 1 is rejected, version 2 is accepted.
     hub.put(&writer, &path, &entry).await.refused(409, "VERSION_CONFLICT");
     hub.put(&other, &path, &entry).await.refused(403, "FORBIDDEN");
@@ -445,7 +459,7 @@ async fn b4_the_shared_state_of_a_task() {
     state["agentStates"]["frontend-expert"]["note"] = json!("almost there");
     assert_eq!(hub.put(&back, path, &state).await.ok(200), state);
     assert_eq!(hub.get(&front, path).await.ok(200), state);
-    let bad = json!({"sharedContext": {"blockers": {}}});
-    let refused = hub.put(&back, path, &bad).await.refused(400, "INVALID");
+    let invalid = json!({"sharedContext": {"blockers": {}}});
+    let refused = hub.put(&back, path, &invalid).await.refused(400, "INVALID");
     assert_eq!(refused["detail"], "sharedContext.blockers: not a list");
 }

@@ -67,11 +67,11 @@ impl Reader {
 
     /// Returns the events up to a sequence number.
     async fn until(&mut self, seq: u64) -> Vec<Value> {
-        let mut came = Vec::new();
-        while came.last().is_none_or(|last: &Value| last["seq"].as_u64() < Some(seq)) {
-            came.push(self.next().await);
+        let mut received = Vec::new();
+        while received.last().is_none_or(|last: &Value| last["seq"].as_u64() < Some(seq)) {
+            received.push(self.next().await);
         }
-        came
+        received
     }
 }
 
@@ -92,21 +92,21 @@ async fn every_record_is_one_event_in_order_and_without_payloads() {
     let message = json!({"to": "bob", "action": "x", "payload": "the-content-of-the-payload"});
     hub.post(&alice, "/v1/messages", &message).await.ok(200);
     let last = head(&hub).await;
-    let came = live.until(last).await;
+    let received = live.until(last).await;
     assert_eq!(
-        came.iter().map(|event| event["seq"].as_u64().expect("a number")).collect::<Vec<_>>(),
+        received.iter().map(|event| event["seq"].as_u64().expect("a number")).collect::<Vec<_>>(),
         (1..=last).collect::<Vec<_>>()
     );
-    let sent = came.last().expect("an event");
+    let sent = received.last().expect("an event");
     assert_eq!((&sent["kind"], &sent["principal"]), (&"commit".into(), &"agent:alice".into()));
     assert_eq!(sent["effects"][0]["effect"], "message.sent");
     let message = &sent["effects"][0]["message"];
     assert_eq!((&message["from"], &message["to"]), (&"alice".into(), &"bob".into()));
     assert!(sent["at"].is_string());
-    assert!(!format!("{came:?}").contains("the-content-of-the-payload"));
+    assert!(!format!("{received:?}").contains("the-content-of-the-payload"));
     // A reconnecting client sends its position; the header takes precedence over the query.
-    let mut again = Reader::open(&hub, &hub.admin, "?from=1", Some(last - 1)).await;
-    assert_eq!(again.next().await, *sent);
+    let mut resumed = Reader::open(&hub, &hub.admin, "?from=1", Some(last - 1)).await;
+    assert_eq!(resumed.next().await, *sent);
     // Without a position the stream starts at the head.
     let mut now = Reader::open(&hub, &hub.admin, "", None).await;
     hub.put(&alice, "/v1/context/plan", &json!({"content": 1})).await;
@@ -180,7 +180,7 @@ async fn i7_an_agent_sees_external_changes_of_its_deliveries() {
         let text = format!("{seen:?}");
         assert!(!text.contains("carol"), "{text}");
         let returned = seen.iter().flat_map(|event| event["effects"].as_array().expect("a list"));
-        let returned = returned.clone().find(|one| one["effect"] == "delivery.returned").expect("one");
+        let returned = returned.clone().find(|effect| effect["effect"] == "delivery.returned").expect("one");
         let delivery = &held["deliveries"][0];
         assert_eq!(
             (&returned["deliveryId"], &returned["messageId"], &returned["agent"], &returned["next"]),
@@ -219,7 +219,7 @@ async fn an_effect_renders_resources_as_rest_does() {
     hub.put(&alice, "/v1/context/plan", &json!({"type": "note", "content": 1})).await;
     let (seen, all) = effects_from(&hub, start).await;
     let newest =
-        |resource: &str| all.iter().rev().find(|one| one.get(resource).is_some()).expect("an effect");
+        |resource: &str| all.iter().rev().find(|effect| effect.get(resource).is_some()).expect("an effect");
     for (resource, path) in [
         ("session", "/v1/sessions/s1"),
         ("task", "/v1/tasks/t1"),
@@ -229,11 +229,11 @@ async fn an_effect_renders_resources_as_rest_does() {
         ("procedure", "/v1/procedures/p1"),
         ("entry", "/v1/context/plan"),
     ] {
-        let got = hub.get(&hub.admin, path).await.ok(200);
-        let shown = newest(resource)[resource].as_object().expect("the resource");
-        assert!(shown.len() >= 4, "{shown:?}");
-        for (field, value) in shown {
-            assert_eq!(value, &got[field], "{resource}.{field}");
+        let response = hub.get(&hub.admin, path).await.ok(200);
+        let rendered = newest(resource)[resource].as_object().expect("the resource");
+        assert!(rendered.len() >= 4, "{rendered:?}");
+        for (field, value) in rendered {
+            assert_eq!(value, &response[field], "{resource}.{field}");
         }
     }
     let task = newest("task");
@@ -261,8 +261,8 @@ async fn an_effect_renders_messages_and_deliveries_as_rest_does() {
     let start = head(&hub).await + 1;
     let message = json!({"id": "mine", "to": "bob", "payload": 1, "priority": "high",
         "expiresAt": "2100-01-01T00:00:00.000Z", "metadata": {"n": 1.0}});
-    let both = json!([message, {"to": "bob", "payload": 2}]);
-    let receipts = hub.post(&alice, "/v1/messages", &both).await.ok(200)["receipts"].clone();
+    let messages = json!([message, {"to": "bob", "payload": 2}]);
+    let receipts = hub.post(&alice, "/v1/messages", &messages).await.ok(200)["receipts"].clone();
     let claim = json!({"max": 1, "leaseMs": 60_000});
     let held = hub.post(&bob, "/v1/agents/bob/inbox/claim", &claim).await.ok(200)["deliveries"][0].clone();
     let lease = json!({"deliveryId": held["deliveryId"], "leaseToken": held["leaseToken"]});
@@ -271,21 +271,22 @@ async fn an_effect_renders_messages_and_deliveries_as_rest_does() {
     let (first, second) = (&all[0], &all[1]);
     assert_eq!((&first["message"]["id"], &second["message"]["id"]), (&receipts[0]["id"], &receipts[1]["id"]));
     let id = first["message"]["id"].as_str().expect("an id");
-    let got = hub.get(&bob, &format!("/v1/messages/{id}")).await.ok(200);
+    let response = hub.get(&bob, &format!("/v1/messages/{id}")).await.ok(200);
     for (field, value) in first["message"].as_object().expect("an envelope") {
-        assert_eq!(value, &got[field], "message.{field}");
+        assert_eq!(value, &response[field], "message.{field}");
     }
-    assert_eq!(first["deliveries"][0]["deliveryId"], got["deliveries"][0]["deliveryId"]);
-    let leased = all.iter().find(|one| one["effect"] == "delivery.leased").expect("leased");
-    let acked =
-        all.iter().find(|one| one["effect"] == "delivery.ackedMany" || one["effect"] == "delivery.acked");
+    assert_eq!(first["deliveries"][0]["deliveryId"], response["deliveries"][0]["deliveryId"]);
+    let leased = all.iter().find(|effect| effect["effect"] == "delivery.leased").expect("leased");
+    let acked = all
+        .iter()
+        .find(|effect| effect["effect"] == "delivery.ackedMany" || effect["effect"] == "delivery.acked");
     let acked = acked.expect("acked");
     let acked = acked.get("deliveries").map_or(acked, |many| &many[0]);
-    for one in [&leased["deliveries"][0], acked] {
+    for delivery in [&leased["deliveries"][0], acked] {
         for field in ["deliveryId", "leaseToken"] {
-            assert_eq!(one[field], held[field], "{one}");
+            assert_eq!(delivery[field], held[field], "{delivery}");
         }
-        assert_eq!((&one["messageId"], &one["agent"]), (&first["message"]["id"], &"bob".into()));
+        assert_eq!((&delivery["messageId"], &delivery["agent"]), (&first["message"]["id"], &"bob".into()));
     }
 }
 
@@ -324,9 +325,9 @@ async fn a_client_can_read_any_state_and_follow_from_there() {
     hub.post(&alice, "/v1/approvals", &proposed).await.ok(201);
     hub.post(&bob, "/v1/agents/bob/inbox/claim", &json!({})).await.ok(200);
     let now = hub.get(&bob, "/v1/state").await.ok(200);
-    let then = hub.get(&bob, &format!("/v1/state?at={before}")).await.ok(200);
+    let earlier = hub.get(&bob, &format!("/v1/state?at={before}")).await.ok(200);
     assert_eq!(
-        (&then["seq"], &then["deliveries"]["ready"], &then["sessions"]),
+        (&earlier["seq"], &earlier["deliveries"]["ready"], &earlier["sessions"]),
         (&before.into(), &1.into(), &json!([]))
     );
     assert_eq!((&now["deliveries"]["ready"], &now["deliveries"]["leased"]), (&0.into(), &1.into()));
@@ -335,14 +336,14 @@ async fn a_client_can_read_any_state_and_follow_from_there() {
         (&"s1".into(), &"alice".into())
     );
     assert_eq!((&now["tasks"]["ready"], &now["openTasks"][0]["id"]), (&1.into(), &"t".into()), "{now}");
-    assert_eq!((&then["openTasks"], &then["pendingApprovals"]), (&json!([]), &json!([])));
+    assert_eq!((&earlier["openTasks"], &earlier["pendingApprovals"]), (&json!([]), &json!([])));
     // Bob does not see the approvals of alice.
-    let whose = [&hub.admin, &alice, &bob];
-    for (token, count) in whose.into_iter().zip([1, 1, 0]) {
+    let tokens = [&hub.admin, &alice, &bob];
+    for (token, count) in tokens.into_iter().zip([1, 1, 0]) {
         let seen = hub.get(token, "/v1/state").await.ok(200);
         assert_eq!(seen["pendingApprovals"].as_array().map(Vec::len), Some(count), "{seen}");
     }
-    assert_eq!(then["agents"].as_array().map(Vec::len), Some(2));
+    assert_eq!(earlier["agents"].as_array().map(Vec::len), Some(2));
     // The replayed state equals the current state.
     let last = now["seq"].as_u64().expect("a number");
     hub.put(&alice, "/v1/context/plan", &json!({"content": 1})).await;
@@ -410,8 +411,12 @@ async fn i19_a_revoked_token_ends_its_event_stream() {
     let bob = hub.register("bob").await;
     let mut live = Reader::open(&hub, &bob, "", None).await;
     let tokens = hub.get(&hub.admin, "/v1/tokens").await.ok(200);
-    let id =
-        tokens["tokens"].as_array().expect("a list").iter().find(|one| one["agent"] == "bob").expect("bob's");
+    let id = tokens["tokens"]
+        .as_array()
+        .expect("a list")
+        .iter()
+        .find(|token| token["agent"] == "bob")
+        .expect("bob's");
     hub.delete(&hub.admin, &format!("/v1/tokens/{}", id["id"].as_str().expect("an id"))).await.ok(200);
     // Bob may not see the effect that ended it: the stream just ends.
     while let Some(piece) = live.piece().await {
@@ -421,12 +426,12 @@ async fn i19_a_revoked_token_ends_its_event_stream() {
 
 #[tokio::test]
 async fn i21_a_client_that_does_not_read_is_disconnected() {
-    let patience = Timeouts { write: Duration::from_millis(300), ..Timeouts::default() };
-    let served = TestServer::with(patience).await;
-    let hub = &served.hub;
+    let timeouts = Timeouts { write: Duration::from_millis(300), ..Timeouts::default() };
+    let server = TestServer::with_timeouts(timeouts).await;
+    let hub = &server.hub;
     let alice = hub.register("alice").await;
     hub.register("bob").await;
-    let mut stream = TcpStream::connect(served.address()).await.expect("a connection");
+    let mut stream = TcpStream::connect(server.address()).await.expect("a connection");
     let request = format!(
         "GET /v1/events?from=1 HTTP/1.1\r\nhost: localhost\r\nauthorization: Bearer {}\r\n\r\n",
         hub.admin
@@ -446,8 +451,8 @@ async fn i21_a_client_that_does_not_read_is_disconnected() {
 }
 
 /// Returns the status of a request over its own socket.
-async fn status(served: &TestServer, path: &str, host: &str, origin: Option<&str>) -> u16 {
-    let mut stream = TcpStream::connect(served.address()).await.expect("a connection");
+async fn status(server: &TestServer, path: &str, host: &str, origin: Option<&str>) -> u16 {
+    let mut stream = TcpStream::connect(server.address()).await.expect("a connection");
     let origin = origin.map(|origin| format!("origin: {origin}\r\n")).unwrap_or_default();
     let upgrade = match path {
         "/v1/ws" => {
@@ -456,7 +461,7 @@ async fn status(served: &TestServer, path: &str, host: &str, origin: Option<&str
         }
         _ => "",
     };
-    let token = &served.hub.admin;
+    let token = &server.hub.admin;
     let request = format!(
         "GET {path} HTTP/1.1\r\nhost: {host}\r\n{origin}{upgrade}authorization: Bearer {token}\r\n\r\n"
     );
@@ -468,25 +473,25 @@ async fn status(served: &TestServer, path: &str, host: &str, origin: Option<&str
 
 #[tokio::test]
 async fn i19_host_and_origin_are_checked_on_every_transport() {
-    let served = TestServer::new().await;
-    let own = served.address().to_string();
-    let localhost = format!("localhost:{}", served.address().port());
-    for (path, well) in [("/v1/info", 200), ("/v1/events", 200), ("/v1/ws", 101)] {
+    let server = TestServer::new().await;
+    let own = server.address().to_string();
+    let localhost = format!("localhost:{}", server.address().port());
+    for (path, ok_status) in [("/v1/info", 200), ("/v1/events", 200), ("/v1/ws", 101)] {
         for host in [own.as_str(), localhost.as_str(), "evil.example", "127.0.0.1.evil.example"] {
-            let is_ours = !host.contains("evil");
+            let is_own = !host.contains("evil");
             let same = format!("http://{host}");
-            for (origin, may) in [
+            for (origin, is_allowed) in [
                 (None, true),
                 (Some(same.as_str()), true),
                 (Some("http://evil.example:1"), false),
                 (Some("null"), false),
                 (Some("http://127.0.0.1:1"), false),
             ] {
-                let wanted = if is_ours && may { well } else { 403 };
-                let got = status(&served, path, host, origin).await;
-                assert_eq!(got, wanted, "{path} at {host} from {origin:?}");
+                let expected = if is_own && is_allowed { ok_status } else { 403 };
+                let actual = status(&server, path, host, origin).await;
+                assert_eq!(actual, expected, "{path} at {host} from {origin:?}");
             }
         }
     }
-    assert_eq!(status(&served, "/v1/ws?x", &own, None).await, 400);
+    assert_eq!(status(&server, "/v1/ws?x", &own, None).await, 400);
 }

@@ -61,10 +61,10 @@ async fn i15_any_caller_raises_a_flag_and_only_moderators_read_it() {
     }
     hub.get(&alice, "/v1/flags").await.refused(403, "FORBIDDEN");
     let flags = listed(&hub, &moderator, "").await;
-    let by: Vec<_> = flags.iter().map(|flag| flag["raisedBy"].as_str().expect("a name")).collect();
+    let raised_by: Vec<_> = flags.iter().map(|flag| flag["raisedBy"].as_str().expect("a name")).collect();
     let others = ROLES.map(|role| format!("{role}:one-{role}"));
     let all: Vec<_> = ["agent:alice"].into_iter().chain(others.iter().map(String::as_str)).collect();
-    assert_eq!(BTreeSet::from_iter(by), BTreeSet::from_iter(all));
+    assert_eq!(BTreeSet::from_iter(raised_by), BTreeSet::from_iter(all));
     let first = flags.iter().find(|flag| flag["raisedBy"] == "agent:alice").expect("it");
     assert_eq!((&first["state"], &first["flag"]), (&json!("open"), &harassment()));
     let id = first["id"].as_str().expect("an id");
@@ -113,8 +113,8 @@ async fn i15_flags_are_idempotent_with_a_key_of_the_caller() {
     }
     hub.post_with_key(&alice, "k", "/v1/flags", &json!({"other": 1})).await.refused(409, "DUPLICATE");
     let flags = listed(&hub, &moderator, "").await;
-    let by: Vec<_> = flags.iter().map(|flag| &flag["raisedBy"]).collect();
-    assert_eq!(by, ["agent:alice", "agent:bob"], "oldest first");
+    let raised_by: Vec<_> = flags.iter().map(|flag| &flag["raisedBy"]).collect();
+    assert_eq!(raised_by, ["agent:alice", "agent:bob"], "oldest first");
     // Also across pages.
     let page = hub.get(&moderator, "/v1/flags?limit=1").await.ok(200);
     let rest = format!("?limit=5&cursor={}", page["cursor"].as_str().expect("there is more"));
@@ -133,11 +133,11 @@ async fn i15_i18_an_invalid_flag_is_rejected() {
     let hub = TestHub::new().await;
     let alice = hub.register("alice").await;
     let moderator = hub.create_token("moderator", "mo").await;
-    for wrong in ["", "{}", "[]", "1", "{\"a\":", "nonsense"] {
-        hub.send_text(&alice, "POST", "/v1/flags", wrong).await.refused(400, "INVALID");
+    for invalid in ["", "{}", "[]", "1", "{\"a\":", "nonsense"] {
+        hub.send_text(&alice, "POST", "/v1/flags", invalid).await.refused(400, "INVALID");
     }
-    let deep = format!("{}1{}", "{\"a\":".repeat(70), "}".repeat(70));
-    hub.send_text(&alice, "POST", "/v1/flags", &deep).await.refused(429, "LIMIT_EXCEEDED");
+    let nested = format!("{}1{}", "{\"a\":".repeat(70), "}".repeat(70));
+    hub.send_text(&alice, "POST", "/v1/flags", &nested).await.refused(429, "LIMIT_EXCEEDED");
     let large = json!({"excerpt": "x".repeat(64 * 1024)});
     let response = hub.post(&alice, "/v1/flags", &large).await.refused(413, "TOO_LARGE");
     assert_eq!(response["limit"], 64 * 1024);
@@ -153,22 +153,22 @@ async fn i15_i18_an_invalid_flag_is_rejected() {
 async fn i15_i16_flags_are_isolated_by_space() {
     let hub = TestHub::new().await;
     hub.post(&hub.admin, "/v1/spaces", &json!({"name": "other"})).await.ok(201);
-    let there = hub.register_in("other", "alice").await;
+    let other_alice = hub.register_in("other", "alice").await;
     let moderator = hub.create_token("moderator", "mo").await;
-    raise(&hub, &there, &harassment()).await;
+    raise(&hub, &other_alice, &harassment()).await;
     assert!(listed(&hub, &moderator, "").await.is_empty());
-    let made = hub.with_headers(
+    let created = hub.with_headers(
         &hub.admin,
         ("POST", "/v1/tokens"),
         &[("quorate-space", "other")],
         r#"{"role":"moderator","name":"theirs"}"#,
     );
-    let theirs = made.await.ok(201)["token"].as_str().expect("a token").to_owned();
-    assert_eq!(listed(&hub, &theirs, "").await.len(), 1);
+    let other_moderator = created.await.ok(201)["token"].as_str().expect("a token").to_owned();
+    assert_eq!(listed(&hub, &other_moderator, "").await.len(), 1);
 }
 
-/// Every read of the API; the ids are those of [`story`].
-const LOOKS: &[(&str, &str)] = &[
+/// Every read of the API; the ids are those of [`run_scenario`].
+const READS: &[(&str, &str)] = &[
     ("hub.info", "/v1/info"),
     ("hub.stats", "/v1/admin/stats"),
     ("hub.health", "/healthz"),
@@ -240,7 +240,7 @@ fn i15_every_read_is_compared() {
         .filter(|(method, _, _)| *method == "get")
         .map(|(_, _, operation)| operation["operationId"].as_str().expect("a name"))
         .collect();
-    assert_eq!(LOOKS.iter().map(|(id, _)| *id).collect::<BTreeSet<_>>(), described);
+    assert_eq!(READS.iter().map(|(id, _)| *id).collect::<BTreeSet<_>>(), described);
 }
 
 /// Whether flags are raised meanwhile.
@@ -250,13 +250,13 @@ enum Flags {
     Many,
 }
 
-struct Story {
+struct Scenario {
     hub: TestHub,
     moderator: String,
     flags: Flags,
 }
 
-impl Story {
+impl Scenario {
     /// Operations between flags: everything that a flag could affect is read afterwards.
     async fn flag(&self, token: &str) {
         if self.flags == Flags::Many {
@@ -272,7 +272,7 @@ impl Story {
 }
 
 /// Runs the same operations with and without flags; returns everything that callers other than moderators can read.
-async fn story(flags: Flags) -> Vec<(String, String)> {
+async fn run_scenario(flags: Flags) -> Vec<(String, String)> {
     let clock = ManualClock::at(NOON);
     let hub = TestHub::with_seed(Arc::clone(&clock) as _, 7).await;
     let moderator = hub.create_token("moderator", "mo").await;
@@ -281,13 +281,13 @@ async fn story(flags: Flags) -> Vec<(String, String)> {
     for role in ["operator", "approver", "viewer"] {
         people.push((role, hub.create_token(role, role).await));
     }
-    let story = Story { hub, moderator, flags };
-    let hub = &story.hub;
-    story.flag(&alice).await;
+    let scenario = Scenario { hub, moderator, flags };
+    let hub = &scenario.hub;
+    scenario.flag(&alice).await;
     let trace = "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01";
     let message = json!({"id": "m1", "to": "bob", "payload": {"a": 1}, "traceparent": trace});
     hub.post(&alice, "/v1/messages", &message).await.ok(200);
-    story.flag(&people[2].1).await;
+    scenario.flag(&people[2].1).await;
     let ops = json!({"ops": [
         {"op": "put", "key": "plan", "content": 1}, {"op": "snapshot.make", "name": "before"},
         {"op": "subscribe", "topic": "news"}, {"op": "task.create", "id": "t1", "type": "sum"},
@@ -298,18 +298,18 @@ async fn story(flags: Flags) -> Vec<(String, String)> {
     ]});
     hub.post(&bob, "/v1/commit", &ops).await.ok(200);
     hub.put(&bob, "/v1/budgets/b1", &json!({"messagesMax": 9})).await.ok(200);
-    story.flag(&bob).await;
+    scenario.flag(&bob).await;
     clock.advance(std::time::Duration::from_secs(2));
     hub.post(&alice, "/v1/requests", &json!({"id": "q1", "to": "bob", "type": "query"})).await.ok(201);
     hub.post(&alice, "/v1/messages", &json!({"to": "unknown"})).await.refused(404, "UNKNOWN_RECIPIENT");
-    story.flag(&hub.admin).await;
+    scenario.flag(&hub.admin).await;
     hub.post(&hub.admin, "/v1/spaces", &json!({"name": "other"})).await.ok(201);
-    let after = hub.register("carol").await;
-    let mut seen = vec![("carol".to_owned(), after)];
+    let carol = hub.register("carol").await;
+    let mut seen = vec![("carol".to_owned(), carol)];
     people.extend([("admin", hub.admin.clone()), ("alice", alice), ("bob", bob)]);
-    for (who, token) in &people {
-        for (_, path) in LOOKS.iter().filter(|(_, path)| !path.is_empty()) {
-            seen.push((format!("{who} {path}"), hub.get(token, path).await.text));
+    for (name, token) in &people {
+        for (_, path) in READS.iter().filter(|(_, path)| !path.is_empty()) {
+            seen.push((format!("{name} {path}"), hub.get(token, path).await.text));
         }
     }
     seen
@@ -317,17 +317,17 @@ async fn story(flags: Flags) -> Vec<(String, String)> {
 
 /// Metrics of real time, of the disk, or of batching.
 pub(crate) fn is_measured(line: &str) -> bool {
-    let words = ["_seconds", "wal", "memory", "uptime", "quorate_batches_total", "quorate_syncs_total"];
-    words.iter().any(|word| line.contains(word))
+    let names = ["_seconds", "wal", "memory", "uptime", "quorate_batches_total", "quorate_syncs_total"];
+    names.iter().any(|name| line.contains(name))
 }
 
 // Fails under: flags in the public store; a shared random source; counted requests for flags.
 #[tokio::test]
 async fn i15_flags_are_unobservable_to_other_callers() {
-    let (without, with) = (story(Flags::None).await, story(Flags::Many).await);
-    assert_eq!(without.len(), with.len());
+    let (without_flags, with_flags) = (run_scenario(Flags::None).await, run_scenario(Flags::Many).await);
+    assert_eq!(without_flags.len(), with_flags.len());
     let mut lines = 0;
-    for ((path, expected), (_, actual)) in without.iter().zip(&with) {
+    for ((path, expected), (_, actual)) in without_flags.iter().zip(&with_flags) {
         let comparable = |text: &str| {
             text.lines().filter(|line| !is_measured(line)).map(str::to_owned).collect::<Vec<_>>()
         };

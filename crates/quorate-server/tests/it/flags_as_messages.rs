@@ -61,8 +61,8 @@ async fn m5_i15_a_flag_sent_as_a_message_is_raised() {
         (&json!(seed().to_string()), &json!("it was rude"))
     );
     assert_eq!(response[7], seed());
-    let by = hub.get(&moderator, "/v1/flags").await.ok(200);
-    assert_eq!(by["flags"][0]["raisedBy"], "agent:alice");
+    let listed = hub.get(&moderator, "/v1/flags").await.ok(200);
+    assert_eq!(listed["flags"][0]["raisedBy"], "agent:alice");
     assert_eq!(hub.get(&hub.admin, "/v1/state").await.ok(200)["seq"], before, "nothing was recorded");
     // With the same id or key it is raised once.
     let mut named = messages()[0].clone();
@@ -201,7 +201,7 @@ enum Flags {
 }
 
 /// Everything that callers other than moderators can read.
-const LOOKS: &[&str] = &[
+const READS: &[&str] = &[
     "/v1/info",
     "/v1/admin/stats",
     "/v1/agents",
@@ -241,8 +241,8 @@ fn signature(body: &[u8]) -> String {
     format!("sha256={code}")
 }
 
-async fn say(socket: &mut TestSocket, what: &str, how: Value) -> Value {
-    let n = socket.send_numbered(what, how).await;
+async fn send_operation(socket: &mut TestSocket, operation: &str, body: Value) -> Value {
+    let n = socket.send_numbered(operation, body).await;
     socket.response(n).await
 }
 
@@ -269,16 +269,18 @@ async fn raise_over_http(hub: &TestHub, alice: &str) -> usize {
 
 /// Raises flags through every WebSocket frame that contains a message; returns their number.
 async fn raise_over_socket(socket: &mut TestSocket, flag: &Value) -> usize {
-    let response = say(socket, "commit", json!({"ops": [flag], "idempotencyKey": "w1"})).await;
+    let response = send_operation(socket, "commit", json!({"ops": [flag], "idempotencyKey": "w1"})).await;
     assert_eq!(response["ok"], json!({"seq": null, "results": [{"received": true}]}));
     let response =
-        say(socket, "send", json!({"to": "bob", "payload": seed(), "durability": "ephemeral"})).await;
+        send_operation(socket, "send", json!({"to": "bob", "payload": seed(), "durability": "ephemeral"}))
+            .await;
     assert_eq!(response["ok"], json!({"received": true}));
-    let response = say(socket, "send", json!({"to": "bob", "payload": seed()})).await;
+    let response = send_operation(socket, "send", json!({"to": "bob", "payload": seed()})).await;
     assert_eq!(response["ok"], json!({"received": true}));
-    let response = say(socket, "request", json!({"to": "bob", "type": "query", "payload": seed()})).await;
+    let response =
+        send_operation(socket, "request", json!({"to": "bob", "type": "query", "payload": seed()})).await;
     assert_eq!(response["problem"]["code"], "CANCELLED", "{response}");
-    let response = say(socket, "send", seed()).await;
+    let response = send_operation(socket, "send", seed()).await;
     assert_eq!(response["problem"]["code"], "INVALID", "{response}");
     assert!(
         response["problem"]["hint"].as_str().is_some_and(|hint| hint.contains("/v1/flags")),
@@ -288,19 +290,19 @@ async fn raise_over_socket(socket: &mut TestSocket, flag: &Value) -> usize {
 }
 
 /// Runs the same operations with and without flags; returns everything that callers other than moderators can read.
-async fn story(flags_too: Flags) -> Vec<(String, String)> {
+async fn run_scenario(mode: Flags) -> Vec<(String, String)> {
     let clock = ManualClock::at(NOON);
     let hub = TestHub::open([Entropy::seeded(7), Entropy::system()], Arc::clone(&clock) as _, hooks()).await;
     let moderator = hub.create_token("moderator", "mo").await;
     let (alice, bob) = (hub.register("alice").await, hub.register_with_capabilities("bob", &["sum"]).await);
     let viewer = hub.create_token("viewer", "v").await;
-    let served = TestServer::start(hub).await;
-    let hub = &served.hub;
-    let mut socket = served.connect_agent(&alice).await;
-    let many = flags_too == Flags::Many;
+    let server = TestServer::start(hub).await;
+    let hub = &server.hub;
+    let mut socket = server.connect_agent(&alice).await;
+    let with_flags = mode == Flags::Many;
     let flag = json!({"op": "send", "to": "bob", "payload": seed()});
     let mut raised = 0;
-    if many {
+    if with_flags {
         raised += raise_over_http(hub, &alice).await;
     }
     hub.post(&alice, "/v1/messages", &json!({"to": "bob", "payload": {"a": 1}})).await.ok(200);
@@ -310,31 +312,31 @@ async fn story(flags_too: Flags) -> Vec<(String, String)> {
         json!({"op": "task.create", "id": "t1", "type": "sum"}),
     ];
     let ops: Vec<_> =
-        ops.into_iter().flat_map(|op| if many { vec![flag.clone(), op] } else { vec![op] }).collect();
+        ops.into_iter().flat_map(|op| if with_flags { vec![flag.clone(), op] } else { vec![op] }).collect();
     hub.post(&alice, "/v1/commit", &json!({"ops": ops, "idempotencyKey": "k"})).await.ok(200);
     let claimed = hub.post(&bob, "/v1/tasks/claim", &json!({"types": ["sum"]})).await.ok(200);
-    let result = json!({"ok": 1, "flags": {"coc_concern": many}});
+    let result = json!({"ok": 1, "flags": {"coc_concern": with_flags}});
     let done = json!({"leaseToken": claimed["tasks"][0]["leaseToken"], "result": result});
     hub.post(&bob, "/v1/tasks/t1/complete", &done).await.ok(200);
     clock.advance(std::time::Duration::from_secs(2));
-    if many {
+    if with_flags {
         raised += raise_over_socket(&mut socket, &flag).await;
     }
-    let response = say(
+    let response = send_operation(
         &mut socket,
         "commit",
         json!({"ops": [{"op": "send", "to": "bob", "payload": 2}], "idempotencyKey": "w2"}),
     )
     .await;
     assert!(response["ok"]["seq"].is_u64(), "{response}");
-    if many {
+    if with_flags {
         // Two more are in the commit, and one is a concern in a result.
         assert_eq!(flags(hub, &moderator).await.len(), raised + 2 + 1);
     }
     let mut seen = Vec::new();
-    for (who, token) in [("alice", &alice), ("bob", &bob), ("viewer", &viewer), ("admin", &hub.admin)] {
-        for path in LOOKS {
-            seen.push((format!("{who} {path}"), hub.get(token, path).await.text));
+    for (name, token) in [("alice", &alice), ("bob", &bob), ("viewer", &viewer), ("admin", &hub.admin)] {
+        for path in READS {
+            seen.push((format!("{name} {path}"), hub.get(token, path).await.text));
         }
     }
     seen
@@ -343,9 +345,9 @@ async fn story(flags_too: Flags) -> Vec<(String, String)> {
 // Fails under: an endpoint that records, counts, or draws a random number for a flag.
 #[tokio::test]
 async fn m5_i15_flags_as_messages_are_unobservable_to_other_callers() {
-    let (without, with) = (story(Flags::None).await, story(Flags::Many).await);
+    let (without_flags, with_flags) = (run_scenario(Flags::None).await, run_scenario(Flags::Many).await);
     let mut lines = 0;
-    for ((path, expected), (_, actual)) in without.iter().zip(&with) {
+    for ((path, expected), (_, actual)) in without_flags.iter().zip(&with_flags) {
         let comparable = |text: &str| -> Vec<String> {
             text.lines().filter(|line| !is_measured(line)).map(str::to_owned).collect()
         };

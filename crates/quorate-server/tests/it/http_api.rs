@@ -82,8 +82,8 @@ async fn i3_the_same_key_sends_once() {
     let (alice, bob) = (hub.register("alice").await, hub.register("bob").await);
     let message = json!({"to": "bob", "payload": 1});
     let first = hub.post_with_key(&alice, "k1", "/v1/messages", &message).await.ok(200);
-    let again = hub.post_with_key(&alice, "k1", "/v1/messages", &message).await.ok(200);
-    assert_eq!(first, again);
+    let repeated = hub.post_with_key(&alice, "k1", "/v1/messages", &message).await.ok(200);
+    assert_eq!(first, repeated);
     let other = json!({"to": "bob", "payload": 2});
     hub.post_with_key(&alice, "k1", "/v1/messages", &other).await.refused(409, "DUPLICATE");
     let claimed = hub.post(&bob, "/v1/agents/bob/inbox/claim", &json!({"max": 9})).await.ok(200);
@@ -247,12 +247,12 @@ async fn i19_a_token_is_required() {
 #[tokio::test]
 async fn i19_a_revoked_token_is_rejected_immediately() {
     let hub = TestHub::new().await;
-    let made = json!({"role": "viewer", "name": "board"});
-    let made = hub.post(&hub.admin, "/v1/tokens", &made).await.ok(201);
-    let viewer = made["token"].as_str().expect("a token").to_owned();
+    let new_token = json!({"role": "viewer", "name": "board"});
+    let created = hub.post(&hub.admin, "/v1/tokens", &new_token).await.ok(201);
+    let viewer = created["token"].as_str().expect("a token").to_owned();
     hub.get(&viewer, "/v1/agents").await.ok(200);
     hub.put(&viewer, "/v1/context/k", &json!({"content": 1})).await.refused(403, "FORBIDDEN");
-    let id = made["id"].as_str().expect("an id");
+    let id = created["id"].as_str().expect("an id");
     hub.delete(&hub.admin, &format!("/v1/tokens/{id}")).await.ok(200);
     hub.get(&viewer, "/v1/agents").await.refused(401, "UNAUTHENTICATED");
     let listed = hub.get(&hub.admin, "/v1/tokens").await;
@@ -262,8 +262,9 @@ async fn i19_a_revoked_token_is_rejected_immediately() {
 #[tokio::test]
 async fn i19_an_operator_creates_tokens_but_sets_no_policy() {
     let hub = TestHub::new().await;
-    let made = hub.post(&hub.admin, "/v1/tokens", &json!({"role": "operator", "name": "ops"})).await.ok(201);
-    let operator = made["token"].as_str().expect("a token").to_owned();
+    let created =
+        hub.post(&hub.admin, "/v1/tokens", &json!({"role": "operator", "name": "ops"})).await.ok(201);
+    let operator = created["token"].as_str().expect("a token").to_owned();
     let bob = hub.put(&operator, "/v1/agents/bob", &json!({})).await.ok(201);
     let bob = bob["token"].as_str().expect("a token").to_owned();
     hub.post(&operator, "/v1/messages", &json!({"from": "bob", "to": "bob", "payload": 1})).await.ok(200);
@@ -280,19 +281,19 @@ async fn i16_spaces_do_not_see_each_other() {
     hub.post(&hub.admin, "/v1/spaces", &json!({"name": "other"})).await.ok(201);
     let alice = hub.register("alice").await;
     hub.put(&alice, "/v1/context/secret-plan", &json!({"content": 1})).await.ok(201);
-    let there = hub.register_in("other", "alice").await;
-    let foreign = hub.get(&there, "/v1/context/secret-plan").await;
-    let missing = hub.get(&there, "/v1/context/secret-plam").await;
+    let other_alice = hub.register_in("other", "alice").await;
+    let foreign = hub.get(&other_alice, "/v1/context/secret-plan").await;
+    let missing = hub.get(&other_alice, "/v1/context/secret-plam").await;
     assert_eq!(foreign.text.replace("plan", "plam"), missing.text, "foreign and missing look the same");
-    hub.get_in_space(&there, "default", "/v1/agents").await.refused(404, "NOT_FOUND");
+    hub.get_in_space(&other_alice, "default", "/v1/agents").await.refused(404, "NOT_FOUND");
 }
 
 #[tokio::test]
 async fn i21_limits_are_enforced() {
     let hub = TestHub::new().await;
     let alice = hub.register("alice").await;
-    let deep = format!(r#"{{"to":"alice","payload":{}{}}}"#, "[".repeat(80), "]".repeat(80));
-    let refused = hub.send_text(&alice, "POST", "/v1/messages", &deep).await.refused(429, "LIMIT_EXCEEDED");
+    let nested = format!(r#"{{"to":"alice","payload":{}{}}}"#, "[".repeat(80), "]".repeat(80));
+    let refused = hub.send_text(&alice, "POST", "/v1/messages", &nested).await.refused(429, "LIMIT_EXCEEDED");
     assert_eq!(refused["limit"], 64);
     let large = format!(r#"{{"to":"alice","payload":"{}"}}"#, "x".repeat(3 << 20));
     hub.send_text(&alice, "POST", "/v1/messages", &large).await.refused(413, "TOO_LARGE");

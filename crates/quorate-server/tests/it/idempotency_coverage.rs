@@ -10,11 +10,11 @@ use crate::support::openapi_check::operations;
 use crate::support::{TestHub, TestResponse};
 
 /// Path and body of a call.
-type Ask = (&'static str, &'static str);
+type CallInput = (&'static str, &'static str);
 
 /// For each operation a call, and a different call. `$NAMES` are replaced by ids created by [`world`]. All calls are
 /// made by an admin.
-const CALLS: &[(&str, Ask, Ask)] = &[
+const CALLS: &[(&str, CallInput, CallInput)] = &[
     (
         "commits.make",
         ("/v1/commit", r#"{"ops":[{"op":"put","key":"k","content":1}]}"#),
@@ -235,42 +235,42 @@ fn i3_every_call_takes_a_key_or_says_why_not() {
     assert_eq!(without, WITHOUT_KEY.iter().copied().collect());
 }
 
-// Fails under: `sessions::put_state` that commits a new state under a used key; `admin::create_space` that ignores
+// Fails under: `shared_state::change` that commits a new state under a used key; `admin::create_space` that ignores
 // the key; `guidance::guide` that checks the participants first; any call that commits without its key.
 #[tokio::test]
 async fn i3_every_call_is_idempotent_with_its_key() {
-    let running: Vec<_> = CALLS.iter().map(|call| (call.0, tokio::spawn(happens_once(call)))).collect();
-    let mut wrong = Vec::new();
+    let running: Vec<_> = CALLS.iter().map(|call| (call.0, tokio::spawn(check_idempotent(call)))).collect();
+    let mut failed = Vec::new();
     for (id, call) in running {
         if call.await.is_err() {
-            wrong.push(id);
+            failed.push(id);
         }
     }
-    assert!(wrong.is_empty(), "{wrong:?}");
+    assert!(failed.is_empty(), "{failed:?}");
 }
 
-async fn happens_once((id, ask, other): &'static (&'static str, Ask, Ask)) {
+async fn check_idempotent((id, request, other): &'static (&'static str, CallInput, CallInput)) {
     let hub = TestHub::new().await;
-    let words = world(&hub).await;
-    let first = made(&hub, id, ask, &words).await;
+    let placeholders = set_up(&hub).await;
+    let first = call_with_key(&hub, id, request, &placeholders).await;
     assert!(first.status < 300, "{id} is not called in the right way here: {}", first.text);
     let before = records(&hub).await;
-    let again = made(&hub, id, ask, &words).await;
-    assert_eq!(first.status, again.status, "{id}: {}", again.text);
-    let (first, again): (Value, Value) = (json_of(&first), json_of(&again));
+    let repeated = call_with_key(&hub, id, request, &placeholders).await;
+    assert_eq!(first.status, repeated.status, "{id}: {}", repeated.text);
+    let (first, repeated): (Value, Value) = (json_of(&first), json_of(&repeated));
     for (name, value) in first.as_object().expect("an object") {
         let expected = if name == ONCE && value.is_string() { &Value::Null } else { value };
-        assert_eq!(&again[name], expected, "{id} answers differently: {again}");
+        assert_eq!(&repeated[name], expected, "{id} answers differently: {repeated}");
     }
     if !other.0.is_empty() {
-        made(&hub, id, other, &words).await.refused(409, "DUPLICATE");
+        call_with_key(&hub, id, other, &placeholders).await.refused(409, "DUPLICATE");
     }
     assert_eq!(records(&hub).await, before, "{id} changed something more");
 }
 
 /// Removes the last-seen time of an agent, which is relative to now.
-fn json_of(answer: &TestResponse) -> Value {
-    let mut json: Value = serde_json::from_str(&answer.text).expect("JSON");
+fn json_of(response: &TestResponse) -> Value {
+    let mut json: Value = serde_json::from_str(&response.text).expect("JSON");
     if let Some(agent) = json.get_mut("agent").and_then(Value::as_object_mut) {
         agent.remove("heardAt");
     }
@@ -286,10 +286,18 @@ async fn records(hub: &TestHub) -> (usize, usize) {
 }
 
 /// Makes a call with the key, and answers a request that it sends.
-async fn made(hub: &TestHub, id: &str, (path, body): &Ask, words: &BTreeMap<&str, String>) -> TestResponse {
+async fn call_with_key(
+    hub: &TestHub,
+    id: &str,
+    (path, body): &CallInput,
+    placeholders: &BTreeMap<&str, String>,
+) -> TestResponse {
     // Longer names first, because one may be a prefix of another.
     let filled = |text: &str| {
-        words.iter().rev().fold(text.to_owned(), |text, (word, value)| text.replace(word, value))
+        placeholders
+            .iter()
+            .rev()
+            .fold(text.to_owned(), |text, (placeholder, value)| text.replace(placeholder, value))
     };
     let (method, _, _) =
         operations().find(|(_, _, operation)| operation["operationId"] == id).expect("described");
@@ -299,12 +307,12 @@ async fn made(hub: &TestHub, id: &str, (path, body): &Ask, words: &BTreeMap<&str
     if id != "requests.ask" {
         return call.await;
     }
-    let (answer, ()) = tokio::join!(call, answering(hub));
+    let (answer, ()) = tokio::join!(call, answer_request(hub));
     answer
 }
 
 /// Erin answers a request, if there is one.
-async fn answering(hub: &TestHub) {
+async fn answer_request(hub: &TestHub) {
     let claimed = hub.post(&hub.admin, "/v1/agents/erin/inbox/claim", &json!({"waitMs": 500})).await.ok(200);
     let delivery = &claimed["deliveries"][0];
     if delivery.is_object() {
@@ -318,7 +326,7 @@ async fn answering(hub: &TestHub) {
 }
 
 /// The initial state, created in one commit.
-fn things() -> Value {
+fn initial_ops() -> Value {
     let mut ops = Vec::new();
     for agent in ["alice", "bob", "carol", "dora", "erin", "fred", "gina"] {
         ops.push(json!({"op": "agent.register", "agent": agent, "capabilities": ["held", "free"]}));
@@ -332,8 +340,8 @@ fn things() -> Value {
     ops.extend(std::iter::repeat_n(message, 5));
     ops.push(json!({"op": "task.create", "tasks": [{"id": "held", "type": "held", "retry": {"backoffMs": 60_000}}, {"id": "free", "type": "free"}]}));
     for id in ["s", "p"] {
-        let with = ["bob", "erin"];
-        ops.push(json!({"op": "session.open", "id": id, "title": id, "coordinator": "alice", "participants": with}));
+        let participants = ["bob", "erin"];
+        ops.push(json!({"op": "session.open", "id": id, "title": id, "coordinator": "alice", "participants": participants}));
     }
     ops.push(json!({"op": "session.pause", "session": "p"}));
     ops.push(json!({"op": "procedure.start", "id": "proc", "kind": "own", "driver": "alice"}));
@@ -341,39 +349,39 @@ fn things() -> Value {
 }
 
 /// A hub in which each call has an effect.
-async fn world(hub: &TestHub) -> BTreeMap<&'static str, String> {
-    let mut words = BTreeMap::new();
-    let mut note = |word, value: &Value| {
-        words.insert(word, value.as_str().map_or_else(|| value.to_string(), str::to_owned));
+async fn set_up(hub: &TestHub) -> BTreeMap<&'static str, String> {
+    let mut placeholders = BTreeMap::new();
+    let mut note = |placeholder, value: &Value| {
+        placeholders.insert(placeholder, value.as_str().map_or_else(|| value.to_string(), str::to_owned));
     };
     let admin = hub.admin.as_str();
-    hub.post(admin, "/v1/commit", &things()).await.ok(200);
+    hub.post(admin, "/v1/commit", &initial_ops()).await.ok(200);
     // Two leased deliveries, two dead letters, and one ready delivery.
     let claimed = hub.post(admin, "/v1/agents/bob/inbox/claim", &json!({"max": 4})).await.ok(200);
     let held = claimed["deliveries"].as_array().expect("deliveries");
-    for (word, delivery) in ["$HELD", "$HELD_TOO", "$DEAD", "$DEAD_TOO"].into_iter().zip(held) {
-        note(word, &delivery["deliveryId"]);
+    for (placeholder, delivery) in ["$HELD", "$HELD_TOO", "$DEAD", "$DEAD_TOO"].into_iter().zip(held) {
+        note(placeholder, &delivery["deliveryId"]);
     }
     note("$HELD_BY", &held[0]["leaseToken"]);
     note("$HELD_TOO_BY", &held[1]["leaseToken"]);
-    let lease = |one: &Value| json!({"deliveryId": one["deliveryId"], "leaseToken": one["leaseToken"]});
+    let lease = |delivery: &Value| json!({"deliveryId": delivery["deliveryId"], "leaseToken": delivery["leaseToken"]});
     let leases: Vec<_> = held[2..].iter().map(lease).collect();
     hub.post(admin, "/v1/agents/bob/inbox/nack", &json!({"deliveries": leases})).await.ok(200);
-    for (word, to) in [("$ASKED", "carol"), ("$ASKED_TOO", "dora")] {
+    for (placeholder, to) in [("$ASKED", "carol"), ("$ASKED_TOO", "dora")] {
         let question = json!({"from": "alice", "to": to, "type": "query", "timeoutMs": 60_000});
-        note(word, &hub.post(admin, "/v1/requests", &question).await.ok(201)["id"]);
+        note(placeholder, &hub.post(admin, "/v1/requests", &question).await.ok(201)["id"]);
     }
     let claim = json!({"agent": "alice", "types": ["held"]});
     note("$LEASE", &hub.post(admin, "/v1/tasks/claim", &claim).await.ok(200)["tasks"][0]["leaseToken"]);
     let locks = json!({"agent": "alice", "names": ["gate"]});
     note("$FENCE", &hub.post(admin, "/v1/locks/door/acquire", &locks).await.ok(200)["fence"]);
-    for (word, name) in [("$TOKEN", "one"), ("$TOKEN_TOO", "two")] {
+    for (placeholder, name) in [("$TOKEN", "one"), ("$TOKEN_TOO", "two")] {
         let token = json!({"role": "viewer", "name": name});
-        note(word, &hub.post(admin, "/v1/tokens", &token).await.ok(201)["id"]);
+        note(placeholder, &hub.post(admin, "/v1/tokens", &token).await.ok(201)["id"]);
     }
     // A requester cannot decide on its own approval.
     let other = hub.create_token("operator", "other").await;
-    let ask = json!({"id": "apr", "agent": "alice", "action": "mail", "payload": 1});
-    note("$DIGEST", &hub.post(&other, "/v1/approvals", &ask).await.ok(201)["digest"]);
-    words
+    let request = json!({"id": "apr", "agent": "alice", "action": "mail", "payload": 1});
+    note("$DIGEST", &hub.post(&other, "/v1/approvals", &request).await.ok(201)["digest"]);
+    placeholders
 }

@@ -5,7 +5,7 @@ use serde_json::{Value, json};
 use crate::support::TestHub;
 
 fn ids(claimed: &Value, list: &str, id: &str) -> Vec<Value> {
-    claimed[list].as_array().expect("a list").iter().map(|one| one[id].clone()).collect()
+    claimed[list].as_array().expect("a list").iter().map(|item| item[id].clone()).collect()
 }
 
 // Fails under: `inbox::claim` that ignores the key.
@@ -18,8 +18,8 @@ async fn i3_a_claim_with_a_key_returns_the_same_deliveries() {
     }
     let claim = json!({"max": 2});
     let first = hub.post_with_key(&alice, "c1", "/v1/agents/alice/inbox/claim", &claim).await.ok(200);
-    let again = hub.post_with_key(&alice, "c1", "/v1/agents/alice/inbox/claim", &claim).await.ok(200);
-    assert_eq!(first, again, "the same deliveries, tokens and times");
+    let repeated = hub.post_with_key(&alice, "c1", "/v1/agents/alice/inbox/claim", &claim).await.ok(200);
+    assert_eq!(first, repeated, "the same deliveries, tokens and times");
     assert_eq!(ids(&first, "deliveries", "deliveryId").len(), 2);
     let other = hub.post_with_key(&alice, "c2", "/v1/agents/alice/inbox/claim", &claim).await.ok(200);
     assert_eq!(ids(&other, "deliveries", "deliveryId").len(), 1, "another key takes what is left");
@@ -62,13 +62,13 @@ async fn i3_tasks_and_locks_are_granted_once_with_a_key() {
     let first = hub.post_with_key(&alice, "k", "/v1/tasks/claim", &json!({})).await.ok(200);
     assert_eq!(hub.post_with_key(&alice, "k", "/v1/tasks/claim", &json!({})).await.ok(200), first);
     assert_eq!((&first["tasks"][0]["id"], &first["tasks"][0]["input"]), (&json!("t1"), &json!({"n": 1})));
-    let wish = json!({"ttlMs": 60_000});
-    let held = hub.post_with_key(&alice, "l", "/v1/locks/door/acquire", &wish).await.ok(200);
-    assert_eq!(hub.post_with_key(&alice, "l", "/v1/locks/door/acquire", &wish).await.ok(200), held);
+    let request = json!({"ttlMs": 60_000});
+    let held = hub.post_with_key(&alice, "l", "/v1/locks/door/acquire", &request).await.ok(200);
+    assert_eq!(hub.post_with_key(&alice, "l", "/v1/locks/door/acquire", &request).await.ok(200), held);
     // A rejection stores no key: the same call can succeed later.
-    hub.post_with_key(&bob, "b", "/v1/locks/door/acquire", &wish).await.refused(408, "TIMEOUT");
+    hub.post_with_key(&bob, "b", "/v1/locks/door/acquire", &request).await.refused(408, "TIMEOUT");
     hub.post(&alice, "/v1/locks/door/release", &json!({"fence": held["fence"]})).await.ok(200);
-    hub.post_with_key(&bob, "b", "/v1/locks/door/acquire", &wish).await.ok(200);
+    hub.post_with_key(&bob, "b", "/v1/locks/door/acquire", &request).await.ok(200);
 }
 
 // Fails under: `requests::request` that ignores the key, so that bob receives the request twice.
@@ -103,17 +103,17 @@ async fn i3_an_agent_is_registered_once_with_a_key_and_its_token_returned_once()
     let hub = TestHub::new().await;
     let body = json!({"role": "worker", "capabilities": ["sum"]});
     let first = hub.put_with_key(&hub.admin, "new", "/v1/agents/carol", &body).await.ok(201);
-    let again = hub.put_with_key(&hub.admin, "new", "/v1/agents/carol", &body).await.ok(201);
-    assert!(first["token"].is_string() && again["token"].is_null());
-    assert_eq!((&first["epoch"], &first["agent"]["id"]), (&again["epoch"], &again["agent"]["id"]));
+    let repeated = hub.put_with_key(&hub.admin, "new", "/v1/agents/carol", &body).await.ok(201);
+    assert!(first["token"].is_string() && repeated["token"].is_null());
+    assert_eq!((&first["epoch"], &first["agent"]["id"]), (&repeated["epoch"], &repeated["agent"]["id"]));
     let other = json!({"role": "observer"});
     hub.put_with_key(&hub.admin, "new", "/v1/agents/carol", &other).await.refused(409, "DUPLICATE");
     let carol = first["token"].as_str().expect("a token");
     hub.put_with_key(carol, "again", "/v1/agents/carol", &body).await.ok(200);
     let new = json!({"role": "viewer", "name": "board"});
-    let made = hub.post_with_key(&hub.admin, "t", "/v1/tokens", &new).await.ok(201);
-    let again = hub.post_with_key(&hub.admin, "t", "/v1/tokens", &new).await.ok(201);
-    assert_eq!((&made["id"], &again["token"]), (&again["id"], &json!(null)));
+    let created = hub.post_with_key(&hub.admin, "t", "/v1/tokens", &new).await.ok(201);
+    let repeated = hub.post_with_key(&hub.admin, "t", "/v1/tokens", &new).await.ok(201);
+    assert_eq!((&created["id"], &repeated["token"]), (&repeated["id"], &json!(null)));
 }
 
 // Fails under: a POST, PUT or DELETE that commits without the key of the call.

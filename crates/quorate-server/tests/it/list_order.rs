@@ -21,7 +21,7 @@ async fn create(hub: &TestHub, alice: &str, name: &str) -> Vec<Value> {
     let approval = json!({"action": "pay", "payload": {}, "rationale": "it is due", "confidence": 0.5});
     let request = json!({"to": "bob", "type": "query", "payload": 1, "timeoutMs": 60_000});
     let token = json!({"role": "viewer", "name": name});
-    let made = [
+    let created = [
         hub.post(alice, "/v1/tasks", &json!({"type": "work"})).await.ok(201)["tasks"][0].clone(),
         hub.post(alice, "/v1/sessions", &json!({"id": name, "title": "S"})).await.ok(201),
         hub.post(alice, "/v1/procedures", &json!({"id": name, "kind": "tournament"})).await.ok(201),
@@ -31,7 +31,7 @@ async fn create(hub: &TestHub, alice: &str, name: &str) -> Vec<Value> {
         hub.post(alice, "/v1/context:snapshot", &json!({"name": name})).await.ok(201),
         hub.post(&hub.admin, "/v1/tokens", &token).await.ok(201),
     ];
-    LISTS.iter().zip(made).map(|((_, _, id), one)| one[id].clone()).collect()
+    LISTS.iter().zip(created).map(|((_, _, id), item)| item[id].clone()).collect()
 }
 
 /// Reads all of a list with two items on each page.
@@ -41,7 +41,7 @@ async fn paged(hub: &TestHub, (path, name, id): (&str, &str, &str), order: &str)
         let page = hub.get(&hub.admin, &format!("{path}?limit=2{order}{cursor}")).await.ok(200);
         let items = page[name].as_array().expect("a list");
         assert!(items.len() <= 2, "{page}");
-        found.extend(items.iter().map(|one| one[id].clone()));
+        found.extend(items.iter().map(|item| item[id].clone()));
         match page["cursor"].as_str() {
             Some(next) => cursor = format!("&cursor={next}"),
             None => return found,
@@ -55,14 +55,14 @@ async fn paged(hub: &TestHub, (path, name, id): (&str, &str, &str), order: &str)
 async fn d3_lists_are_newest_first_by_creation_or_oldest_first() {
     let hub = TestHub::new().await;
     let (alice, _) = (hub.register("alice").await, hub.register("bob").await);
-    let mut made = vec![Vec::new(); LISTS.len()];
+    let mut expected_ids = vec![Vec::new(); LISTS.len()];
     for name in ["k", "c", "x", "a", "m", "b", "z"] {
         let created = create(&hub, &alice, name).await;
-        made.iter_mut().zip(created).for_each(|(list, id)| list.push(id));
+        expected_ids.iter_mut().zip(created).for_each(|(list, id)| list.push(id));
     }
     hub.put(&alice, "/v1/budgets/c", &json!({"messagesMax": 9})).await.ok(200);
     hub.post(&alice, "/v1/sessions/x/complete", &json!({})).await.ok(200);
-    for (list, mut expected) in LISTS.into_iter().zip(made) {
+    for (list, mut expected) in LISTS.into_iter().zip(expected_ids) {
         // Tokens created by the hub are older than those of the test.
         let own =
             |found: Vec<Value>| found.into_iter().filter(|id| expected.contains(id)).collect::<Vec<_>>();
@@ -92,11 +92,11 @@ async fn i21_a_cursor_is_valid_for_its_list_and_order_only() {
     for (index, (path, ..)) in LISTS.into_iter().enumerate() {
         let (own, other) = (&cursors[index], &cursors[(index + 1) % LISTS.len()]);
         hub.get(&hub.admin, &format!("{path}?cursor={own}&order=newest")).await.ok(200);
-        for wrong in [format!("cursor={own}&order=oldest"), format!("cursor={other}"), "cursor=a".into()] {
-            let refused = hub.get(&hub.admin, &format!("{path}?{wrong}")).await.refused(400, "INVALID");
+        for query in [format!("cursor={own}&order=oldest"), format!("cursor={other}"), "cursor=a".into()] {
+            let refused = hub.get(&hub.admin, &format!("{path}?{query}")).await.refused(400, "INVALID");
             assert_eq!(
                 refused["detail"], "invalid cursor: it does not belong to this list",
-                "{path}?{wrong}"
+                "{path}?{query}"
             );
             assert!(refused["hint"].is_string(), "{refused}");
         }
@@ -127,6 +127,6 @@ async fn i21_paging_is_stable_under_changes() {
     make("c").await;
     let rest = hub.get(&alice, &format!("/v1/context:snapshot?limit=9&cursor={cursor}")).await.ok(200);
     let names: Vec<_> =
-        rest["snapshots"].as_array().expect("a list").iter().map(|one| &one["name"]).collect();
+        rest["snapshots"].as_array().expect("a list").iter().map(|snapshot| &snapshot["name"]).collect();
     assert_eq!(names, ["a", "d"]);
 }

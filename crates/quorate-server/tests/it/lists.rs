@@ -26,7 +26,7 @@ async fn c12_guidance_is_recorded_and_sent() {
 }
 
 fn payloads(list: &Value) -> Vec<&Value> {
-    list["messages"].as_array().expect("a list").iter().map(|one| &one["payload"]).collect()
+    list["messages"].as_array().expect("a list").iter().map(|message| &message["payload"]).collect()
 }
 
 // Fails under: a filter that is ignored; an agent that sees messages between other agents.
@@ -83,7 +83,7 @@ async fn paged(hub: &TestHub, token: &str, path: &str, name: &str) -> Vec<String
         let page = hub.get(token, &format!("{path}?limit=2{cursor}")).await.ok(200);
         let items = page[name].as_array().expect("a list");
         assert!(items.len() <= 2, "{page}");
-        ids.extend(items.iter().map(|one| one["id"].as_str().expect("an id").to_owned()));
+        ids.extend(items.iter().map(|item| item["id"].as_str().expect("an id").to_owned()));
         match page["cursor"].as_str() {
             Some(next) => cursor = format!("&cursor={next}"),
             None => return ids,
@@ -96,12 +96,12 @@ async fn paged(hub: &TestHub, token: &str, path: &str, name: &str) -> Vec<String
 async fn d3_budgets_and_requests_are_listed_and_an_agent_sees_its_own() {
     let hub = TestHub::new().await;
     let (alice, bob) = (hub.register("alice").await, hub.register("bob").await);
-    let mut asked = Vec::new();
+    let mut request_ids = Vec::new();
     for n in 1..=3 {
         hub.put(&alice, &format!("/v1/budgets/a{n}"), &json!({"messagesMax": n})).await.ok(200);
         let question = json!({"to": "bob", "type": "query", "payload": n, "timeoutMs": 60_000});
-        let made = hub.post(&alice, "/v1/requests", &question).await.ok(201);
-        asked.push(made["id"].as_str().expect("an id").to_owned());
+        let created = hub.post(&alice, "/v1/requests", &question).await.ok(201);
+        request_ids.push(created["id"].as_str().expect("an id").to_owned());
     }
     hub.put(&bob, "/v1/budgets/b", &json!({"messagesMax": 1})).await.ok(200);
     let question = json!({"to": "alice", "type": "query", "timeoutMs": 60_000});
@@ -111,10 +111,10 @@ async fn d3_budgets_and_requests_are_listed_and_an_agent_sees_its_own() {
     assert_eq!(paged(&hub, &bob, "/v1/budgets", "budgets").await, ["b"]);
     assert_eq!(paged(&hub, &hub.admin, "/v1/budgets", "budgets").await, ["b", "a3", "a2", "a1"]);
     let newest_first = |ids: &[String]| ids.iter().rev().cloned().collect::<Vec<_>>();
-    assert_eq!(paged(&hub, &alice, "/v1/requests", "requests").await, newest_first(&asked));
+    assert_eq!(paged(&hub, &alice, "/v1/requests", "requests").await, newest_first(&request_ids));
     assert_eq!(paged(&hub, &bob, "/v1/requests", "requests").await, std::slice::from_ref(&other));
-    asked.push(other);
-    assert_eq!(paged(&hub, &hub.admin, "/v1/requests", "requests").await, newest_first(&asked));
+    request_ids.push(other);
+    assert_eq!(paged(&hub, &hub.admin, "/v1/requests", "requests").await, newest_first(&request_ids));
     for path in ["/v1/budgets", "/v1/requests"] {
         hub.get(&alice, &format!("{path}?colour=red")).await.refused(400, "INVALID");
     }
@@ -130,8 +130,8 @@ async fn d7_a_dead_letter_is_visible_to_its_agent() {
     }
     let claimed = hub.post(&bob, "/v1/agents/bob/inbox/claim", &json!({"max": 3})).await.ok(200);
     let lease = |n: usize| {
-        let one = &claimed["deliveries"][n];
-        json!({"deliveryId": one["deliveryId"], "leaseToken": one["leaseToken"], "reason": "no"})
+        let delivery = &claimed["deliveries"][n];
+        json!({"deliveryId": delivery["deliveryId"], "leaseToken": delivery["leaseToken"], "reason": "no"})
     };
     let given_up = json!({"deliveries": [lease(0), lease(2)]});
     hub.post(&bob, "/v1/agents/bob/inbox/nack", &given_up).await.ok(200);
@@ -139,8 +139,8 @@ async fn d7_a_dead_letter_is_visible_to_its_agent() {
     for n in [0, 1] {
         let id = listed["deadLetters"][n]["deliveryId"].as_str().expect("an id");
         for token in [&bob, &hub.admin] {
-            let shown = hub.get(token, &format!("/v1/dead-letters/{id}")).await.ok(200);
-            assert_eq!(shown, listed["deadLetters"][n]);
+            let dead_letter = hub.get(token, &format!("/v1/dead-letters/{id}")).await.ok(200);
+            assert_eq!(dead_letter, listed["deadLetters"][n]);
         }
         hub.get(&alice, &format!("/v1/dead-letters/{id}")).await.refused(404, "NOT_FOUND");
     }
@@ -166,14 +166,14 @@ async fn invalid_small_values_are_rejected() {
 }
 
 /// Reads all pages of a list; returns the size of each page, and the items.
-async fn pages(hub: &TestHub, token: &str, path: &str, name: &str) -> (Vec<usize>, Vec<Value>) {
+async fn read_pages(hub: &TestHub, token: &str, path: &str, name: &str) -> (Vec<usize>, Vec<Value>) {
     let (mut counts, mut all, mut cursor) = (Vec::new(), Vec::new(), None::<String>);
     loop {
         let sign = if path.contains('?') { '&' } else { '?' };
         let next = cursor.as_ref().map_or_else(String::new, |cursor| format!("{sign}cursor={cursor}"));
-        let answer = hub.get(token, &format!("{path}{next}")).await;
-        assert!(answer.text.len() < PAGE_BYTES_MAX + 600_000, "{path}: {} bytes", answer.text.len());
-        let page = answer.ok(200);
+        let response = hub.get(token, &format!("{path}{next}")).await;
+        assert!(response.text.len() < PAGE_BYTES_MAX + 600_000, "{path}: {} bytes", response.text.len());
+        let page = response.ok(200);
         let items = page[name].as_array().expect("a list").clone();
         counts.push(items.len());
         all.extend(items);
@@ -199,19 +199,19 @@ async fn i21_a_limit_holds_within_a_record() {
     let lists =
         ["/v1/messages?from=alice&limit=3", "/v1/messages?session=s&limit=3", "/v1/messages?to=bob&limit=1"];
     for list in lists {
-        let (counts, all) = pages(&hub, &hub.admin, list, "messages").await;
+        let (counts, all) = read_pages(&hub, &hub.admin, list, "messages").await;
         let limit = if list.ends_with('1') { 1 } else { 3 };
         assert!(counts.iter().all(|count| *count <= limit), "{list}: {counts:?}");
-        let came: Vec<Value> = all.iter().map(|one| one["payload"].clone()).collect();
-        assert_eq!(came, newest_first, "{list}");
+        let payloads: Vec<Value> = all.iter().map(|item| item["payload"].clone()).collect();
+        assert_eq!(payloads, newest_first, "{list}");
     }
-    let ids = pages(&hub, &alice, "/v1/messages?from=alice", "messages").await.1;
-    let (counts, sent) = pages(&hub, &alice, "/v1/agents/alice/outbox?limit=7", "messages").await;
+    let ids = read_pages(&hub, &alice, "/v1/messages?from=alice", "messages").await.1;
+    let (counts, sent) = read_pages(&hub, &alice, "/v1/agents/alice/outbox?limit=7", "messages").await;
     assert_eq!(counts[0], 7);
-    let of = |all: &[Value], name: &str| all.iter().map(|one| one[name].clone()).collect::<Vec<_>>();
-    assert_eq!(of(&sent, "messageId"), of(&ids, "id"));
-    for wrong in ["x", "1-0", "01", "1-", "-1"] {
-        hub.get(&alice, &format!("/v1/messages?cursor={wrong}")).await.refused(400, "INVALID");
+    let values_of = |all: &[Value], name: &str| all.iter().map(|item| item[name].clone()).collect::<Vec<_>>();
+    assert_eq!(values_of(&sent, "messageId"), values_of(&ids, "id"));
+    for cursor in ["x", "1-0", "01", "1-", "-1"] {
+        hub.get(&alice, &format!("/v1/messages?cursor={cursor}")).await.refused(400, "INVALID");
     }
 }
 
@@ -223,8 +223,10 @@ async fn i21_violations_and_subscriptions_are_paged() {
     for topic in ["a", "b.*", "c.%3E", "d"] {
         hub.put(&alice, &format!("/v1/agents/alice/subscriptions/{topic}"), &json!({})).await.ok(200);
     }
-    let (counts, all) = pages(&hub, &alice, "/v1/agents/alice/subscriptions?limit=2", "subscriptions").await;
-    let topics: Vec<_> = all.iter().map(|one| one["topic"].as_str().expect("a topic")).collect();
+    let (counts, all) =
+        read_pages(&hub, &alice, "/v1/agents/alice/subscriptions?limit=2", "subscriptions").await;
+    let topics: Vec<_> =
+        all.iter().map(|subscription| subscription["topic"].as_str().expect("a topic")).collect();
     assert_eq!((&counts[..2], topics), (&[2, 2][..], vec!["a", "b.*", "c.>", "d"]));
     hub.get(&bob, "/v1/agents/alice/subscriptions").await.refused(403, "FORBIDDEN");
     hub.put(&hub.admin, "/v1/policy", &json!({"preset": "supervised"})).await.ok(200);
@@ -232,7 +234,7 @@ async fn i21_violations_and_subscriptions_are_paged() {
         let refused = hub.post(&alice, "/v1/messages", &json!({"to": "bob", "payload": n})).await;
         refused.refused(403, "POLICY_VIOLATION");
     }
-    let (counts, all) = pages(&hub, &hub.admin, "/v1/violations?limit=2", "violations").await;
+    let (counts, all) = read_pages(&hub, &hub.admin, "/v1/violations?limit=2", "violations").await;
     assert_eq!((counts, all.len()), (vec![2, 2, 1], 5));
     for path in ["/v1/violations", "/v1/agents/alice/subscriptions"] {
         hub.get(&hub.admin, &format!("{path}?nonsense=1")).await.refused(400, "INVALID");
@@ -258,18 +260,18 @@ async fn i21_a_page_ends_when_it_is_full() {
     for n in 0..12 {
         hub.put(&alice, &format!("/v1/context/small{n:02}"), &json!({"content": n})).await.ok(201);
     }
-    for (path, name, wanted) in [
+    for (path, name, expected) in [
         ("/v1/context?limit=1000", "entries", 25),
         ("/v1/context/again/history?limit=1000", "versions", 12),
         ("/v1/messages?limit=1000", "messages", 12),
         ("/v1/sessions/s/timeline?limit=256", "timeline", 13),
     ] {
-        let (counts, all) = pages(&hub, &alice, path, name).await;
+        let (counts, all) = read_pages(&hub, &alice, path, name).await;
         assert!(counts.len() > 1 && counts[0] >= 8, "{path}: {counts:?}");
-        assert_eq!(all.len(), wanted, "{path}: {counts:?}");
+        assert_eq!(all.len(), expected, "{path}: {counts:?}");
     }
     // Small pages are not cut.
-    assert_eq!(pages(&hub, &alice, "/v1/context?prefix=small", "entries").await.0, [12]);
+    assert_eq!(read_pages(&hub, &alice, "/v1/context?prefix=small", "entries").await.0, [12]);
 }
 
 // Fails under: a read that reveals what the message itself would not.
@@ -308,10 +310,11 @@ async fn i16_an_invisible_message_leaks_through_no_read() {
         assert!(hub.get(reader, "/v1/sessions/s/timeline").await.text.contains("private"));
     }
     // The same holds for other resources with restricted visibility.
-    let ask = json!({"action": "pay", "payload": {"amount": 1}, "rationale": "it is due", "confidence": 0.5});
-    let asked = hub.post(&alice, "/v1/approvals", &ask).await;
-    let asked = asked.ok(201);
-    let approval = asked["id"].as_str().expect("an id");
+    let new_approval =
+        json!({"action": "pay", "payload": {"amount": 1}, "rationale": "it is due", "confidence": 0.5});
+    let approval = hub.post(&alice, "/v1/approvals", &new_approval).await;
+    let approval = approval.ok(201);
+    let approval = approval["id"].as_str().expect("an id");
     for path in ["approvals", "messages", "tasks", "procedures"] {
         hub.get(&eve, &format!("/v1/{path}/{approval}/why")).await.refused(404, "NOT_FOUND");
     }

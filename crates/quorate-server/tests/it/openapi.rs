@@ -12,12 +12,12 @@ use crate::support::openapi_check::{check_document, description, operations};
 #[test]
 fn the_checked_in_description_is_up_to_date() {
     let file = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../openapi/quorate.json");
-    let made = quorate_server::openapi();
+    let generated = quorate_server::openapi();
     if std::env::var_os("QUORATE_WRITE_OPENAPI").is_some() {
-        std::fs::write(&file, made).expect("openapi/quorate.json can be written");
+        std::fs::write(&file, generated).expect("openapi/quorate.json can be written");
     }
     let stored = std::fs::read_to_string(&file).unwrap_or_default();
-    assert!(stored == made, "openapi/quorate.json is out of date: run `cargo xtask openapi`");
+    assert!(stored == generated, "openapi/quorate.json is out of date: run `cargo xtask openapi`");
 }
 
 // Fails under: a request body without an example, or with one that the hub rejects.
@@ -62,7 +62,10 @@ fn every_operation_is_described_in_full() {
         );
         let parameters: Vec<_> = operation["parameters"].as_array().expect("parameters").iter().collect();
         for name in path.split('/').filter_map(|part| part.strip_prefix('{')?.strip_suffix('}')) {
-            assert!(parameters.iter().any(|one| one["in"] == "path" && one["name"] == name), "{id}: {name}");
+            assert!(
+                parameters.iter().any(|parameter| parameter["in"] == "path" && parameter["name"] == name),
+                "{id}: {name}"
+            );
         }
         for parameter in parameters {
             let parameter = resolved(parameter);
@@ -81,7 +84,7 @@ fn every_operation_is_described_in_full() {
 
 fn resolved(value: &'static Value) -> &'static Value {
     match value["$ref"].as_str() {
-        Some(place) => description().pointer(place.trim_start_matches('#')).expect("a definition"),
+        Some(reference) => description().pointer(reference.trim_start_matches('#')).expect("a definition"),
         None => value,
     }
 }
@@ -90,7 +93,8 @@ fn resolved(value: &'static Value) -> &'static Value {
 #[test]
 fn every_resource_has_list_and_get() {
     // Singletons, views of other resources, and unbounded sets have no list.
-    const ALONE: &[&str] = &["policy", "state", "inbox", "outbox", "violations", "subscriptions", "traces"];
+    const WITHOUT_LIST: &[&str] =
+        &["policy", "state", "inbox", "outbox", "violations", "subscriptions", "traces"];
     let ids: BTreeSet<_> =
         operations().filter_map(|(_, _, operation)| operation["operationId"].as_str()).collect();
     for id in &ids {
@@ -100,7 +104,11 @@ fn every_resource_has_list_and_get() {
             "list" => "get",
             _ => continue,
         };
-        assert_ne!(ids.contains(format!("{resource}.{other}").as_str()), ALONE.contains(&resource), "{id}");
+        assert_ne!(
+            ids.contains(format!("{resource}.{other}").as_str()),
+            WITHOUT_LIST.contains(&resource),
+            "{id}"
+        );
     }
     for resource in [
         "agents",
@@ -130,23 +138,23 @@ fn every_schema_name_is_unique() {
         assert!(!name.ends_with(|c: char| c.is_ascii_digit()), "two types are called {name}");
     }
     let mut missing = Vec::new();
-    look(description(), &mut |place| {
-        if description().pointer(place.trim_start_matches('#')).is_none() {
-            missing.push(place.to_owned());
+    for_each_reference(description(), &mut |reference| {
+        if description().pointer(reference.trim_start_matches('#')).is_none() {
+            missing.push(reference.to_owned());
         }
     });
     assert!(missing.is_empty(), "{missing:?}");
 }
 
-fn look(value: &Value, found: &mut impl FnMut(&str)) {
+fn for_each_reference(value: &Value, found: &mut impl FnMut(&str)) {
     match value {
         Value::Object(fields) => {
-            if let Some(Value::String(place)) = fields.get("$ref") {
-                found(place);
+            if let Some(Value::String(reference)) = fields.get("$ref") {
+                found(reference);
             }
-            fields.values().for_each(|value| look(value, found));
+            fields.values().for_each(|value| for_each_reference(value, found));
         }
-        Value::Array(list) => list.iter().for_each(|value| look(value, found)),
+        Value::Array(list) => list.iter().for_each(|value| for_each_reference(value, found)),
         _ => {}
     }
 }
@@ -168,12 +176,12 @@ fn i21_every_list_has_pages_or_is_bounded() {
         let schema = &operation["responses"]["200"]["content"]["application/json"]["schema"];
         let lists = schema["properties"]
             .as_object()
-            .is_some_and(|all| all.values().any(|one| one["type"] == "array"));
+            .is_some_and(|all| all.values().any(|field| field["type"] == "array"));
         let has_limit = operation["parameters"]
             .as_array()
             .expect("parameters")
             .iter()
-            .any(|one| one["name"] == "limit" && one["schema"]["maximum"] == 1000);
+            .any(|parameter| parameter["name"] == "limit" && parameter["schema"]["maximum"] == 1000);
         assert!(!lists || has_limit || bounded.contains(&id), "{id} has no limit");
     }
 }
@@ -181,7 +189,7 @@ fn i21_every_list_has_pages_or_is_bounded() {
 #[tokio::test]
 async fn the_description_is_public() {
     let hub = TestHub::new().await;
-    let answer = hub.get("", "/v1/openapi.json").await.ok(200);
-    assert_eq!(answer["openapi"], "3.1.0");
-    assert_eq!(&answer, description());
+    let response = hub.get("", "/v1/openapi.json").await.ok(200);
+    assert_eq!(response["openapi"], "3.1.0");
+    assert_eq!(&response, description());
 }

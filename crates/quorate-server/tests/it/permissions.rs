@@ -147,7 +147,7 @@ struct DescribedOperation {
 fn described_operation(id: &str) -> DescribedOperation {
     let found = operations().find(|(_, _, operation)| operation["operationId"] == id);
     let (method, _, operation) = found.unwrap_or_else(|| panic!("{id} is called here and not described"));
-    let (_, path, body) = CALLS.iter().find(|(one, _, _)| *one == id).expect("a call");
+    let (_, path, body) = CALLS.iter().find(|(called_id, _, _)| *called_id == id).expect("a call");
     let roles = operation["x-quorate-roles"].as_array().expect("roles").iter();
     DescribedOperation {
         method: method.to_uppercase(),
@@ -172,14 +172,14 @@ fn i19_every_operation_is_called() {
     );
 }
 
-async fn call(hub: &TestHub, token: &str, me: &str, operation: &DescribedOperation) -> (u16, Value) {
-    let answer = hub
+async fn call(hub: &TestHub, token: &str, agent: &str, operation: &DescribedOperation) -> (u16, Value) {
+    let response = hub
         .send(
-            hub.request(token, &operation.method, &operation.path.replace("ME", me)),
-            &operation.body.replace("ME", me),
+            hub.request(token, &operation.method, &operation.path.replace("ME", agent)),
+            &operation.body.replace("ME", agent),
         )
         .await;
-    (answer.status, serde_json::from_str(&answer.text).unwrap_or_default())
+    (response.status, serde_json::from_str(&response.text).unwrap_or_default())
 }
 
 async fn hub() -> (TestHub, String, String) {
@@ -191,26 +191,26 @@ async fn hub() -> (TestHub, String, String) {
 }
 
 /// Calls every operation with this role.
-async fn as_role(role: &str, me: &str, itself: bool, hub: &TestHub, token: &str) {
+async fn as_role(role: &str, agent: &str, itself: bool, hub: &TestHub, token: &str) {
     for (id, _, _) in CALLS {
         let mut operation = described_operation(id);
         if (role, *id) == ("approver", "commits.make") {
             operation.body = DECISION;
         }
         let allowed = operation.roles.contains(&role) && (!operation.itself || itself);
-        let (status, answer) = call(hub, token, me, &operation).await;
-        assert_ne!(status, 401, "{id} as {role} {me}: {answer}");
-        assert!(status < 500, "{id} as {role} {me}: {answer}");
-        assert!(!allowed || status != 400, "{id} is not called in the right way here: {answer}");
-        assert_eq!(status != 403, allowed, "{id} as {role} {me}: {status} {answer}");
+        let (status, response) = call(hub, token, agent, &operation).await;
+        assert_ne!(status, 401, "{id} as {role} {agent}: {response}");
+        assert!(status < 500, "{id} as {role} {agent}: {response}");
+        assert!(!allowed || status != 400, "{id} is not called in the right way here: {response}");
+        assert_eq!(status != 403, allowed, "{id} as {role} {agent}: {status} {response}");
         if !allowed {
-            assert_eq!(answer["code"], "FORBIDDEN", "{id} as {role}");
-            assert_eq!(answer["applied"], "no", "{id} as {role}");
+            assert_eq!(response["code"], "FORBIDDEN", "{id} as {role}");
+            assert_eq!(response["applied"], "no", "{id} as {role}");
         }
     }
 }
 
-// Fails under: `.is(Permission::Work)` on `tokens.revoke`; a `for_itself` that is not checked.
+// Fails under: `.requires(Permission::Work)` on `tokens.revoke`; an `own_agent_only` that is not checked.
 #[tokio::test]
 async fn i19_an_agent_is_limited_to_its_own_work() {
     let (hub, alice, _) = hub().await;
@@ -237,15 +237,15 @@ async fn i19_other_roles_match_the_description() {
 #[tokio::test]
 async fn i19_calls_without_a_valid_token_are_rejected() {
     let (hub, _, _) = hub().await;
-    let made = hub.post(&hub.admin, "/v1/tokens", &json!({"role": "admin", "name": "gone"})).await.ok(201);
-    let gone = made["token"].as_str().expect("a token").to_owned();
-    let id = made["id"].as_str().expect("an id");
+    let created = hub.post(&hub.admin, "/v1/tokens", &json!({"role": "admin", "name": "gone"})).await.ok(201);
+    let revoked = created["token"].as_str().expect("a token").to_owned();
+    let id = created["id"].as_str().expect("an id");
     hub.delete(&hub.admin, &format!("/v1/tokens/{id}")).await.ok(200);
     for (id, _, _) in CALLS {
         let operation = described_operation(id);
-        for token in ["", &gone] {
-            let (status, answer) = call(&hub, token, "alice", &operation).await;
-            assert_eq!((status, &answer["code"]), (401, &json!("UNAUTHENTICATED")), "{id}");
+        for token in ["", &revoked] {
+            let (status, response) = call(&hub, token, "alice", &operation).await;
+            assert_eq!((status, &response["code"]), (401, &json!("UNAUTHENTICATED")), "{id}");
         }
     }
 }
@@ -255,21 +255,21 @@ async fn i19_calls_without_a_valid_token_are_rejected() {
 async fn i16_a_token_of_another_space_is_isolated() {
     let (hub, _, _) = hub().await;
     hub.post(&hub.admin, "/v1/spaces", &json!({"name": "other"})).await.ok(201);
-    let there = hub.register_in("other", "alice").await;
+    let other_alice = hub.register_in("other", "alice").await;
     let request = hub.request(&hub.admin, "POST", "/v1/tokens").header("quorate-space", "other");
-    let made = hub.send(request, r#"{"role":"admin","name":"theirs"}"#).await.ok(201);
-    let admin = made["token"].as_str().expect("a token");
+    let created = hub.send(request, r#"{"role":"admin","name":"theirs"}"#).await.ok(201);
+    let admin = created["token"].as_str().expect("a token");
     for (id, _, _) in CALLS {
         let operation = described_operation(id);
-        for token in [there.as_str(), admin] {
+        for token in [other_alice.as_str(), admin] {
             let request = hub.request(token, &operation.method, &operation.path.replace("ME", "alice"));
             let request = request.header("quorate-space", "default");
-            let answer = hub.send(request, &operation.body.replace("ME", "alice")).await;
-            answer.refused(404, "NOT_FOUND");
+            let response = hub.send(request, &operation.body.replace("ME", "alice")).await;
+            response.refused(404, "NOT_FOUND");
         }
     }
     // In its own space an agent has its own permissions, and an admin of a space is not an admin of the hub.
-    as_role("agent", "alice", true, &hub, &there).await;
+    as_role("agent", "alice", true, &hub, &other_alice).await;
     for (method, path, body) in [
         ("GET", "/v1/spaces", ""),
         ("GET", "/v1/spaces/default", ""),

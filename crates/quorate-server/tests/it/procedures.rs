@@ -11,11 +11,11 @@ async fn a_procedure_is_stepped_in_one_commit_with_its_messages() {
     let (driver, analyst) = (hub.register("driver").await, hub.register("analyst").await);
     let operator = hub.create_token("operator", "anna").await;
     let new = json!({"kind": "deliberation", "driver": "driver", "spec": {"question": "risky?"}});
-    let made = hub.post(&operator, "/v1/procedures", &new).await.ok(201);
-    let id = made["id"].as_str().expect("an id");
+    let created = hub.post(&operator, "/v1/procedures", &new).await.ok(201);
+    let id = created["id"].as_str().expect("an id");
     assert!(id.starts_with("prc_0-"), "{id}");
     assert_eq!(
-        (&made["version"], &made["startedBy"], &made["phase"]),
+        (&created["version"], &created["startedBy"], &created["phase"]),
         (&json!(1), &json!("operator:anna"), &json!(""))
     );
     let step = |expect: u64, phase: &str| {
@@ -34,21 +34,21 @@ async fn a_procedure_is_stepped_in_one_commit_with_its_messages() {
 
     let path = format!("/v1/procedures/{id}");
     let last = json!({"expect": 2, "phase": "synthesis", "status": "done", "result": "sign"});
-    let over = hub.post(&driver, &format!("{path}/step"), &last).await.ok(200);
+    let finished = hub.post(&driver, &format!("{path}/step"), &last).await.ok(200);
     assert_eq!(
-        (&over["status"], &over["result"], &over["state"]),
+        (&finished["status"], &finished["result"], &finished["state"]),
         (&json!("done"), &json!("sign"), &json!({"n": 1}))
     );
     hub.post(&driver, "/v1/commit", &step(3, "again")).await.refused(409, "CONFLICT");
     let seq = done["seq"].as_u64().expect("a record");
-    let then = hub.get(&driver, &format!("{path}?at={seq}")).await.ok(200);
+    let earlier = hub.get(&driver, &format!("{path}?at={seq}")).await.ok(200);
     assert_eq!(
-        (&then["status"], &then["phase"], &then["version"]),
+        (&earlier["status"], &earlier["phase"], &earlier["version"]),
         (&json!("running"), &json!("findings"), &json!(2))
     );
     hub.get(&driver, &format!("{path}?at=1")).await.refused(404, "NOT_FOUND");
-    let why = hub.get(&driver, &format!("{path}/why")).await.ok(200);
-    assert_eq!(why["state"], "done");
+    let explanation = hub.get(&driver, &format!("{path}/why")).await.ok(200);
+    assert_eq!(explanation["state"], "done");
 }
 
 // Fails under: a list that contains states, or ignores its filter.
@@ -65,7 +65,7 @@ async fn procedures_are_listed_without_their_states() {
     hub.post(&driver, "/v1/procedures/b/step", &step).await.ok(200);
     let running = hub.get(&driver, "/v1/procedures?status=running").await.ok(200);
     let names: Vec<_> =
-        running["procedures"].as_array().expect("a list").iter().map(|one| &one["id"]).collect();
+        running["procedures"].as_array().expect("a list").iter().map(|procedure| &procedure["id"]).collect();
     assert_eq!(names, ["c", "a"], "newest first");
     assert!(running["procedures"][0].get("spec").is_none(), "{running}");
     let first = hub.get(&driver, "/v1/procedures?limit=2").await.ok(200);

@@ -6,19 +6,19 @@ use serde_json::{Value, json};
 use crate::support::TestHub;
 
 /// Answers the next request in an inbox.
-async fn answer(hub: &TestHub, agent: &str, token: &str, with: Value) {
+async fn answer(hub: &TestHub, agent: &str, token: &str, payload: Value) {
     let path = format!("/v1/agents/{agent}/inbox/claim");
     let claimed = hub.post(token, &path, &json!({"waitMs": 30_000})).await.ok(200);
     let delivery = &claimed["deliveries"][0];
     let step = json!({"ops": [
         {"op": "ack", "deliveryId": delivery["deliveryId"], "leaseToken": delivery["leaseToken"]},
-        {"op": "send", "to": "alice", "type": "response", "inReplyTo": delivery["message"]["id"], "payload": with},
+        {"op": "send", "to": "alice", "type": "response", "inReplyTo": delivery["message"]["id"], "payload": payload},
     ]});
     hub.post(token, "/v1/commit", &step).await.ok(200);
 }
 
 fn payloads(page: &Value) -> Vec<Value> {
-    page["answers"].as_array().expect("a list").iter().map(|one| one["payload"].clone()).collect()
+    page["answers"].as_array().expect("a list").iter().map(|answer| answer["payload"].clone()).collect()
 }
 
 // Fails under: an answer that is returned twice or not at all as the cursor advances; a wait that outlasts the
@@ -30,19 +30,19 @@ async fn d5_answers_are_read_as_they_arrive() {
     let carol = hub.register("carol").await;
     let question =
         json!({"id": "q1", "to": ["bob", "carol"], "type": "query", "payload": 1, "timeoutMs": 60_000});
-    let begun = hub.post(&alice, "/v1/requests", &question).await.ok(201);
-    assert_eq!((&begun["state"], &begun["answers"]), (&json!("waiting"), &json!([])));
-    let again = hub.post(&alice, "/v1/requests", &question).await.ok(201);
-    assert_eq!(again["id"], begun["id"], "asked once");
-    let path = format!("/v1/requests/{}/answers", begun["id"].as_str().expect("an id"));
+    let request = hub.post(&alice, "/v1/requests", &question).await.ok(201);
+    assert_eq!((&request["state"], &request["answers"]), (&json!("waiting"), &json!([])));
+    let repeated = hub.post(&alice, "/v1/requests", &question).await.ok(201);
+    assert_eq!(repeated["id"], request["id"], "asked once");
+    let path = format!("/v1/requests/{}/answers", request["id"].as_str().expect("an id"));
     let none = hub.get(&alice, &path).await.ok(200);
     assert_eq!((payloads(&none), &none["state"]), (vec![], &json!("waiting")));
     let waiting = format!("{path}?waitMs=30000");
     let (first, ()) = tokio::join!(hub.get(&alice, &waiting), answer(&hub, "bob", &bob, json!("b")));
     let first = first.ok(200);
     assert_eq!(payloads(&first), [json!("b")]);
-    let on = format!("{waiting}&cursor={}", first["cursor"].as_str().expect("it goes on"));
-    let (second, ()) = tokio::join!(hub.get(&alice, &on), answer(&hub, "carol", &carol, json!("c")));
+    let next_page = format!("{waiting}&cursor={}", first["cursor"].as_str().expect("it goes on"));
+    let (second, ()) = tokio::join!(hub.get(&alice, &next_page), answer(&hub, "carol", &carol, json!("c")));
     let second = second.ok(200);
     assert_eq!(payloads(&second), [json!("c")], "the first is not returned again");
     assert_eq!((&second["state"], &second["cursor"]), (&json!("answered"), &Value::Null));
@@ -59,31 +59,32 @@ async fn d5_answers_are_read_as_they_arrive() {
 async fn i21_a_page_of_answers_ends_when_it_is_full() {
     let hub = TestHub::new().await;
     let alice = hub.register("alice").await;
-    let asked: Vec<String> = (0..12).map(|n| format!("a{n:02}")).collect();
+    let agents: Vec<String> = (0..12).map(|n| format!("a{n:02}")).collect();
     let mut tokens = Vec::new();
-    for agent in &asked {
+    for agent in &agents {
         tokens.push(hub.register(agent).await);
     }
-    let question = json!({"id": "q", "to": asked, "type": "query", "payload": 1, "timeoutMs": 60_000});
+    let question = json!({"id": "q", "to": agents, "type": "query", "payload": 1, "timeoutMs": 60_000});
     hub.post(&alice, "/v1/requests", &question).await.ok(201);
     let large = "x".repeat(500_000);
-    for (agent, token) in asked.iter().zip(&tokens) {
+    for (agent, token) in agents.iter().zip(&tokens) {
         answer(&hub, agent, token, json!([agent, large])).await;
     }
-    let (mut came, mut counts, mut cursor) = (Vec::new(), Vec::new(), "0".to_owned());
+    let (mut received, mut counts, mut cursor) = (Vec::new(), Vec::new(), "0".to_owned());
     loop {
         let page = hub.get(&alice, &format!("/v1/requests/q/answers?cursor={cursor}")).await;
         assert!(page.text.len() < PAGE_BYTES_MAX + 600_000, "{} bytes", page.text.len());
         let page = page.ok(200);
         counts.push(payloads(&page).len());
-        came.extend(payloads(&page).iter().map(|one| one[0].as_str().expect("a name").to_owned()));
+        received
+            .extend(payloads(&page).iter().map(|payload| payload[0].as_str().expect("a name").to_owned()));
         match page["cursor"].as_str() {
             Some(next) => cursor = next.to_owned(),
             None => break,
         }
         assert!(counts.len() < 20, "it has an end");
     }
-    assert_eq!(came, asked);
+    assert_eq!(received, agents);
     assert_eq!(counts, [9, 3]);
 }
 
@@ -94,19 +95,19 @@ async fn d5_a_request_reports_why_it_ended() {
     let alice = hub.register("alice").await;
     hub.register("bob").await;
     let question = json!({"to": "bob", "type": "query", "timeoutMs": 20});
-    let begun = hub.post(&alice, "/v1/requests", &question).await.ok(201);
-    let path = format!("/v1/requests/{}", begun["id"].as_str().expect("an id"));
-    let over = hub.get(&alice, &format!("{path}/answers?waitMs=30000")).await.ok(200);
+    let request = hub.post(&alice, "/v1/requests", &question).await.ok(201);
+    let path = format!("/v1/requests/{}", request["id"].as_str().expect("an id"));
+    let ended = hub.get(&alice, &format!("{path}/answers?waitMs=30000")).await.ok(200);
     assert_eq!(
-        (&over["state"], &over["code"], &over["cursor"]),
+        (&ended["state"], &ended["code"], &ended["cursor"]),
         (&json!("timedOut"), &json!("TIMEOUT"), &Value::Null)
     );
-    let again = json!({"to": "bob", "type": "query", "timeoutMs": 60_000, "again": begun["id"]});
-    let begun = hub.post(&alice, "/v1/requests", &again).await.ok(201);
-    let path = format!("/v1/requests/{}", begun["id"].as_str().expect("an id"));
+    let retry = json!({"to": "bob", "type": "query", "timeoutMs": 60_000, "again": request["id"]});
+    let request = hub.post(&alice, "/v1/requests", &retry).await.ok(201);
+    let path = format!("/v1/requests/{}", request["id"].as_str().expect("an id"));
     hub.post(&alice, &format!("{path}/cancel"), &json!({})).await.ok(200);
-    let over = hub.get(&alice, &path).await.ok(200);
-    assert_eq!((&over["state"], &over["code"]), (&json!("cancelled"), &json!("CANCELLED")));
+    let ended = hub.get(&alice, &path).await.ok(200);
+    assert_eq!((&ended["state"], &ended["code"]), (&json!("cancelled"), &json!("CANCELLED")));
 }
 
 // Fails under: `Error::nothing_applied` that is true for every rejection. The request was delivered to bob: a caller
@@ -118,18 +119,22 @@ async fn i2_a_request_without_an_answer_was_applied() {
     let bob = hub.register("bob").await;
     let question = json!({"to": "bob", "type": "query", "payload": {"pay": "100 EUR"}, "timeoutMs": 200});
     let claim = json!({"max": 1, "waitMs": 30_000});
-    let (response, came) = tokio::join!(
+    let (response, claimed) = tokio::join!(
         hub.post_with_key(&alice, "once", "/v1/request", &question),
         hub.post(&bob, "/v1/agents/bob/inbox/claim", &claim)
     );
     let response = response.refused(408, "TIMEOUT");
-    let id = &came.ok(200)["deliveries"][0]["message"]["id"];
+    let id = &claimed.ok(200)["deliveries"][0]["message"]["id"];
     assert_eq!(
         (&response["applied"], &response["retryable"], &response["asked"]),
         (&json!("yes"), &json!(true), id)
     );
-    let again = hub.post_with_key(&alice, "once", "/v1/request", &question).await.refused(408, "TIMEOUT");
-    assert_eq!((&again["applied"], &again["asked"]), (&json!("yes"), id), "under its key it is the same");
+    let repeated = hub.post_with_key(&alice, "once", "/v1/request", &question).await.refused(408, "TIMEOUT");
+    assert_eq!(
+        (&repeated["applied"], &repeated["asked"]),
+        (&json!("yes"), id),
+        "under its key it is the same"
+    );
     let unknown = json!({"to": "unknown", "type": "query"});
     let response = hub.post(&alice, "/v1/request", &unknown).await.refused(404, "UNKNOWN_RECIPIENT");
     assert_eq!((&response["applied"], &response["asked"]), (&json!("no"), &Value::Null));
@@ -142,15 +147,15 @@ async fn the_end_of_a_task_can_be_awaited() {
     let alice = hub.register_with_capabilities("alice", &["sum"]).await;
     let bob = hub.register("bob").await;
     hub.post(&bob, "/v1/tasks", &json!({"id": "t1", "type": "sum"})).await.ok(201);
-    let as_it_is = hub.get(&bob, "/v1/tasks/t1?waitMs=20").await.ok(200);
-    assert_eq!(as_it_is["status"], "ready");
+    let unchanged = hub.get(&bob, "/v1/tasks/t1?waitMs=20").await.ok(200);
+    assert_eq!(unchanged["status"], "ready");
     let held = hub.post(&alice, "/v1/tasks/claim", &json!({})).await.ok(200)["tasks"][0].clone();
     let done = json!({"leaseToken": held["leaseToken"], "result": [1], "contentType": null});
-    let finishing = hub.post(&alice, "/v1/tasks/t1/complete", &done);
-    let (over, finished) = tokio::join!(hub.get(&bob, "/v1/tasks/t1?waitMs=30000"), finishing);
+    let completion = hub.post(&alice, "/v1/tasks/t1/complete", &done);
+    let (awaited, finished) = tokio::join!(hub.get(&bob, "/v1/tasks/t1?waitMs=30000"), completion);
     finished.ok(200);
-    let over = over.ok(200);
-    assert_eq!((&over["status"], &over["result"]), (&json!("done"), &json!([1])));
+    let awaited = awaited.ok(200);
+    assert_eq!((&awaited["status"], &awaited["result"]), (&json!("done"), &json!([1])));
     assert_eq!(hub.get(&hub.admin, "/v1/tasks/t1?waitMs=30000").await.ok(200)["status"], "done");
     hub.get(&bob, "/v1/tasks/t1?waitMs=70000").await.refused(429, "LIMIT_EXCEEDED");
     hub.get(&bob, "/v1/tasks/t2?waitMs=10").await.refused(404, "NOT_FOUND");
@@ -194,9 +199,9 @@ async fn i3_a_lock_awaited_with_a_key_is_granted_once() {
     let hub = TestHub::new().await;
     let (alice, bob) = (hub.register("alice").await, hub.register("bob").await);
     let held = hub.post(&alice, "/v1/locks/door/acquire", &json!({})).await.ok(200);
-    let wish = json!({"waitMs": 30_000, "ttlMs": 60_000});
+    let request = json!({"waitMs": 30_000, "ttlMs": 60_000});
     let path = "/v1/locks/door/acquire";
-    let opening = async {
+    let release = async {
         while hub.get(&bob, "/v1/agents/bob").await.ok(200)["status"] != "waiting" {
             tokio::task::yield_now().await;
         }
@@ -207,13 +212,13 @@ async fn i3_a_lock_awaited_with_a_key_is_granted_once() {
     };
     // Two concurrent calls, as after a connection loss that only one side noticed.
     let (first, second, ()) = tokio::join!(
-        hub.post_with_key(&bob, "k", path, &wish),
-        hub.post_with_key(&bob, "k", path, &wish),
-        opening
+        hub.post_with_key(&bob, "k", path, &request),
+        hub.post_with_key(&bob, "k", path, &request),
+        release
     );
     let (first, second) = (first.ok(200), second.ok(200));
     assert_eq!(first, second, "one place, one lock");
-    assert_eq!(hub.post_with_key(&bob, "k", path, &wish).await.ok(200), first, "also for who comes later");
+    assert_eq!(hub.post_with_key(&bob, "k", path, &request).await.ok(200), first, "also for who comes later");
     let lock = hub.get(&alice, "/v1/locks/door").await.ok(200);
     assert_eq!(lock["holders"].as_array().map(Vec::len), Some(1));
 }
@@ -229,10 +234,10 @@ async fn a_policy_without_counts_and_a_rollback_to_a_record_are_accepted() {
     assert_eq!(hub.put(&hub.admin, path, &set(Value::Null)).await.ok(200)["actionsMax"], Value::Null);
     assert_eq!(hub.put(&hub.admin, path, &set(json!(7))).await.ok(200)["actionsMax"], 7);
     hub.put(&alice, "/v1/context/plan", &json!({"content": "one"})).await.ok(201);
-    let then = hub.get(&alice, "/v1/context/plan").await.ok(200)["seq"].clone();
+    let seq = hub.get(&alice, "/v1/context/plan").await.ok(200)["seq"].clone();
     hub.put(&alice, "/v1/context/plan", &json!({"content": "two"})).await.ok(200);
-    let back = hub.post(&alice, "/v1/context:rollback", &json!({"key": "plan", "toSeq": then})).await.ok(200);
-    assert_eq!((&back["to"], &back["changed"][0]["restored"]), (&then, &json!(1)));
-    let both = json!({"key": "plan", "toSeq": then, "toVersion": 1});
-    hub.post(&alice, "/v1/context:rollback", &both).await.refused(400, "INVALID");
+    let back = hub.post(&alice, "/v1/context:rollback", &json!({"key": "plan", "toSeq": seq})).await.ok(200);
+    assert_eq!((&back["to"], &back["changed"][0]["restored"]), (&seq, &json!(1)));
+    let conflicting = json!({"key": "plan", "toSeq": seq, "toVersion": 1});
+    hub.post(&alice, "/v1/context:rollback", &conflicting).await.refused(400, "INVALID");
 }

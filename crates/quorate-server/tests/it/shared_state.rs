@@ -18,9 +18,10 @@ struct Writer {
 
 impl Writer {
     async fn get(&mut self) -> (Value, String) {
-        let reply = call(&mut self.wire, &format_request("GET", PATH, &bearer_header(&self.token), "")).await;
-        assert_eq!(reply.status, 200, "{reply:?}");
-        (reply.json(), etag(&reply))
+        let response =
+            call(&mut self.wire, &format_request("GET", PATH, &bearer_header(&self.token), "")).await;
+        assert_eq!(response.status, 200, "{response:?}");
+        (response.json(), etag(&response))
     }
 
     async fn send(&mut self, headers: &str, state: &Value) -> RawResponse {
@@ -34,22 +35,22 @@ impl Writer {
 }
 
 #[track_caller]
-fn etag(reply: &RawResponse) -> String {
-    reply.header("etag").unwrap_or_else(|| panic!("an ETag: {reply:?}")).trim().to_owned()
+fn etag(response: &RawResponse) -> String {
+    response.header("etag").unwrap_or_else(|| panic!("an ETag: {response:?}")).trim().to_owned()
 }
 
 /// A listening hub with agents that participate in the session `work`.
-async fn begun(agents: &[&str]) -> (TestServer, Vec<Writer>) {
-    let served = TestServer::start(TestHub::new().await).await;
-    let hub = &served.hub;
+async fn start_session(agents: &[&str]) -> (TestServer, Vec<Writer>) {
+    let server = TestServer::start(TestHub::new().await).await;
+    let hub = &server.hub;
     let mut writers = Vec::new();
     for agent in agents {
         let token = hub.register(agent).await;
-        writers.push(Writer { wire: connect_plain(served.address()).await, token });
+        writers.push(Writer { wire: connect_plain(server.address()).await, token });
     }
     let session = json!({"id": "work", "coordinator": agents[0], "participants": agents, "title": "Work"});
     hub.post(&hub.admin, "/v1/sessions", &session).await.ok(201);
-    (served, writers)
+    (server, writers)
 }
 
 fn state(phase: u64, agents: Value) -> Value {
@@ -61,63 +62,63 @@ fn state(phase: u64, agents: Value) -> Value {
 // Fails under: a PUT that overwrites the current state.
 #[tokio::test]
 async fn m2_changes_of_two_agents_are_merged() {
-    let (_served, mut writers) = begun(&["a", "b"]).await;
-    let [one, two] = &mut writers[..] else { panic!("two") };
-    one.send("", &state(1, json!({"a": {"status": "idle"}, "b": {"status": "idle"}}))).await;
-    let ((mut first, tag), (mut second, same)) = (one.get().await, two.get().await);
+    let (_server, mut writers) = start_session(&["a", "b"]).await;
+    let [writer_a, writer_b] = &mut writers[..] else { panic!("two") };
+    writer_a.send("", &state(1, json!({"a": {"status": "idle"}, "b": {"status": "idle"}}))).await;
+    let ((mut first, tag), (mut second, same)) = (writer_a.get().await, writer_b.get().await);
     assert_eq!(tag, same);
     first["agentStates"]["a"]["status"] = json!("done");
     first["sharedContext"]["notes"] = json!(["from a"]);
     second["agentStates"]["b"]["status"] = json!("working");
     second["sharedContext"]["notes"] = json!(["from b"]);
     second["currentPhase"] = json!(2);
-    assert_eq!(one.put(&tag, &first).await.status, 200);
-    let reply = two.put(&tag, &second).await;
+    assert_eq!(writer_a.put(&tag, &first).await.status, 200);
+    let response = writer_b.put(&tag, &second).await;
     let expected = state(2, json!({"a": {"status": "done"}, "b": {"status": "working"}}));
     let mut merged = expected.clone();
     merged["sharedContext"]["notes"] = json!(["from a", "from b"]);
-    assert_eq!((reply.status, reply.json()), (200, merged.clone()));
-    assert_eq!(one.get().await, (merged.clone(), etag(&reply)));
+    assert_eq!((response.status, response.json()), (200, merged.clone()));
+    assert_eq!(writer_a.get().await, (merged.clone(), etag(&response)));
     // Repeating the request changes nothing.
-    let again = two.put(&tag, &second).await;
-    assert_eq!((again.json(), etag(&again)), (merged, etag(&reply)));
+    let repeated = writer_b.put(&tag, &second).await;
+    assert_eq!((repeated.json(), etag(&repeated)), (merged, etag(&response)));
 }
 
 // Fails under: last writer wins; a conflict without its field paths.
 #[tokio::test]
 async fn m2_the_same_part_changed_differently_is_a_conflict_with_both_values() {
-    let (_served, mut writers) = begun(&["a", "b"]).await;
-    let [one, two] = &mut writers[..] else { panic!("two") };
-    one.send("", &state(1, json!({"a": {"status": "idle"}}))).await;
-    let (before, tag) = one.get().await;
-    let with = |phase: u64, status: &str| {
+    let (_server, mut writers) = start_session(&["a", "b"]).await;
+    let [writer_a, writer_b] = &mut writers[..] else { panic!("two") };
+    writer_a.send("", &state(1, json!({"a": {"status": "idle"}}))).await;
+    let (before, tag) = writer_a.get().await;
+    let changed_to = |phase: u64, status: &str| {
         let mut changed = before.clone();
         changed["currentPhase"] = json!(phase);
         changed["agentStates"]["a"]["status"] = json!(status);
         changed
     };
-    let current = one.put(&tag, &with(2, "done")).await;
-    let refused = two.put(&tag, &with(3, "done")).await.refused(409, "CONFLICT");
+    let current = writer_a.put(&tag, &changed_to(2, "done")).await;
+    let refused = writer_b.put(&tag, &changed_to(3, "done")).await.refused(409, "CONFLICT");
     let conflict = json!([{"pointer": "/currentPhase", "base": 1, "current": 2, "yours": 3}]);
     assert_eq!((&refused["conflicts"], &refused["applied"]), (&conflict, &json!("no")));
     let mut without = before.clone();
     without["agentStates"] = json!({});
-    let refused = two.put(&tag, &without).await.refused(409, "CONFLICT");
+    let refused = writer_b.put(&tag, &without).await.refused(409, "CONFLICT");
     let conflict =
         json!([{"pointer": "/agentStates/a", "base": {"status": "idle"}, "current": {"status": "done"}}]);
     assert_eq!(refused["conflicts"], conflict);
-    assert_eq!(two.get().await, (with(2, "done"), etag(&current)));
+    assert_eq!(writer_b.get().await, (changed_to(2, "done"), etag(&current)));
 }
 
 // Fails under: an unconditional PUT that changes something; a 428 without a hint.
 #[tokio::test]
 async fn m2_without_if_match_only_additions_are_accepted() {
-    let (_served, mut writers) = begun(&["a", "b"]).await;
-    let [one, two] = &mut writers[..] else { panic!("two") };
-    assert_eq!(one.send("", &state(1, json!({"a": {"status": "idle"}}))).await.status, 200);
+    let (_server, mut writers) = start_session(&["a", "b"]).await;
+    let [writer_a, writer_b] = &mut writers[..] else { panic!("two") };
+    assert_eq!(writer_a.send("", &state(1, json!({"a": {"status": "idle"}}))).await.status, 200);
     let mut more = state(1, json!({"a": {"status": "idle", "task": "x"}, "b": {"status": "idle"}}));
     more["sharedContext"]["blockers"] = json!([{"id": "b1", "what": "no key"}]);
-    let added = two.send("", &more).await;
+    let added = writer_b.send("", &more).await;
     assert_eq!((added.status, added.json()), (200, more.clone()));
     let changes = [
         ("/currentPhase", json!(2)),
@@ -129,41 +130,41 @@ async fn m2_without_if_match_only_additions_are_accepted() {
     for (pointer, value) in changes {
         let mut changed = more.clone();
         *changed.pointer_mut(pointer).expect("a place") = value;
-        let refused = one.send("", &changed).await.refused(428, "VERSION_CONFLICT");
+        let refused = writer_a.send("", &changed).await.refused(428, "VERSION_CONFLICT");
         assert!(refused["detail"].as_str().is_some_and(|detail| detail.starts_with(pointer)), "{refused}");
         assert!(refused["hint"].as_str().is_some_and(|hint| hint.contains("If-Match")), "{refused}");
     }
     // Omitted fields keep their value.
-    let some = json!({"sharedContext": {"notes": ["n"]}});
+    let partial = json!({"sharedContext": {"notes": ["n"]}});
     more["sharedContext"]["notes"] = json!(["n"]);
-    assert_eq!(one.send("", &some).await.json(), more);
+    assert_eq!(writer_a.send("", &partial).await.json(), more);
 }
 
 // Fails under: additions that cannot be removed; a removal of the wrong entry.
 #[tokio::test]
 async fn m13_blockers_are_resolved_and_removed() {
-    let (served, mut writers) = begun(&["a", "b"]).await;
-    let hub = &served.hub;
-    let one = &mut writers[0];
-    let mut with = state(1, json!({"a": {"status": "idle"}}));
-    with["sharedContext"]["blockers"] =
+    let (server, mut writers) = start_session(&["a", "b"]).await;
+    let hub = &server.hub;
+    let writer_a = &mut writers[0];
+    let mut state_body = state(1, json!({"a": {"status": "idle"}}));
+    state_body["sharedContext"]["blockers"] =
         json!([{"id": "b1", "what": "no key"}, "no data", {"id": "b2", "what": "no time"}]);
-    let tag = etag(&one.send("", &with).await);
+    let tag = etag(&writer_a.send("", &state_body).await);
     let blocker = json!({"kind": "blocker", "body": "no sleep"});
     hub.post(&writers[1].token, "/v1/sessions/work/add", &blocker).await.ok(201);
-    let one = &mut writers[0];
-    with["sharedContext"]["blockers"] =
+    let writer_a = &mut writers[0];
+    state_body["sharedContext"]["blockers"] =
         json!([{"id": "b1", "what": "no key", "status": "resolved"}, "no tests"]);
     let merged = json!([{"id": "b1", "what": "no key", "status": "resolved"}, "no tests", "no sleep"]);
-    let reply = one.put(&tag, &with).await;
-    let mut shown = reply.json()["sharedContext"]["blockers"].as_array().expect("a list").clone();
-    shown.sort_by_key(ToString::to_string);
+    let response = writer_a.put(&tag, &state_body).await;
+    let mut blockers = response.json()["sharedContext"]["blockers"].as_array().expect("a list").clone();
+    blockers.sort_by_key(ToString::to_string);
     let mut expected = merged.as_array().expect("a list").clone();
     expected.sort_by_key(ToString::to_string);
-    assert_eq!(shown, expected, "{reply:?}");
-    with["sharedContext"]["blockers"] = json!([]);
-    let gone = one.put(&etag(&reply), &with).await;
-    assert_eq!(gone.json()["sharedContext"]["blockers"], json!([]));
+    assert_eq!(blockers, expected, "{response:?}");
+    state_body["sharedContext"]["blockers"] = json!([]);
+    let emptied = writer_a.put(&etag(&response), &state_body).await;
+    assert_eq!(emptied.json()["sharedContext"]["blockers"], json!([]));
     // The history is retained: an old state can be read and referenced.
     let lines = hub.get(&hub.admin, "/v1/sessions/work/timeline?kind=blocker").await.ok(200);
     assert_eq!(lines["timeline"].as_array().map(Vec::len), Some(5), "{lines}");
@@ -175,59 +176,63 @@ async fn m13_blockers_are_resolved_and_removed() {
 // Fails under: permissions of the first writer only; a PUT that any agent may send.
 #[tokio::test]
 async fn m2_s12_only_participants_and_coordinators_write() {
-    let (served, mut writers) = begun(&["a"]).await;
-    let hub = &served.hub;
+    let (server, mut writers) = start_session(&["a"]).await;
+    let hub = &server.hub;
     let token = hub.register("stranger").await;
-    let mut stranger = Writer { wire: connect_plain(served.address()).await, token };
-    let some = json!({"sharedContext": {}, "agentStates": {"a": {"status": "idle"}}});
-    assert_eq!(writers[0].send("", &some).await.status, 200);
-    let (current, tag) = stranger.get().await;
-    stranger.put(&tag, &current).await.refused(403, "FORBIDDEN");
-    stranger.send("", &json!({"sharedContext": {"notes": ["x"]}})).await.refused(403, "FORBIDDEN");
+    let mut outsider = Writer { wire: connect_plain(server.address()).await, token };
+    let partial = json!({"sharedContext": {}, "agentStates": {"a": {"status": "idle"}}});
+    assert_eq!(writers[0].send("", &partial).await.status, 200);
+    let (current, tag) = outsider.get().await;
+    outsider.put(&tag, &current).await.refused(403, "FORBIDDEN");
+    outsider.send("", &json!({"sharedContext": {"notes": ["x"]}})).await.refused(403, "FORBIDDEN");
     hub.put(&hub.admin, "/v1/agents/stranger", &json!({"role": "coordinator"})).await.ok(200);
-    assert_eq!(stranger.send("", &json!({"sharedContext": {"notes": ["x"]}})).await.status, 200);
+    assert_eq!(outsider.send("", &json!({"sharedContext": {"notes": ["x"]}})).await.status, 200);
     hub.post(&hub.admin, "/v1/sessions/work/complete", &json!({})).await.ok(200);
-    writers[0].send("", &some).await.refused(409, "SESSION_CLOSED");
+    writers[0].send("", &partial).await.refused(409, "SESSION_CLOSED");
 }
 
 // Fails under: an ETag that any commit changes, or that identifies nothing; a weak ETag that is accepted.
 #[tokio::test]
 async fn m2_an_etag_identifies_a_state() {
-    let (served, mut writers) = begun(&["a", "b"]).await;
-    let hub = &served.hub;
-    let [one, two] = &mut writers[..] else { panic!("two") };
+    let (server, mut writers) = start_session(&["a", "b"]).await;
+    let hub = &server.hub;
+    let [writer_a, writer_b] = &mut writers[..] else { panic!("two") };
     let first = state(1, json!({"a": {"status": "idle"}}));
-    let tag = etag(&one.send("", &first).await);
+    let tag = etag(&writer_a.send("", &first).await);
     hub.post(&hub.admin, "/v1/sessions", &json!({"title": "another"})).await.ok(201);
-    assert_eq!(two.get().await, (first.clone(), tag.clone()));
-    let known = |tag: &str| format!("{}if-none-match: {tag}\r\n", bearer_header(&two.token));
-    let headers = [known(&tag), known(&format!("\"0-1\", W/{tag}")), known("\"0-1\"")];
+    assert_eq!(writer_b.get().await, (first.clone(), tag.clone()));
+    let if_none_match = |tag: &str| format!("{}if-none-match: {tag}\r\n", bearer_header(&writer_b.token));
+    let headers =
+        [if_none_match(&tag), if_none_match(&format!("\"0-1\", W/{tag}")), if_none_match("\"0-1\"")];
     for (headers, status) in headers.iter().zip([304, 304, 200]) {
-        let reply = call(&mut two.wire, &format_request("GET", PATH, headers, "")).await;
-        assert_eq!((reply.status, etag(&reply)), (status, tag.clone()), "{headers}");
+        let response = call(&mut writer_b.wire, &format_request("GET", PATH, headers, "")).await;
+        assert_eq!((response.status, etag(&response)), (status, tag.clone()), "{headers}");
     }
     let weak = format!("W/{tag}");
     for unknown in ["\"0-999999\"", "\"7-3\"", "\"0-0\"", "\"0-1\"", "\"x\"", "0-3", weak.as_str(), ""] {
-        let refused = one.put(unknown, &first).await.refused(412, "VERSION_CONFLICT");
+        let refused = writer_a.put(unknown, &first).await.refused(412, "VERSION_CONFLICT");
         assert!(refused["hint"].as_str().is_some_and(|hint| hint.contains("GET")), "{refused}");
     }
-    one.put(&format!("{tag}, \"0-1\""), &first).await.refused(400, "INVALID");
+    writer_a.put(&format!("{tag}, \"0-1\""), &first).await.refused(400, "INVALID");
     // `*` replaces any state.
     let other = state(9, json!({"b": {"status": "done"}}));
-    assert_eq!(two.put("*", &other).await.json(), other);
+    assert_eq!(writer_b.put("*", &other).await.json(), other);
     let none = format_request(
         "PUT",
         "/v1/sessions/none/state",
-        &format!("{}if-match: *\r\n", bearer_header(&one.token)),
+        &format!("{}if-match: *\r\n", bearer_header(&writer_a.token)),
         "{\"sharedContext\":{}}",
     );
-    call(&mut one.wire, &none).await.refused(412, "VERSION_CONFLICT");
+    call(&mut writer_a.wire, &none).await.refused(412, "VERSION_CONFLICT");
     // Repeated with the same key, the request returns the same response, whatever happened since.
     let more = json!({"sharedContext": {"notes": ["once"]}});
-    let keyed = one.send("idempotency-key: k1\r\n", &more).await;
-    two.put("*", &first).await;
-    let again = one.send("idempotency-key: k1\r\n", &more).await;
-    assert_eq!((again.status, again.body, again.head.contains(&etag(&keyed))), (200, keyed.body, true));
+    let keyed = writer_a.send("idempotency-key: k1\r\n", &more).await;
+    writer_b.put("*", &first).await;
+    let repeated = writer_a.send("idempotency-key: k1\r\n", &more).await;
+    assert_eq!(
+        (repeated.status, repeated.body, repeated.head.contains(&etag(&keyed))),
+        (200, keyed.body, true)
+    );
 }
 
 // Fails under: a write that is not conditional on the read state; a retry that is not merged again.
@@ -237,7 +242,7 @@ async fn m2_concurrent_writers_lose_nothing() {
     const TIMES: u64 = 20;
     let names: Vec<_> = (0..WRITERS).map(|n| format!("w{n}")).collect();
     let names: Vec<_> = names.iter().map(String::as_str).collect();
-    let (_served, writers) = begun(&names).await;
+    let (_server, writers) = start_session(&names).await;
     let tasks = writers.into_iter().enumerate().map(|(number, mut writer)| {
         tokio::spawn(async move {
             let name = format!("w{number}");
@@ -251,12 +256,11 @@ async fn m2_concurrent_writers_lose_nothing() {
                 let entry = json!({"id": format!("{name}-{time}"), "by": name});
                 lists["blockers"].as_array_mut().expect("a list").push(entry);
                 // The previous blocker is resolved.
-                lists["blockers"]
-                    .as_array_mut()
-                    .expect("a list")
-                    .retain(|one| one["by"] != name.as_str() || one["id"] == format!("{name}-{time}"));
-                let reply = writer.put(&tag, &state).await;
-                assert_eq!(reply.status, 200, "{reply:?}");
+                lists["blockers"].as_array_mut().expect("a list").retain(|blocker| {
+                    blocker["by"] != name.as_str() || blocker["id"] == format!("{name}-{time}")
+                });
+                let response = writer.put(&tag, &state).await;
+                assert_eq!(response.status, 200, "{response:?}");
             }
             writer
         })
@@ -280,7 +284,7 @@ async fn m2_concurrent_writers_lose_nothing() {
                 .as_array()
                 .expect("a list")
                 .iter()
-                .filter(|one| one["by"] == *name)
+                .filter(|blocker| blocker["by"] == *name)
                 .count(),
             1
         );

@@ -28,8 +28,8 @@ async fn an_operation_has_the_fields_of_its_own_call() {
     let (alice, bob) = (hub.register("alice").await, hub.register_with_capabilities("bob", &["sum"]).await);
     let messages: Vec<_> = (0..4).map(|n| json!({"to": "bob", "payload": n})).collect();
     hub.post(&alice, "/v1/messages", &json!(messages)).await.ok(200);
-    let got = held(&hub, &bob, "bob", 4).await;
-    let [one, two, three, four] = [0, 1, 2, 3].map(|n| lease(&got[n]));
+    let deliveries = held(&hub, &bob, "bob", 4).await;
+    let [one, two, three, four] = [0, 1, 2, 3].map(|n| lease(&deliveries[n]));
     let commit = |ops: Value| {
         let (hub, bob) = (&hub, &bob);
         async move { hub.post(bob, "/v1/commit", &json!({"ops": ops})).await }
@@ -80,22 +80,23 @@ async fn d3_the_envelope_round_trips() {
     hub.post(&alice, "/v1/messages", &list).await.ok(200);
     let bytes = json!({"to": "bob", "payload": "AAEC", "contentType": "image/png", "priority": "low"});
     hub.post(&alice, "/v1/messages", &bytes).await.ok(200);
-    let got: Vec<_> = held(&hub, &bob, "bob", 3).await.iter().map(|one| one["message"].clone()).collect();
+    let messages: Vec<_> =
+        held(&hub, &bob, "bob", 3).await.iter().map(|delivery| delivery["message"].clone()).collect();
     for field in ["to", "priority", "payload", "contentType", "type", "action", "version"] {
-        assert_eq!(got[0][field], sent[field], "{field}");
+        assert_eq!(messages[0][field], sent[field], "{field}");
     }
     assert_eq!(
-        (&got[1]["to"], &got[1]["priority"], &got[1]["payload"]),
+        (&messages[1]["to"], &messages[1]["priority"], &messages[1]["payload"]),
         (&json!(["bob", "alice"]), &json!(1), &json!("plain"))
     );
-    assert_eq!((&got[2]["payload"], &got[2]["priority"]), (&json!("AAEC"), &json!(0)));
-    for wrong in [
+    assert_eq!((&messages[2]["payload"], &messages[2]["priority"]), (&json!("AAEC"), &json!(0)));
+    for invalid in [
         json!({"to": "bob", "version": "2.0"}),
         json!({"to": "bob", "timestamp": "yesterday"}),
         json!({"to": "bob", "payload": 1, "contentType": "text/plain"}),
         json!({"to": "bob", "payload": "no base64", "contentType": "image/png"}),
     ] {
-        hub.post(&alice, "/v1/messages", &wrong).await.refused(400, "INVALID");
+        hub.post(&alice, "/v1/messages", &invalid).await.refused(400, "INVALID");
     }
 }
 
@@ -116,7 +117,7 @@ async fn d9_c4_past_state_is_read_by_record_and_by_time() {
     )
     .await
     .ok(201);
-    let early = head().await;
+    let earlier = head().await;
     clock.advance(Duration::from_secs(60));
     hub.post(&bob, "/v1/sessions/s1/add", &json!({"kind": "note", "body": 2})).await.ok(201);
     hub.post(&bob, "/v1/sessions/s1/complete", &json!({})).await.ok(200);
@@ -124,7 +125,7 @@ async fn d9_c4_past_state_is_read_by_record_and_by_time() {
     let done = json!({"leaseToken": held["leaseToken"], "result": 3});
     hub.post(&bob, "/v1/tasks/t1/complete", &done).await.ok(200);
     for when in
-        [format!("at={early}"), "time=2026-01-01T12:00:30.000Z".into(), "at=2026-01-01T12:00:30Z".into()]
+        [format!("at={earlier}"), "time=2026-01-01T12:00:30.000Z".into(), "at=2026-01-01T12:00:30Z".into()]
     {
         let session = hub.get(&bob, &format!("/v1/sessions/s1?{when}")).await.ok(200);
         assert_eq!((&session["status"], &session["added"]["note"]), (&json!("active"), &json!(1)), "{when}");
@@ -138,7 +139,7 @@ async fn d9_c4_past_state_is_read_by_record_and_by_time() {
             (&json!("blocked"), &json!(["t1"])),
             "{when}"
         );
-        assert_eq!(hub.get(&hub.admin, &format!("/v1/state?{when}")).await.ok(200)["seq"], early, "{when}");
+        assert_eq!(hub.get(&hub.admin, &format!("/v1/state?{when}")).await.ok(200)["seq"], earlier, "{when}");
     }
     assert_eq!(hub.get(&bob, "/v1/tasks/t1").await.ok(200)["status"], "done");
     hub.get(&bob, "/v1/sessions/s1?at=1").await.refused(404, "NOT_FOUND");
@@ -172,8 +173,8 @@ async fn i3_a_repeated_key_returns_the_original_response() {
     let opened =
         hub.post_with_key(&bob, "k1", "/v1/sessions", &json!({"title": "S", "id": "s1"})).await.ok(201);
     let paused = hub.post_with_key(&bob, "k2", "/v1/sessions/s1/pause", &json!({})).await.ok(200);
-    let asked = json!({"id": "a1", "action": "mail", "payload": 1});
-    let proposed = hub.post_with_key(&bob, "k3", "/v1/approvals", &asked).await.ok(201);
+    let approval = json!({"id": "a1", "action": "mail", "payload": 1});
+    let proposed = hub.post_with_key(&bob, "k3", "/v1/approvals", &approval).await.ok(201);
     hub.post(&bob, "/v1/tasks", &json!({"id": "t1", "type": "sum", "retry": {"backoffMs": 0}})).await.ok(201);
     let first = hub.post(&bob, "/v1/tasks/claim", &json!({})).await.ok(200)["tasks"][0].clone();
     let failed = json!({"leaseToken": first["leaseToken"], "reason": "one"});
@@ -183,14 +184,15 @@ async fn i3_a_repeated_key_returns_the_original_response() {
     hub.post(&bob, "/v1/sessions/s1/complete", &json!({})).await.ok(200);
     let decision = json!({"decision": "approve", "digest": proposed["digest"]});
     hub.post(&approver, "/v1/approvals/a1/decision", &decision).await.ok(200);
-    let again = hub.post(&bob, "/v1/tasks/claim", &json!({"waitMs": 5000})).await.ok(200)["tasks"][0].clone();
-    let done = json!({"leaseToken": again["leaseToken"]});
+    let repeated =
+        hub.post(&bob, "/v1/tasks/claim", &json!({"waitMs": 5000})).await.ok(200)["tasks"][0].clone();
+    let done = json!({"leaseToken": repeated["leaseToken"]});
     hub.post(&bob, "/v1/tasks/t1/complete", &done).await.ok(200);
 
     let repeat = json!({"title": "S", "id": "s1"});
     assert_eq!(hub.post_with_key(&bob, "k1", "/v1/sessions", &repeat).await.ok(201), opened);
     assert_eq!(hub.post_with_key(&bob, "k2", "/v1/sessions/s1/pause", &json!({})).await.ok(200), paused);
-    assert_eq!(hub.post_with_key(&bob, "k3", "/v1/approvals", &asked).await.ok(201), proposed);
+    assert_eq!(hub.post_with_key(&bob, "k3", "/v1/approvals", &approval).await.ok(201), proposed);
     assert_eq!(hub.post_with_key(&bob, "k4", "/v1/tasks/t1/fail", &failed).await.ok(200), tried);
 }
 
@@ -218,16 +220,16 @@ async fn names_are_accepted_in_every_documented_form() {
 async fn d13_i19_a_token_is_valid_in_the_space_it_names() {
     let hub = TestHub::new().await;
     hub.post(&hub.admin, "/v1/spaces", &json!({"name": "red"})).await.ok(201);
-    let made = hub.post(&hub.admin, "/v1/tokens", &json!({"role": "admin", "space": "red"})).await.ok(201);
-    let red = made["token"].as_str().expect("a token").to_owned();
+    let created = hub.post(&hub.admin, "/v1/tokens", &json!({"role": "admin", "space": "red"})).await.ok(201);
+    let red = created["token"].as_str().expect("a token").to_owned();
     hub.put(&red, "/v1/agents/alice", &json!({})).await.ok(201);
     hub.get(&hub.admin, "/v1/agents/alice").await.refused(404, "NOT_FOUND");
     assert_eq!(hub.get(&red, "/v1/tokens?order=oldest").await.ok(200)["tokens"][0]["name"], "admin");
-    let elsewhere = json!({"role": "viewer", "space": "default"});
-    hub.post(&red, "/v1/tokens", &elsewhere).await.refused(404, "NOT_FOUND");
+    let foreign = json!({"role": "viewer", "space": "default"});
+    hub.post(&red, "/v1/tokens", &foreign).await.refused(404, "NOT_FOUND");
     let operator = hub.create_token("operator", "op").await;
-    let wanted = json!({"role": "agent", "agent": "bob"});
-    hub.post(&operator, "/v1/tokens", &wanted).await.refused(403, "FORBIDDEN");
+    let new_token = json!({"role": "agent", "agent": "bob"});
+    hub.post(&operator, "/v1/tokens", &new_token).await.refused(403, "FORBIDDEN");
     let op = json!({"ops": [{"op": "token.create", "role": "viewer", "space": "red"}]});
     hub.post(&hub.admin, "/v1/commit", &op).await.refused(400, "INVALID");
 }
@@ -261,14 +263,14 @@ async fn i22_a_checkpoint_is_a_record_and_its_hash() {
     let hub = TestHub::new().await;
     let head = hub.get(&hub.admin, "/v1/audit/checkpoint").await.ok(200);
     let (seq, hash) = (&head["seq"], head["hash"].as_str().expect("a hash"));
-    let look = |query: String| {
+    let verify = |query: String| {
         let hub = &hub;
         async move { hub.get(&hub.admin, &format!("/v1/audit/verify?{query}")).await }
     };
-    assert_eq!(look(format!("seq={seq}&hash={hash}")).await.ok(200)["ok"], true);
-    assert_eq!(look(format!("seq={seq}&hash={}", "0".repeat(64))).await.ok(200)["ok"], false);
-    for half in [format!("seq={seq}"), format!("hash={hash}"), format!("seq={seq}&hash=xyz")] {
-        look(half).await.refused(400, "INVALID");
+    assert_eq!(verify(format!("seq={seq}&hash={hash}")).await.ok(200)["ok"], true);
+    assert_eq!(verify(format!("seq={seq}&hash={}", "0".repeat(64))).await.ok(200)["ok"], false);
+    for incomplete in [format!("seq={seq}"), format!("hash={hash}"), format!("seq={seq}&hash=xyz")] {
+        verify(incomplete).await.refused(400, "INVALID");
     }
 }
 
@@ -289,10 +291,10 @@ async fn i18_an_escaped_secret_is_rejected_on_every_route() {
     let hub = TestHub::new().await;
     hub.register("alice").await;
     let secret = format!("ghp_{}", "a1B2c3D4e5F6g7H8i9J0k1L2m3N4o5P6q7R8");
-    let whole: String = secret.bytes().map(|byte| format!("\\u{byte:04x}")).collect();
-    for beside in ["\\u201c", "\\u00a0", "\\u0000", "\\u001b[31m", "\\ud83d\\ude00", "\\\\u201c"] {
-        for secret in [&secret, &whole] {
-            let text = format!("\"note{beside}{secret}{beside}.\"");
+    let escaped: String = secret.bytes().map(|byte| format!("\\u{byte:04x}")).collect();
+    for delimiter in ["\\u201c", "\\u00a0", "\\u0000", "\\u001b[31m", "\\ud83d\\ude00", "\\\\u201c"] {
+        for secret in [&secret, &escaped] {
+            let text = format!("\"note{delimiter}{secret}{delimiter}.\"");
             for (method, path, body) in [
                 ("POST", "/v1/messages", format!(r#"{{"to":"alice","payload":{text}}}"#)),
                 (
@@ -321,9 +323,9 @@ async fn a_health_note_has_the_same_limit_for_every_health() {
     let hub = TestHub::new().await;
     let bob = hub.register("bob").await;
     for health in ["healthy", "degraded", "error"] {
-        let beat = |length: usize| json!({"health": health, "note": "x".repeat(length)});
-        hub.post(&bob, "/v1/agents/bob/heartbeat", &beat(1_000)).await.ok(200);
-        hub.post(&bob, "/v1/agents/bob/heartbeat", &beat(1_001)).await.refused(413, "TOO_LARGE");
+        let heartbeat = |length: usize| json!({"health": health, "note": "x".repeat(length)});
+        hub.post(&bob, "/v1/agents/bob/heartbeat", &heartbeat(1_000)).await.ok(200);
+        hub.post(&bob, "/v1/agents/bob/heartbeat", &heartbeat(1_001)).await.refused(413, "TOO_LARGE");
     }
 }
 
@@ -341,8 +343,8 @@ async fn a_task_input_is_read_in_the_form_in_which_it_was_written() {
     for (n, (input, kind)) in inputs.iter().enumerate() {
         let task = json!({"id": format!("t{n}"), "type": "sum", "input": input, "contentType": kind});
         hub.post(&alice, "/v1/tasks", &task).await.ok(201);
-        let read = hub.get(&alice, &format!("/v1/tasks/t{n}")).await.ok(200);
-        assert_eq!((&read["input"], &read["contentType"]), (input, kind));
+        let task = hub.get(&alice, &format!("/v1/tasks/t{n}")).await.ok(200);
+        assert_eq!((&task["input"], &task["contentType"]), (input, kind));
     }
     for (input, kind) in [(json!(1), "text/plain"), (json!("no base64"), "image/png")] {
         let task = json!({"type": "sum", "input": input, "contentType": kind});

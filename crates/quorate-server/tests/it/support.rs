@@ -49,44 +49,44 @@ impl TestResponse {
     }
 }
 
-async fn opened(directory: &Path, clock: Arc<dyn Clock>, chance: Arc<Entropy>) -> Library {
-    let opening = quorate::HubOptions { clock, entropy: chance, ..quorate::HubOptions::default() };
-    Library::open_with(directory, opening).await.expect("a hub")
+async fn open_library(directory: &Path, clock: Arc<dyn Clock>, entropy: Arc<Entropy>) -> Library {
+    let options = quorate::HubOptions { clock, entropy, ..quorate::HubOptions::default() };
+    Library::open_with(directory, options).await.expect("a hub")
 }
 
 impl TestHub {
     pub(crate) async fn new() -> Self {
-        Self::with(Settings::default()).await
+        Self::with_settings(Settings::default()).await
     }
 
-    pub(crate) async fn with(settings: Settings) -> Self {
+    pub(crate) async fn with_settings(settings: Settings) -> Self {
         Self::with_clock(SystemClock::new(), settings).await
     }
 
     /// Opens a hub with a clock.
     pub(crate) async fn with_clock(clock: Arc<dyn Clock>, settings: Settings) -> Self {
-        Self::opened([Entropy::system(), Entropy::system()], clock, settings).await
+        Self::open([Entropy::system(), Entropy::system()], clock, settings).await
     }
 
     /// Opens a deterministic hub.
     pub(crate) async fn with_seed(clock: Arc<dyn Clock>, seed: u64) -> Self {
-        Self::opened([Entropy::seeded(seed), Entropy::system()], clock, Settings::default()).await
+        Self::open([Entropy::seeded(seed), Entropy::system()], clock, Settings::default()).await
     }
 
     /// Opens a hub with separate random sources for the public and the private store.
-    pub(crate) async fn open(chances: [Arc<Entropy>; 2], clock: Arc<dyn Clock>, settings: Settings) -> Self {
-        Self::opened(chances, clock, settings).await
-    }
-
-    async fn opened(chances: [Arc<Entropy>; 2], clock: Arc<dyn Clock>, settings: Settings) -> Self {
+    pub(crate) async fn open(
+        entropies: [Arc<Entropy>; 2],
+        clock: Arc<dyn Clock>,
+        settings: Settings,
+    ) -> Self {
         let directory = tempfile::tempdir().expect("a directory");
-        let [chance, private] = chances;
-        let library = opened(&directory.path().join("data"), Arc::clone(&clock), chance).await;
-        let private = opened(&directory.path().join("private"), clock, private).await;
+        let [entropy, private_entropy] = entropies;
+        let library = open_library(&directory.path().join("data"), Arc::clone(&clock), entropy).await;
+        let private = open_library(&directory.path().join("private"), clock, private_entropy).await;
         let space = library.space().expect("an embedded hub");
         let (admin, name) = (Bearer::Holder(TokenRole::Admin), TokenName::new("test").expect("a name"));
-        let made = space.create_token(&Principal::System, admin, name, None).await;
-        let (_, secret) = made.expect("a token");
+        let created = space.create_token(&Principal::System, admin, name, None).await;
+        let (_, secret) = created.expect("a token");
         let private = Arc::clone(private.space().expect("an embedded hub").engine());
         let app = App::new(Arc::clone(space.engine()), private, settings).await.expect("an app");
         Self { app, admin: secret.reveal().to_owned(), space: space.clone(), _directory: directory }
@@ -98,14 +98,14 @@ impl TestHub {
 
     pub(crate) async fn register_with_capabilities(&self, id: &str, capabilities: &[&str]) -> String {
         let body = json!({"capabilities": capabilities});
-        let made = self.put(&self.admin, &format!("/v1/agents/{id}"), &body).await.ok(201);
-        made["token"].as_str().expect("a token").to_owned()
+        let created = self.put(&self.admin, &format!("/v1/agents/{id}"), &body).await.ok(201);
+        created["token"].as_str().expect("a token").to_owned()
     }
 
     pub(crate) async fn register_in(&self, space: &str, id: &str) -> String {
         let request = self.request(&self.admin, "PUT", &format!("/v1/agents/{id}"));
-        let made = self.send(request.header("quorate-space", space), "{}").await.ok(201);
-        made["token"].as_str().expect("a token").to_owned()
+        let created = self.send(request.header("quorate-space", space), "{}").await.ok(201);
+        created["token"].as_str().expect("a token").to_owned()
     }
 
     pub(crate) async fn get_in_space(&self, token: &str, space: &str, path: &str) -> TestResponse {
@@ -130,14 +130,15 @@ impl TestHub {
 
     /// Creates a token.
     pub(crate) async fn create_token(&self, role: &str, name: &str) -> String {
-        let made = self.post(&self.admin, "/v1/tokens", &json!({"role": role, "name": name})).await.ok(201);
-        made["token"].as_str().expect("a token").to_owned()
+        let created =
+            self.post(&self.admin, "/v1/tokens", &json!({"role": role, "name": name})).await.ok(201);
+        created["token"].as_str().expect("a token").to_owned()
     }
 
     /// Returns the id of the first token that matches.
     pub(crate) async fn token_id(&self, field: &str, value: &str) -> String {
         let tokens = self.get(&self.admin, "/v1/tokens?order=oldest").await.ok(200);
-        let found = tokens["tokens"].as_array().expect("a list").iter().find(|one| one[field] == value);
+        let found = tokens["tokens"].as_array().expect("a list").iter().find(|token| token[field] == value);
         found.expect("such a token")["id"].as_str().expect("an id").to_owned()
     }
 
@@ -202,14 +203,17 @@ impl TestHub {
         let (method, path) = (request.method().as_str().to_lowercase(), request.uri().path().to_owned());
         let response = self.app.handle(request).await;
         let status = response.status().as_u16();
-        let kind = response.headers().get("content-type").map(|kind| kind.to_str().expect("text").to_owned());
-        if kind.as_deref() == Some("text/event-stream") {
+        let content_type = response
+            .headers()
+            .get("content-type")
+            .map(|content_type| content_type.to_str().expect("text").to_owned());
+        if content_type.as_deref() == Some("text/event-stream") {
             // The stream does not end.
             return TestResponse { status, text: String::new() };
         }
         let bytes = response.into_body().collect().await.expect("a body").to_bytes();
         let text = String::from_utf8(bytes.to_vec()).expect("text");
-        openapi_check::check_response(&method, &path, status, kind.as_deref(), &text);
+        openapi_check::check_response(&method, &path, status, content_type.as_deref(), &text);
         TestResponse { status, text }
     }
 }

@@ -24,7 +24,7 @@ fn settings(list: Vec<Webhook>) -> Settings {
 /// A hub with bob, who receives GitHub events.
 async fn with_bob() -> (TestHub, String) {
     let other = "another secret of another one";
-    let hub = TestHub::with(settings(vec![
+    let hub = TestHub::with_settings(settings(vec![
         webhook("github", "bob", SECRET),
         webhook("gitlab", "topic:forge", other),
         webhook("lost", "unknown", SECRET),
@@ -57,7 +57,7 @@ async fn pushed(hub: &TestHub, headers: &[(&str, &str)], body: &str) -> TestResp
 async fn claimed(hub: &TestHub, token: &str, agent: &str) -> (Vec<Value>, String) {
     let response = hub.post(token, &format!("/v1/agents/{agent}/inbox/claim"), &json!({"max": 100})).await;
     let all = response.ok(200)["deliveries"].as_array().expect("deliveries").clone();
-    (all.into_iter().map(|one| one["message"].clone()).collect(), response.text)
+    (all.into_iter().map(|delivery| delivery["message"].clone()).collect(), response.text)
 }
 
 // Fails under: a payload that is re-encoded; a sender other than the hub; a response that reveals the recipients.
@@ -70,7 +70,7 @@ async fn e1_a_signed_event_is_one_message_byte_for_byte() {
     let (messages, text) = claimed(&hub, &bob, "bob").await;
     let [message] = messages.as_slice() else { panic!("{text}") };
     assert!(text.contains(PUSH), "byte for byte: {text}");
-    let told_of = ["id", "from", "type", "action", "origin", "durability"].map(|name| &message[name]);
+    let fields = ["id", "from", "type", "action", "origin", "durability"].map(|name| &message[name]);
     let expected = [
         response["id"].clone(),
         json!(null),
@@ -79,7 +79,7 @@ async fn e1_a_signed_event_is_one_message_byte_for_byte() {
         json!("webhook:github"),
         json!("durable"),
     ];
-    assert_eq!(told_of, expected.each_ref());
+    assert_eq!(fields, expected.each_ref());
     let audit = hub.get(&hub.admin, "/v1/audit").await.text;
     let line = audit.lines().find(|line| line.contains("webhook.push")).expect("it is on record");
     assert!(line.contains(r#""principal":"system""#), "{line}");
@@ -119,26 +119,26 @@ async fn i3_a_redelivered_event_is_one_message() {
 #[tokio::test]
 async fn i18_a_wrong_signature_and_an_unknown_name_are_indistinguishable() {
     let (hub, bob) = with_bob().await;
-    let good = signed(SECRET, PUSH);
-    let bad = signed("not the secret", PUSH);
+    let valid = signed(SECRET, PUSH);
+    let invalid = signed("not the secret", PUSH);
     let mut response = Vec::new();
     for name in ["github", "unknown", "..%2f", &"x".repeat(200)] {
-        response.push(event(&hub, name, &[("x-hub-signature-256", &bad)], PUSH).await);
+        response.push(event(&hub, name, &[("x-hub-signature-256", &invalid)], PUSH).await);
         response.push(event(&hub, name, &[], PUSH).await);
         response.push(event(&hub, name, &[("x-hub-signature-256", "sha256=nonsense")], PUSH).await);
         response.push(
-            event(&hub, name, &[("x-hub-signature-256", &bad), ("x-github-event", "no word")], "no JSON")
+            event(&hub, name, &[("x-hub-signature-256", &invalid), ("x-github-event", "no word")], "no JSON")
                 .await,
         );
     }
-    response.push(event(&hub, "unknown", &[("x-hub-signature-256", &good)], PUSH).await);
-    response.push(event(&hub, "gitlab", &[("x-hub-signature-256", &good)], PUSH).await);
-    let twice = [("x-hub-signature-256", good.as_str()), ("x-hub-signature-256", &bad)];
+    response.push(event(&hub, "unknown", &[("x-hub-signature-256", &valid)], PUSH).await);
+    response.push(event(&hub, "gitlab", &[("x-hub-signature-256", &valid)], PUSH).await);
+    let twice = [("x-hub-signature-256", valid.as_str()), ("x-hub-signature-256", &invalid)];
     response.push(event(&hub, "github", &twice, PUSH).await);
     response.push(hub.send_text(&hub.admin, "POST", "/v1/webhooks/github", PUSH).await);
-    for one in &response {
-        one.refused(401, "UNAUTHENTICATED");
-        assert_eq!(one.text, response[0].text);
+    for other in &response {
+        other.refused(401, "UNAUTHENTICATED");
+        assert_eq!(other.text, response[0].text);
     }
     assert!(claimed(&hub, &bob, "bob").await.0.is_empty());
 }
@@ -147,11 +147,11 @@ async fn i18_a_wrong_signature_and_an_unknown_name_are_indistinguishable() {
 #[tokio::test]
 async fn e1_rejections_are_returned_to_the_signer() {
     let (hub, bob) = with_bob().await;
-    for wrong in ["", "nonsense", "{\"a\":", "payload=%7B%7D", "\"\\ud800\""] {
-        pushed(&hub, &[], wrong).await.refused(400, "INVALID");
+    for body in ["", "nonsense", "{\"a\":", "payload=%7B%7D", "\"\\ud800\""] {
+        pushed(&hub, &[], body).await.refused(400, "INVALID");
     }
-    let deep = format!("{}1{}", "[".repeat(65), "]".repeat(65));
-    pushed(&hub, &[], &deep).await.refused(429, "LIMIT_EXCEEDED");
+    let nested = format!("{}1{}", "[".repeat(65), "]".repeat(65));
+    pushed(&hub, &[], &nested).await.refused(429, "LIMIT_EXCEEDED");
     let large = format!("\"{}\"", "x".repeat(512 * 1024));
     let response = pushed(&hub, &[], &large).await.refused(413, "TOO_LARGE");
     assert_eq!(response["limit"], 512 * 1024);
@@ -192,13 +192,13 @@ async fn i16_an_event_goes_to_its_own_space() {
     };
     let refused = to_space("nowhere").await.err().expect("there is no such space");
     assert!(refused.to_string().contains("nowhere"), "{refused}");
-    let theirs = hub.register_in("team", "bob").await;
-    let ours = hub.register("bob").await;
+    let team_bob = hub.register_in("team", "bob").await;
+    let default_bob = hub.register("bob").await;
     let mut hub = hub;
     hub.app = to_space("team").await.expect("an app");
     pushed(&hub, &[], PUSH).await.ok(202);
-    assert_eq!(claimed(&hub, &theirs, "bob").await.0.len(), 1);
-    assert!(claimed(&hub, &ours, "bob").await.0.is_empty());
+    assert_eq!(claimed(&hub, &team_bob, "bob").await.0.len(), 1);
+    assert!(claimed(&hub, &default_bob, "bob").await.0.is_empty());
 }
 
 // Fails under: failures that are not counted, or that block valid senders: GitHub shares its addresses.
@@ -210,9 +210,9 @@ async fn i21_wrong_signatures_are_counted_by_address_over_a_real_socket() {
         hosts: vec!["hub.example".into()],
         ..settings(vec![webhook("github", "bob", SECRET)])
     };
-    let served = TestServer::start(TestHub::with(settings).await).await;
-    let bob = served.hub.register("bob").await;
-    let mut wire = connect_plain(served.address()).await;
+    let server = TestServer::start(TestHub::with_settings(settings).await).await;
+    let bob = server.hub.register("bob").await;
+    let mut wire = connect_plain(server.address()).await;
     let head = |host: &str, signature: &str| {
         format!(
             "host: {host}\r\nuser-agent: GitHub-Hookshot/044aadd\r\ncontent-type: application/json\r\n\
@@ -221,15 +221,15 @@ async fn i21_wrong_signatures_are_counted_by_address_over_a_real_socket() {
     };
     let bytes =
         |host, signature: &str| format_request("POST", "/v1/webhooks/github", &head(host, signature), PUSH);
-    let bad = signed("not the secret", PUSH);
+    let invalid = signed("not the secret", PUSH);
     for _ in 0..3 {
-        call(&mut wire, &bytes("localhost", &bad)).await.refused(401, "UNAUTHENTICATED");
+        call(&mut wire, &bytes("localhost", &invalid)).await.refused(401, "UNAUTHENTICATED");
     }
-    let response = call(&mut wire, &bytes("localhost", &bad)).await.refused(429, "LIMIT_EXCEEDED");
+    let response = call(&mut wire, &bytes("localhost", &invalid)).await.refused(429, "LIMIT_EXCEEDED");
     assert!(response["retryAfterMs"].as_u64().is_some_and(|ms| ms > 0), "{response}");
-    let good = signed(SECRET, PUSH);
-    call(&mut wire, &bytes("evil.example", &good)).await.refused(403, "FORBIDDEN");
-    assert_eq!(call(&mut wire, &bytes("hub.example", &good)).await.status, 202);
-    let (messages, text) = claimed(&served.hub, &bob, "bob").await;
+    let valid = signed(SECRET, PUSH);
+    call(&mut wire, &bytes("evil.example", &valid)).await.refused(403, "FORBIDDEN");
+    assert_eq!(call(&mut wire, &bytes("hub.example", &valid)).await.status, 202);
+    let (messages, text) = claimed(&server.hub, &bob, "bob").await;
     assert!(messages.len() == 1 && text.contains(PUSH), "{text}");
 }

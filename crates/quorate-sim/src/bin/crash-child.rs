@@ -34,7 +34,7 @@ fn main() {
 
 async fn work(directory: PathBuf, seed: u64, run: u64, unknown: Vec<Call>) {
     // One event per line, written under a lock and flushed before the next step.
-    let note: Recorder = Arc::new(|event: Event| {
+    let record: Recorder = Arc::new(|event: Event| {
         let mut line = serde_json::to_vec(&event).expect("event serializes");
         line.push(b'\n');
         let mut out = std::io::stdout().lock();
@@ -47,10 +47,10 @@ async fn work(directory: PathBuf, seed: u64, run: u64, unknown: Vec<Call>) {
     .await
     {
         Ok(space) => space,
-        Err(why) => return eprintln!("crash-child: {why}"),
+        Err(error) => return eprintln!("crash-child: {error}"),
     };
-    note(recovery::opened_event(&space));
-    load::repeat_calls(&space, unknown, &note).await;
+    record(recovery::opened_event(&space));
+    load::repeat_calls(&space, unknown, &record).await;
     let load = Load {
         seed,
         run,
@@ -63,5 +63,5 @@ async fn work(directory: PathBuf, seed: u64, run: u64, unknown: Vec<Call>) {
         size_max: 9000,
         large_percent: 10,
     };
-    load::run(&space, load, &note).await;
+    load::run(&space, load, &record).await;
 }

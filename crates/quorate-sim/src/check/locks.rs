@@ -8,16 +8,16 @@ use quorate_core::{Effect, Item, Lock, Verb, codec};
 use crate::check::{ClientIndex, StoreContents, ViolationReport};
 use crate::history::{CallOp, Event, LockOp, parse_origin};
 
-pub(super) fn check(clients: &ClientIndex<'_>, found: &StoreContents, report: &mut ViolationReport<'_>) {
-    check_log(clients, found, report);
+pub(super) fn check(clients: &ClientIndex<'_>, contents: &StoreContents, report: &mut ViolationReport<'_>) {
+    check_log(clients, contents, report);
     check_history(clients, report);
 }
 
 /// Checks the grants and the fenced writes in the log.
-fn check_log(clients: &ClientIndex<'_>, found: &StoreContents, report: &mut ViolationReport<'_>) {
+fn check_log(clients: &ClientIndex<'_>, contents: &StoreContents, report: &mut ViolationReport<'_>) {
     let mut locks: BTreeMap<String, Lock> = BTreeMap::new();
     let mut granted: HashMap<(String, u64), String> = HashMap::new();
-    for record in &found.records {
+    for record in &contents.records {
         // Unreadable records are reported by another check.
         let Ok(body) = codec::read_body(record) else { continue };
         for effect in &body.effects {
@@ -34,7 +34,7 @@ fn check_log(clients: &ClientIndex<'_>, found: &StoreContents, report: &mut Viol
                             )
                         });
                         let holder =
-                            lock.grants.last().and_then(|grant| found.published.agents.get(grant.holder));
+                            lock.grants.last().and_then(|grant| contents.published.agents.get(grant.holder));
                         let holder = holder.map_or(String::new(), |agent| agent.id.to_string());
                         granted.insert((lock.name.to_string(), lock.last_fence.0), holder);
                     }
@@ -46,10 +46,11 @@ fn check_log(clients: &ClientIndex<'_>, found: &StoreContents, report: &mut Viol
                 Effect::Written { part, .. } => {
                     let content = codec::payload_part(record, *part).ok().flatten();
                     let call = content.map_or(String::new(), |content| parse_origin(&content.bytes).0);
-                    let act = clients.calls.get(call.as_str()).map(|call| &call.act);
-                    if let Some(CallOp::Lock(LockOp::Write { lock, fence, .. })) = act {
+                    let op = clients.calls.get(call.as_str()).map(|call| &call.op);
+                    if let Some(CallOp::Lock(LockOp::Write { lock, fence, .. })) = op {
                         let is_current = locks.get(lock).is_some_and(|lock| {
-                            lock.last_fence.0 == *fence || lock.grants.iter().any(|one| one.fence.0 == *fence)
+                            lock.last_fence.0 == *fence
+                                || lock.grants.iter().any(|grant| grant.fence.0 == *fence)
                         });
                         report.require(is_current, "I12 a stale fence is refused", || {
                             format!(
@@ -64,9 +65,9 @@ fn check_log(clients: &ClientIndex<'_>, found: &StoreContents, report: &mut Viol
             }
         }
     }
-    for (id, answer) in &clients.done {
+    for (id, response) in &clients.done {
         let by = clients.calls.get(id).map_or("", |call| call.by.as_str());
-        for fence in &answer.fences {
+        for fence in &response.fences {
             let holder = granted.get(fence).map(String::as_str);
             report.require(holder == Some(by), "I12 an acknowledged lock was granted", || {
                 format!("{id} by {by} got {fence:?}, the log grants it to {holder:?}")
@@ -83,12 +84,12 @@ fn check_history(clients: &ClientIndex<'_>, report: &mut ViolationReport<'_>) {
     let mut seen: HashMap<(&str, u64), &str> = HashMap::new();
     for event in clients.history {
         match event {
-            Event::Started(call) if matches!(call.act, CallOp::Lock(_)) => {
+            Event::Started(call) if matches!(call.op, CallOp::Lock(_)) => {
                 at_start.insert(&call.id, highest.clone());
             }
-            Event::Done { call, answer } => {
+            Event::Done { call, response } => {
                 let Some(before) = at_start.get(call.as_str()) else { continue };
-                for (name, fence) in &answer.fences {
+                for (name, fence) in &response.fences {
                     let earlier = before.get(name.as_str()).copied().unwrap_or(0);
                     report.require(*fence > earlier, "I12 fences always increase", || {
                         format!("{call} got fence {fence} of {name}, after {earlier} was granted")
@@ -101,7 +102,7 @@ fn check_history(clients: &ClientIndex<'_>, report: &mut ViolationReport<'_>) {
                     *high = (*high).max(*fence);
                 }
                 if let Some(CallOp::Lock(LockOp::Write { lock, fence, .. })) =
-                    clients.calls.get(call.as_str()).map(|call| &call.act)
+                    clients.calls.get(call.as_str()).map(|call| &call.op)
                 {
                     let earlier = before.get(lock.as_str()).copied().unwrap_or(0);
                     report.require(*fence >= earlier, "I12 a stale fence is refused", || {

@@ -54,22 +54,22 @@ pub struct LogTrace {
 }
 
 impl LogTrace {
-    pub(crate) fn from_log(found: &StoreContents, report: &mut ViolationReport<'_>) -> Self {
-        let mut trails = Self::default();
-        for record in &found.records {
+    pub(crate) fn from_log(contents: &StoreContents, report: &mut ViolationReport<'_>) -> Self {
+        let mut log = Self::default();
+        for record in &contents.records {
             match codec::read_body(record) {
-                Ok(body) => trails.follow(found, record, &body, report),
+                Ok(body) => log.add_record(contents, record, &body, report),
                 Err(error) => {
                     report.add("I17 every record decodes", format!("record {}: {error}", record.seq))
                 }
             }
         }
-        trails
+        log
     }
 
-    fn follow(
+    fn add_record(
         &mut self,
-        found: &StoreContents,
+        contents: &StoreContents,
         record: &Record,
         body: &Body,
         report: &mut ViolationReport<'_>,
@@ -78,7 +78,7 @@ impl LogTrace {
         for effect in &body.effects {
             match effect {
                 Effect::Sent { message, first, deliveries, .. } => {
-                    self.sent(found, seq, (message, first.0, deliveries), report);
+                    self.sent(contents, seq, (message, first.0, deliveries), report);
                 }
                 Effect::Leased { deliveries, .. } | Effect::LeasedFromPool { deliveries, .. } => {
                     for held in deliveries {
@@ -110,8 +110,8 @@ impl LogTrace {
                         Some(content) => (self.origin_of(content, seq).0, digest(&content.bytes)),
                         None => (String::new(), String::new()),
                     };
-                    let writing = EntryWrite { version: version.0, call, digest, seq };
-                    self.writes.entry(key.to_string()).or_default().push(writing);
+                    let write = EntryWrite { version: version.0, call, digest, seq };
+                    self.writes.entry(key.to_string()).or_default().push(write);
                 }
                 Effect::SpaceCreated { .. }
                 | Effect::SpaceRestored { .. }
@@ -132,12 +132,12 @@ impl LogTrace {
 
     fn sent(
         &mut self,
-        found: &StoreContents,
+        contents: &StoreContents,
         seq: u64,
         (message, first, deliveries): (&Message, u64, &[NewDelivery]),
         report: &mut ViolationReport<'_>,
     ) {
-        let trail = DeliveryTrace {
+        let trace = DeliveryTrace {
             seq,
             agent: String::new(),
             from: message.from.as_ref().map_or(String::new(), ToString::to_string),
@@ -148,9 +148,9 @@ impl LogTrace {
             end: None,
         };
         for (number, delivery) in (first..).zip(deliveries) {
-            let recipient = delivery.to.agent_no().and_then(|one| found.published.agents.get(one));
+            let recipient = delivery.to.agent_no().and_then(|number| contents.published.agents.get(number));
             let agent = recipient.map_or(String::new(), |agent| agent.id.to_string());
-            let before = self.deliveries.insert(number, DeliveryTrace { agent, ..trail.clone() });
+            let before = self.deliveries.insert(number, DeliveryTrace { agent, ..trace.clone() });
             report.require(before.is_none(), "I7 delivery numbers are unique", || {
                 format!("delivery {number} was created twice, again by record {seq}")
             });
@@ -175,13 +175,13 @@ impl LogTrace {
         });
         self.last_token = self.last_token.max(token);
         match self.deliveries.get_mut(&number) {
-            Some(trail) => {
-                if let Some((state, _, end)) = &trail.end {
+            Some(trace) => {
+                if let Some((state, _, end)) = &trace.end {
                     let detail =
                         format!("delivery {number} was {} by record {end}, leased by {seq}", state.as_str());
                     report.add("I4 an ended delivery is never leased", detail);
                 }
-                trail.tokens.push(token);
+                trace.tokens.push(token);
             }
             None => report.add(
                 "I2 no invention",
@@ -198,22 +198,22 @@ impl LogTrace {
         seq: u64,
         report: &mut ViolationReport<'_>,
     ) {
-        let Some(trail) = self.deliveries.get_mut(&number) else {
+        let Some(trace) = self.deliveries.get_mut(&number) else {
             return report.add(
                 "I2 no invention",
                 format!("record {seq} ends delivery {number}, which was never sent"),
             );
         };
-        let last = trail.tokens.last().copied().unwrap_or_default();
+        let last = trace.tokens.last().copied().unwrap_or_default();
         report.require(token.is_none_or(|token| token == last), "I4 only the current token", || {
             format!("record {seq} ends delivery {number} under token {token:?}, its lease token is {last}")
         });
-        if let Some((_, _, end)) = trail.end {
+        if let Some((_, _, end)) = trace.end {
             report.add(
                 "I7 a delivery ends once",
                 format!("delivery {number} ended by record {end} and again by {seq}"),
             );
         }
-        trail.end = Some((state, last, seq));
+        trace.end = Some((state, last, seq));
     }
 }

@@ -10,8 +10,8 @@ use crate::history::{CallOp, Event, Lease, LockOp, ObservedDelivery, digest};
 
 pub(super) fn check(
     clients: &ClientIndex<'_>,
-    found: &StoreContents,
-    trails: &LogTrace,
+    contents: &StoreContents,
+    log: &LogTrace,
     report: &mut ViolationReport<'_>,
 ) {
     let received: Vec<&ObservedDelivery> = clients
@@ -19,44 +19,44 @@ pub(super) fn check(
         .iter()
         .filter_map(|event| if let Event::Received(received) = event { Some(received) } else { None })
         .collect();
-    durable_sends(clients, trails, report);
+    durable_sends(clients, log, report);
     call_outcomes(clients, report);
-    ended_deliveries(found, trails, &received, report);
-    no_invention(clients, trails, &received, report);
-    exactly_once(clients, trails, report);
-    final_acks(clients, trails, &received, report);
-    attempts(trails, &received, report);
-    order(clients, trails, &received, report);
+    ended_deliveries(contents, log, &received, report);
+    no_invention(clients, log, &received, report);
+    exactly_once(clients, log, report);
+    final_acks(clients, log, &received, report);
+    attempts(log, &received, report);
+    order(clients, log, &received, report);
 }
 
 /// I1, I2: every acknowledged message is in the log unchanged, with a delivery for each recipient.
-fn durable_sends(clients: &ClientIndex<'_>, trails: &LogTrace, report: &mut ViolationReport<'_>) {
-    for (id, answer) in &clients.done {
+fn durable_sends(clients: &ClientIndex<'_>, log: &LogTrace, report: &mut ViolationReport<'_>) {
+    for (id, response) in &clients.done {
         let Some(call) = clients.calls.get(id) else { continue };
-        let bodies = call.payloads();
+        let payloads = call.payloads();
         let messages: Vec<u32> =
-            (0..bodies.len() as u32).filter(|n| !call.recipients(*n).is_empty()).collect();
-        report.require(messages.len() == answer.sent.len(), "I1 durable send", || {
-            format!("{id} sent {} messages, the response has {}", messages.len(), answer.sent.len())
+            (0..payloads.len() as u32).filter(|n| !call.recipients(*n).is_empty()).collect();
+        report.require(messages.len() == response.sent.len(), "I1 durable send", || {
+            format!("{id} sent {} messages, the response has {}", messages.len(), response.sent.len())
         });
-        for (n, (message, first, count)) in messages.into_iter().zip(&answer.sent) {
+        for (n, (message, first, count)) in messages.into_iter().zip(&response.sent) {
             let recipients: BTreeSet<String> = call.recipients(n).into_iter().collect();
             let mut reached = BTreeSet::new();
             for number in *first..first + u64::from(*count) {
-                let Some(trail) = trails.deliveries.get(&number) else {
+                let Some(trace) = log.deliveries.get(&number) else {
                     report.add("I1 durable send", format!("{id}: delivery {number} of {message} is lost"));
                     continue;
                 };
-                let same = trail.origin == (call.id.clone(), n)
-                    && trail.from == call.by
-                    && trail.digest == digest(&bodies[n as usize]);
+                let same = trace.origin == (call.id.clone(), n)
+                    && trace.from == call.by
+                    && trace.digest == digest(&payloads[n as usize]);
                 report.require(same, "I2 byte for byte", || {
                     format!(
                         "{id}: delivery {number} contains {:?} by {}, not the payload that was sent",
-                        trail.origin, trail.from
+                        trace.origin, trace.from
                     )
                 });
-                reached.insert(trail.agent.clone());
+                reached.insert(trace.agent.clone());
             }
             report.require(reached == recipients, "I1 one delivery for each recipient", || {
                 format!("{id} named {recipients:?}, {message} has deliveries for {reached:?}")
@@ -70,7 +70,7 @@ fn durable_sends(clients: &ClientIndex<'_>, trails: &LogTrace, report: &mut Viol
 fn call_outcomes(clients: &ClientIndex<'_>, report: &mut ViolationReport<'_>) {
     for (id, call) in &clients.calls {
         let refused = clients.refused.get(id).copied();
-        let is_expected = match &call.act {
+        let is_expected = match &call.op {
             CallOp::Ack { stale: true, .. } => {
                 refused == Some("STALE_LEASE") && !clients.done.contains_key(id)
             }
@@ -81,8 +81,8 @@ fn call_outcomes(clients: &ClientIndex<'_>, report: &mut ViolationReport<'_>) {
             CallOp::Put { .. } | CallOp::Step { .. } => {
                 clients.done.contains_key(id) != (refused == Some("VERSION_CONFLICT"))
             }
-            CallOp::Lock(act) => {
-                let code = if matches!(act, LockOp::Acquire { .. }) { "TIMEOUT" } else { "STALE_FENCE" };
+            CallOp::Lock(op) => {
+                let code = if matches!(op, LockOp::Acquire { .. }) { "TIMEOUT" } else { "STALE_FENCE" };
                 clients.done.contains_key(id) != (refused == Some(code))
             }
         };
@@ -94,32 +94,32 @@ fn call_outcomes(clients: &ClientIndex<'_>, report: &mut ViolationReport<'_>) {
 
 /// I1, I7: after the drain every delivery has ended, and log and tables agree on its end.
 fn ended_deliveries(
-    found: &StoreContents,
-    trails: &LogTrace,
+    contents: &StoreContents,
+    log: &LogTrace,
     received: &[&ObservedDelivery],
     report: &mut ViolationReport<'_>,
 ) {
     let seen: BTreeSet<_> = received.iter().map(|received| received.lease).collect();
-    let dead: BTreeSet<u64> = found.dead.iter().map(|letter| letter.delivery.0).collect();
-    for (number, trail) in &trails.deliveries {
+    let dead: BTreeSet<u64> = contents.dead.iter().map(|dead_letter| dead_letter.delivery.0).collect();
+    for (number, trace) in &log.deliveries {
         let index = usize::try_from(*number).unwrap_or_default().wrapping_sub(1);
-        let state = found.states.get(index).copied().flatten();
+        let state = contents.states.get(index).copied().flatten();
         let in_table = match state {
             Some(StoredDeliveryState::Ended { state, seq }) => Some((state, seq.0)),
             _ => None,
         };
-        let in_log = trail.end.map(|(state, _, seq)| (state, seq));
+        let in_log = trace.end.map(|(state, _, seq)| (state, seq));
         report.require(in_log.is_some(), "I1 delivered or ended", || {
-            format!("delivery {number} of {:?} is still {state:?}", trail.origin)
+            format!("delivery {number} of {:?} is still {state:?}", trace.origin)
         });
         report.require(in_table == in_log, "I7 in exactly one state", || {
             format!("delivery {number}: the log has {in_log:?}, the tables have {state:?}")
         });
-        let lease = Lease { delivery: *number, token: trail.tokens.last().copied().unwrap_or_default() };
-        match trail.end {
+        let lease = Lease { delivery: *number, token: trace.tokens.last().copied().unwrap_or_default() };
+        match trace.end {
             Some((EndState::Acked, ..)) => {
                 report.require(seen.contains(&lease), "I1 delivered at least once", || {
-                    format!("delivery {number} of {:?} is acked but was never received", trail.origin)
+                    format!("delivery {number} of {:?} is acked but was never received", trace.origin)
                 });
             }
             Some((EndState::Dead, ..)) => {
@@ -135,30 +135,30 @@ fn ended_deliveries(
 /// I2: every received message was sent by its stated sender, and no refused call left a trace in the log.
 fn no_invention(
     clients: &ClientIndex<'_>,
-    trails: &LogTrace,
+    log: &LogTrace,
     received: &[&ObservedDelivery],
     report: &mut ViolationReport<'_>,
 ) {
-    for one in received {
-        let (id, n) = &one.origin;
+    for delivery in received {
+        let (id, n) = &delivery.origin;
         let Some(call) = clients.calls.get(id.as_str()) else {
-            report.add("I2 no invention", format!("{one:?} was never sent"));
+            report.add("I2 no invention", format!("{delivery:?} was never sent"));
             continue;
         };
         let body = call.payloads().get(*n as usize).map(|body| digest(body));
-        let same = body.as_ref() == Some(&one.digest) && call.by == one.from;
-        report.require(same && call.recipients(*n).contains(&one.agent), "I2 byte for byte", || {
-            format!("{one:?} is not what {call:?} sent")
+        let same = body.as_ref() == Some(&delivery.digest) && call.by == delivery.from;
+        report.require(same && call.recipients(*n).contains(&delivery.agent), "I2 byte for byte", || {
+            format!("{delivery:?} is not what {call:?} sent")
         });
     }
     for id in clients.refused.keys() {
         report.require(
-            clients.done.contains_key(id) || !trails.calls.contains_key(*id),
+            clients.done.contains_key(id) || !log.calls.contains_key(*id),
             "I2 a refused call has no effect",
-            || format!("{id} was refused, but record {:?} contains it", trails.calls.get(*id)),
+            || format!("{id} was refused, but record {:?} contains it", log.calls.get(*id)),
         );
     }
-    for id in trails.calls.keys() {
+    for id in log.calls.keys() {
         report.require(clients.calls.contains_key(id.as_str()), "I2 no invention", || {
             format!("the log contains a payload of the unknown call {id:?}")
         });
@@ -167,20 +167,20 @@ fn no_invention(
 
 /// I3, I11: a call is in exactly one record however often it was repeated, and a step is applied completely or not at
 /// all.
-fn exactly_once(clients: &ClientIndex<'_>, trails: &LogTrace, report: &mut ViolationReport<'_>) {
-    for (id, records) in &trails.calls {
+fn exactly_once(clients: &ClientIndex<'_>, log: &LogTrace, report: &mut ViolationReport<'_>) {
+    for (id, records) in &log.calls {
         report.require(records.len() == 1, "I3 one effect", || format!("{id} is in the records {records:?}"));
     }
     let mut parts: BTreeMap<&str, BTreeSet<u32>> = BTreeMap::new();
-    for trail in trails.deliveries.values() {
-        parts.entry(trail.origin.0.as_str()).or_default().insert(trail.origin.1);
+    for trace in log.deliveries.values() {
+        parts.entry(trace.origin.0.as_str()).or_default().insert(trace.origin.1);
     }
     for (id, call) in &clients.calls {
-        let CallOp::Step { lease, key, .. } = &call.act else { continue };
+        let CallOp::Step { lease, key, .. } = &call.op else { continue };
         let sent = parts.get(id).map_or(0, BTreeSet::len);
-        let written = trails.writes.get(key).is_some_and(|list| list.iter().any(|one| one.call == *id));
-        let end = trails.deliveries.get(&lease.delivery).and_then(|trail| trail.end);
-        let record = trails.calls.get(*id).and_then(|records| records.first().copied());
+        let written = log.writes.get(key).is_some_and(|list| list.iter().any(|write| write.call == *id));
+        let end = log.deliveries.get(&lease.delivery).and_then(|trace| trace.end);
+        let record = log.calls.get(*id).and_then(|records| records.first().copied());
         let acked = end.is_some_and(|(state, token, seq)| {
             state == EndState::Acked && token == lease.token && Some(seq) == record
         });
@@ -197,24 +197,24 @@ fn exactly_once(clients: &ClientIndex<'_>, trails: &LogTrace, report: &mut Viola
 /// I4: an acknowledged ack is final.
 fn final_acks(
     clients: &ClientIndex<'_>,
-    trails: &LogTrace,
+    log: &LogTrace,
     received: &[&ObservedDelivery],
     report: &mut ViolationReport<'_>,
 ) {
     let mut last: HashMap<u64, u64> = HashMap::new();
-    for one in received {
-        let token = last.entry(one.lease.delivery).or_default();
-        *token = (*token).max(one.lease.token);
+    for delivery in received {
+        let token = last.entry(delivery.lease.delivery).or_default();
+        *token = (*token).max(delivery.lease.token);
     }
-    for (id, answer) in &clients.done {
-        let lease = match clients.calls.get(id).map(|call| &call.act) {
+    for (id, response) in &clients.done {
+        let lease = match clients.calls.get(id).map(|call| &call.op) {
             Some(CallOp::Ack { lease, .. } | CallOp::Step { lease, .. }) => lease,
             _ => continue,
         };
-        let end = trails.deliveries.get(&lease.delivery).and_then(|trail| trail.end);
-        let expected = answer.acked.first().map(|seq| (EndState::Acked, lease.token, *seq));
+        let end = log.deliveries.get(&lease.delivery).and_then(|trace| trace.end);
+        let expected = response.acked.first().map(|seq| (EndState::Acked, lease.token, *seq));
         report.require(end == expected, "I4 an acknowledged ack is durable", || {
-            format!("{id} ended {lease:?} by {:?}; the log has {end:?}", answer.acked)
+            format!("{id} ended {lease:?} by {:?}; the log has {end:?}", response.acked)
         });
         let token = last.get(&lease.delivery).copied().unwrap_or_default();
         report.require(token <= lease.token, "I4 no redelivery after an ack", || {
@@ -224,13 +224,13 @@ fn final_acks(
 }
 
 /// I7: attempt numbers start at 1 and increase by one with each lease, also across restarts.
-fn attempts(trails: &LogTrace, received: &[&ObservedDelivery], report: &mut ViolationReport<'_>) {
-    for one in received {
-        let tokens = trails.deliveries.get(&one.lease.delivery).map(|trail| trail.tokens.as_slice());
-        let index = tokens.and_then(|tokens| tokens.iter().position(|token| *token == one.lease.token));
+fn attempts(log: &LogTrace, received: &[&ObservedDelivery], report: &mut ViolationReport<'_>) {
+    for delivery in received {
+        let tokens = log.deliveries.get(&delivery.lease.delivery).map(|trace| trace.tokens.as_slice());
+        let index = tokens.and_then(|tokens| tokens.iter().position(|token| *token == delivery.lease.token));
         let expected = index.map(|index| index as u64 + 1);
-        report.require(expected == Some(u64::from(one.attempt)), "I7 attempts increase by one", || {
-            format!("{one:?} is lease {expected:?} of its delivery")
+        report.require(expected == Some(u64::from(delivery.attempt)), "I7 attempts increase by one", || {
+            format!("{delivery:?} is lease {expected:?} of its delivery")
         });
     }
 }
@@ -248,14 +248,14 @@ struct Front {
 /// before the second was sent.
 fn order(
     clients: &ClientIndex<'_>,
-    trails: &LogTrace,
+    log: &LogTrace,
     received: &[&ObservedDelivery],
     report: &mut ViolationReport<'_>,
 ) {
-    let of_call = deliveries_of(trails);
-    let first_attempts = received.iter().enumerate().filter(|(_, one)| one.attempt == 1);
+    let by_call = deliveries_by_call(log);
+    let first_attempts = received.iter().enumerate().filter(|(_, delivery)| delivery.attempt == 1);
     let indexes: HashMap<u64, usize> =
-        first_attempts.map(|(index, one)| (one.lease.delivery, index)).collect();
+        first_attempts.map(|(index, delivery)| (delivery.lease.delivery, index)).collect();
     let mut fronts: HashMap<(&str, &str, u8), Front> = HashMap::new();
     for event in clients.history {
         let (id, is_start) = match event {
@@ -263,10 +263,10 @@ fn order(
             Event::Done { call, .. } => (call.as_str(), false),
             _ => continue,
         };
-        for (number, trail) in of_call.get(id).into_iter().flatten() {
-            let Some(token) = trail.tokens.first().copied() else { continue };
+        for (number, trace) in by_call.get(id).into_iter().flatten() {
+            let Some(token) = trace.tokens.first().copied() else { continue };
             let index = indexes.get(number).copied();
-            let stream = (trail.from.as_str(), trail.agent.as_str(), trail.level);
+            let stream = (trace.from.as_str(), trace.agent.as_str(), trace.level);
             let front = fronts.entry(stream).or_default();
             if is_start {
                 let Front { delivery, .. } = *front;
@@ -284,10 +284,10 @@ fn order(
     }
 }
 
-fn deliveries_of(trails: &LogTrace) -> HashMap<&str, Vec<(u64, &DeliveryTrace)>> {
-    let mut of_call: HashMap<&str, Vec<_>> = HashMap::new();
-    for (number, trail) in &trails.deliveries {
-        of_call.entry(trail.origin.0.as_str()).or_default().push((*number, trail));
+fn deliveries_by_call(log: &LogTrace) -> HashMap<&str, Vec<(u64, &DeliveryTrace)>> {
+    let mut by_call: HashMap<&str, Vec<_>> = HashMap::new();
+    for (number, trace) in &log.deliveries {
+        by_call.entry(trace.origin.0.as_str()).or_default().push((*number, trace));
     }
-    of_call
+    by_call
 }

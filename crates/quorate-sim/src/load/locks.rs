@@ -32,14 +32,14 @@ impl Shared {
         if rng.percent(30) {
             names.push(format!("l{}", rng.below(LOCKS)));
         }
-        let call = |part: &str, act: LockOp| Call {
+        let call = |part: &str, op: LockOp| Call {
             id: format!("{id}{part}"),
             by: by.to_owned(),
-            act: CallOp::Lock(act),
+            op: CallOp::Lock(op),
         };
-        let taken = self.call(call("", LockOp::Acquire { names, ttl_ms: TTL_MS })).await?;
-        let Event::Done { answer, .. } = taken else { return Some(()) };
-        for (lock, fence) in answer.fences {
+        let outcome = self.call(call("", LockOp::Acquire { names, ttl_ms: TTL_MS })).await?;
+        let Event::Done { response, .. } = outcome else { return Some(()) };
+        for (lock, fence) in response.fences {
             let size = self.size(rng);
             let write = |part: &str| {
                 let (lock, key) = (lock.clone(), format!("g{lock}"));

@@ -17,7 +17,7 @@ const NAMES: [&str; 3] = ["a1", "a2", "a3"];
 /// Operation on an approval.
 #[derive(Clone, Debug)]
 pub(super) enum ApprovalOp {
-    Ask {
+    Request {
         name: Option<usize>,
         agent: Option<usize>,
         content: u8,
@@ -42,7 +42,7 @@ pub(super) fn request_ops() -> BoxedStrategy<ApprovalOp> {
         weighted(0.4, 0..AGENTS.len()),
         proptest::bool::weighted(0.2),
     )
-        .prop_map(|(name, agent, content, timeout_ms, then, session)| ApprovalOp::Ask {
+        .prop_map(|(name, agent, content, timeout_ms, then, session)| ApprovalOp::Request {
             name,
             agent,
             content,
@@ -78,7 +78,7 @@ fn approval_id(name: usize) -> ApprovalId {
 impl ApprovalOp {
     pub(super) fn op(&self, digests: &ApprovalDigests) -> Op {
         match self {
-            Self::Ask { name, agent, content, timeout_ms, then, session } => {
+            Self::Request { name, agent, content, timeout_ms, then, session } => {
                 Op::RequestApproval(Box::new(RequestApproval {
                     id: name.map(approval_id),
                     agent: agent.map(agent_id),
@@ -118,7 +118,7 @@ impl ApprovalOp {
 impl fmt::Display for ApprovalOp {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::Ask { name, agent, content, timeout_ms, then, session } => {
+            Self::Request { name, agent, content, timeout_ms, then, session } => {
                 let name = name.map_or("-", |name| NAMES[name]);
                 write!(
                     f,

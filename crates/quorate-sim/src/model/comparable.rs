@@ -20,16 +20,16 @@ use super::resolve::{self, client_id, entry_key};
 /// An outcome without human-readable text: clients rely on codes and facts.
 #[derive(PartialEq, Debug)]
 pub(super) enum ComparableOutcome {
-    Yes(Receipt),
-    No(Code, Box<Facts>),
+    Accepted(Receipt),
+    Refused(Code, Box<Facts>),
 }
 
 pub(super) fn comparable_outcome(outcome: &CommitResult) -> ComparableOutcome {
     match outcome {
         Ok(receipt) => {
             let mut receipt = receipt.clone();
-            leased_tasks_mut(&mut receipt).for_each(|handed| handed.input = None);
-            ComparableOutcome::Yes(receipt)
+            leased_tasks_mut(&mut receipt).for_each(|task| task.input = None);
+            ComparableOutcome::Accepted(receipt)
         }
         Err(refused) => {
             let mut facts = refused.facts.clone();
@@ -39,9 +39,9 @@ pub(super) fn comparable_outcome(outcome: &CommitResult) -> ComparableOutcome {
                 facts
                     .cycle
                     .iter_mut()
-                    .for_each(|one| *one = WaitEdge { agent: "some".into(), waits_for: "other".into() });
+                    .for_each(|edge| *edge = WaitEdge { agent: "some".into(), waits_for: "other".into() });
             }
-            ComparableOutcome::No(refused.code, facts)
+            ComparableOutcome::Refused(refused.code, facts)
         }
     }
 }
@@ -58,15 +58,15 @@ pub(super) struct Dispatches {
 /// A consumer event without human-readable text.
 #[derive(PartialEq, Debug)]
 pub(super) enum ComparableEvent {
-    Yes(ConsumerEvent),
-    No(Code, Box<Facts>),
+    Event(ConsumerEvent),
+    Refused(Code, Box<Facts>),
 }
 
 impl ComparableEvent {
     fn of(event: ConsumerEvent) -> Self {
         match event {
-            ConsumerEvent::Refused(refused) => Self::No(refused.code, refused.facts),
-            other => Self::Yes(other),
+            ConsumerEvent::Refused(refused) => Self::Refused(refused.code, refused.facts),
+            other => Self::Event(other),
         }
     }
 }
@@ -77,35 +77,35 @@ pub(super) type Inputs = Vec<(Arc<TaskSpec>, Bytes)>;
 /// Returns the inputs in the results of task claims.
 pub(super) fn claimed_inputs(receipt: &Receipt) -> Inputs {
     let mut receipt = receipt.clone();
-    let with_input = |handed: &mut LeasedTask| Some((handed.task.spec.clone(), handed.input.take()?));
+    let with_input = |task: &mut LeasedTask| Some((task.task.spec.clone(), task.input.take()?));
     leased_tasks_mut(&mut receipt).filter_map(with_input).collect()
 }
 
 fn leased_tasks_mut(receipt: &mut Receipt) -> impl Iterator<Item = &mut LeasedTask> {
     receipt.results.iter_mut().flat_map(|result| match result {
-        OpResult::TasksClaimed(handed) => handed.iter_mut(),
+        OpResult::TasksClaimed(task) => task.iter_mut(),
         _ => [].iter_mut(),
     })
 }
 
 impl Dispatches {
-    pub(super) fn of(all: Vec<BatchDispatch>) -> (Self, Inputs) {
+    pub(super) fn of(batches: Vec<BatchDispatch>) -> (Self, Inputs) {
         let (mut dispatches, mut inputs) = (Self::default(), Vec::new());
-        for one in all {
-            let space = one.space.0;
-            let deliveries = one.dispatched.into_iter();
+        for batch in batches {
+            let space = batch.space.0;
+            let deliveries = batch.dispatched.into_iter();
             dispatches
                 .deliveries
                 .extend(deliveries.map(|(consumer, delivery)| (space, consumer, without_salt(delivery))));
-            for (consumer, mut event) in one.consumer_events {
-                if let ConsumerEvent::TaskLeased(handed) = &mut event {
-                    inputs.extend(handed.input.take().map(|input| (handed.task.spec.clone(), input)));
+            for (consumer, mut event) in batch.consumer_events {
+                if let ConsumerEvent::TaskLeased(task) = &mut event {
+                    inputs.extend(task.input.take().map(|input| (task.task.spec.clone(), input)));
                 }
                 dispatches.events.push((space, consumer, ComparableEvent::of(event)));
             }
             dispatches
                 .dismissed_consumers
-                .extend(one.dismissed_consumers.into_iter().map(|consumer| (space, consumer)));
+                .extend(batch.dismissed_consumers.into_iter().map(|consumer| (space, consumer)));
         }
         dispatches.events.sort_by_key(|(space, consumer, _)| (*space, *consumer));
         (dispatches, inputs)
@@ -240,20 +240,20 @@ pub(super) fn normalized(rows: ReadResult) -> ReadResult {
     };
     match rows {
         ReadResult::Deliveries(states) => {
-            let settle = |state| match state {
+            let normalize = |state| match state {
                 StoredDeliveryState::Open { state, attempt } => {
                     StoredDeliveryState::Open { state: waiting(state), attempt }
                 }
                 ended @ StoredDeliveryState::Ended { .. } => ended,
             };
-            ReadResult::Deliveries(states.into_iter().map(|state| state.map(settle)).collect())
+            ReadResult::Deliveries(states.into_iter().map(|state| state.map(normalize)).collect())
         }
         ReadResult::Items(items) => {
-            let settle = |listed: ListedItem| ListedItem {
+            let normalize = |listed: ListedItem| ListedItem {
                 created: CreationPosition::new(listed.created.seq(), 0),
                 item: without_text(listed.item),
             };
-            ReadResult::Items(items.into_iter().map(settle).collect())
+            ReadResult::Items(items.into_iter().map(normalize).collect())
         }
         other => other,
     }

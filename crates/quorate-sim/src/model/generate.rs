@@ -20,11 +20,11 @@ pub fn plans(steps_max: usize) -> impl Strategy<Value = Plan> {
 fn step() -> BoxedStrategy<Step> {
     let space = || prop_oneof![7 => Just(0), 1 => Just(1)];
     prop_oneof![
-        80 => (space(), vec(act(), 1..=1)).prop_map(|(space, acts)| Step::Commit { space, acts }),
-        6 => (space(), vec(act(), 2..=3)).prop_map(|(space, acts)| Step::Commit { space, acts }),
+        80 => (space(), vec(commit(), 1..=1)).prop_map(|(space, planned)| Step::Commit { space, planned }),
+        6 => (space(), vec(commit(), 2..=3)).prop_map(|(space, planned)| Step::Commit { space, planned }),
         4 => (space(), 0..3usize).prop_map(|(space, back)| Step::RepeatKeyed { space, back }),
         5 => (space(), 0..4usize, lease_reuse::reuse_extra())
-            .prop_map(|(space, back, beside)| Step::ReuseLeases { space, back, beside }),
+            .prop_map(|(space, back, extra)| Step::ReuseLeases { space, back, extra }),
         14 => advance().prop_map(|ms| Step::AdvanceClock { ms }),
         3 => wall_jump().prop_map(|ms| Step::MoveWallClock { ms }),
         2 => Just(Step::Restart),
@@ -52,27 +52,27 @@ fn wall_jump() -> BoxedStrategy<i64> {
 }
 
 /// Generates a commit. The hub and the agents have typical operations; some commits mix all of them.
-fn act() -> BoxedStrategy<PlannedCommit> {
+fn commit() -> BoxedStrategy<PlannedCommit> {
     let agent = || prop_oneof![20 => 0..3usize, 1 => Just(3usize)];
     let by_agent = agent().prop_flat_map(|agent| {
         let ops = prop_oneof![
-            5 => vec(work(agent), 1..=1),
-            3 => vec(work(agent), 2..=4),
+            5 => vec(agent_op(agent), 1..=1),
+            3 => vec(agent_op(agent), 2..=4),
         ];
         (Just(Actor::Agent(agent)), ops)
     });
     let by_hub = prop_oneof![
         4 => vec(Just(PlannedOp::Sweep), 1..=1),
-        3 => vec(hub_work(), 1..=3),
-        2 => vec(anything(), 1..=5),
+        3 => vec(hub_op(), 1..=3),
+        2 => vec(any_op(), 1..=5),
     ]
     .prop_map(|ops| (Actor::Hub, ops));
-    let mixed = (agent(), vec(anything(), 1..=5)).prop_map(|(agent, ops)| (Actor::Agent(agent), ops));
-    let by_holder = (0..TokenRole::ALL.len(), prop_oneof![vec(anything(), 1..=1), vec(hub_work(), 1..=3)])
+    let mixed = (agent(), vec(any_op(), 1..=5)).prop_map(|(agent, ops)| (Actor::Agent(agent), ops));
+    let by_holder = (0..TokenRole::ALL.len(), prop_oneof![vec(any_op(), 1..=1), vec(hub_op(), 1..=3)])
         .prop_map(|(role, ops)| (Actor::Holder(role), ops));
     let ops = prop_oneof![12 => by_agent, 6 => by_hub, 1 => mixed, 2 => by_holder];
     (ops, epoch(), weighted(0.12, 0..3u8))
-        .prop_map(|((who, ops), epoch, key)| PlannedCommit { actor: who, epoch, key, ops })
+        .prop_map(|((actor, ops), epoch, key)| PlannedCommit { actor, epoch, key, ops })
         .boxed()
 }
 
@@ -87,7 +87,7 @@ fn epoch() -> BoxedStrategy<StatedEpoch> {
 }
 
 /// Generates operations of an agent.
-fn work(agent: usize) -> BoxedStrategy<PlannedOp> {
+fn agent_op(agent: usize) -> BoxedStrategy<PlannedOp> {
     prop_oneof![
         22 => message_spec().prop_map(PlannedOp::Send),
         10 => claim(Just(agent).boxed()),
@@ -101,7 +101,7 @@ fn work(agent: usize) -> BoxedStrategy<PlannedOp> {
         2 => (Just(agent), 0..2u64, 0..3u32).prop_map(|(agent, slot, credit)| PlannedOp::Grant { agent, slot, credit }),
         1 => (Just(agent), 0..2u64).prop_map(|(agent, slot)| PlannedOp::Close { agent, slot }),
         1 => (Just(agent), epoch(), 0..5usize)
-            .prop_map(|(agent, epoch, shape)| PlannedOp::Register { agent, epoch, shape }),
+            .prop_map(|(agent, epoch, variant)| PlannedOp::Register { agent, epoch, variant }),
         3 => topics::agent_ops(agent).prop_map(PlannedOp::Subscription),
         2 => vec(lease(), 1..=3).prop_map(PlannedOp::AckMany),
         1 => prop_oneof![Just(PlannedOp::Remove { agent }), Just(PlannedOp::Purge { agent })],
@@ -115,7 +115,7 @@ fn work(agent: usize) -> BoxedStrategy<PlannedOp> {
     .boxed()
 }
 
-fn hub_work() -> BoxedStrategy<PlannedOp> {
+fn hub_op() -> BoxedStrategy<PlannedOp> {
     let agent = || 0..AGENTS.len();
     prop_oneof![
         3 => Just(PlannedOp::Sweep),
@@ -128,7 +128,7 @@ fn hub_work() -> BoxedStrategy<PlannedOp> {
         2 => claim(agent().boxed()),
         1 => agent().prop_map(|agent| PlannedOp::Remove { agent }),
         2 => (agent(), 0..5usize)
-            .prop_map(|(agent, shape)| PlannedOp::Register { agent, epoch: StatedEpoch::Omitted, shape }),
+            .prop_map(|(agent, variant)| PlannedOp::Register { agent, epoch: StatedEpoch::Omitted, variant }),
         4 => topics::hub_ops().prop_map(PlannedOp::Subscription),
         5 => requests::hub_ops().prop_map(PlannedOp::Request),
         4 => tokens::token_ops().prop_map(PlannedOp::Token),
@@ -139,8 +139,8 @@ fn hub_work() -> BoxedStrategy<PlannedOp> {
     .boxed()
 }
 
-fn anything() -> BoxedStrategy<PlannedOp> {
-    prop_oneof![(0..AGENTS.len()).prop_flat_map(work), hub_work()].boxed()
+fn any_op() -> BoxedStrategy<PlannedOp> {
+    prop_oneof![(0..AGENTS.len()).prop_flat_map(agent_op), hub_op()].boxed()
 }
 
 pub(super) fn message_spec() -> BoxedStrategy<MessageSpec> {
@@ -162,12 +162,12 @@ pub(super) fn message_spec() -> BoxedStrategy<MessageSpec> {
     )
         .prop_map(
             |(
-                (to, manner),
+                (to, style),
                 client_id,
                 content,
                 level,
                 rank,
-                tries,
+                attempts,
                 after_ms,
                 expires_ms,
                 as_another,
@@ -177,12 +177,12 @@ pub(super) fn message_spec() -> BoxedStrategy<MessageSpec> {
                 MessageSpec {
                     as_another,
                     to,
-                    style: manner,
+                    style,
                     client_id,
                     content,
                     level,
                     rank,
-                    attempts: tries,
+                    attempts,
                     after_ms,
                     expires_ms,
                     session,
@@ -206,7 +206,7 @@ fn claim(agent: BoxedStrategy<usize>) -> BoxedStrategy<PlannedOp> {
 }
 
 fn lease() -> BoxedStrategy<LeaseSelector> {
-    let twist = prop_oneof![
+    let defect = prop_oneof![
         20 => Just(LeaseDefect::None),
         2 => Just(LeaseDefect::NextToken),
         1 => Just(LeaseDefect::WrongToken),
@@ -215,8 +215,8 @@ fn lease() -> BoxedStrategy<LeaseSelector> {
     ];
     let back = prop_oneof![4 => Just(0usize), 1 => 1..4usize];
     let likely = || proptest::bool::weighted(0.9);
-    (likely(), likely(), back, twist)
-        .prop_map(|(own, held, back, twist)| LeaseSelector { own, held, back, defect: twist })
+    (likely(), likely(), back, defect)
+        .prop_map(|(own, held, back, defect)| LeaseSelector { own, held, back, defect })
         .boxed()
 }
 
@@ -258,18 +258,18 @@ fn expect() -> BoxedStrategy<VersionChoice> {
 
 fn put() -> BoxedStrategy<PlannedOp> {
     (0..KEYS.len(), expect(), 0..3u8, weighted(0.2, 0..KEYS.len()), weighted(0.3, locks::fence_selector()))
-        .prop_map(|(key, expect, content, depends, under)| PlannedOp::Put {
+        .prop_map(|(key, expect, content, depends, fence)| PlannedOp::Put {
             key,
             expect,
             content,
             depends,
-            under,
+            fence,
         })
         .boxed()
 }
 
 fn delete() -> BoxedStrategy<PlannedOp> {
     (0..KEYS.len(), expect(), weighted(0.3, locks::fence_selector()))
-        .prop_map(|(key, expect, under)| PlannedOp::Delete { key, expect, under })
+        .prop_map(|(key, expect, fence)| PlannedOp::Delete { key, expect, fence })
         .boxed()
 }

@@ -55,9 +55,9 @@ impl EndedLeases {
 
 impl SeenResults {
     /// Returns a commit that ends leases again, if any have ended.
-    pub(super) fn reuse_leases(&self, back: usize, beside: &ReuseExtra) -> Option<Commit> {
+    pub(super) fn reuse_leases(&self, back: usize, extra: &ReuseExtra) -> Option<Commit> {
         let mut commit = self.ended_leases.nth(back)?.clone();
-        match beside {
+        match extra {
             ReuseExtra::Nothing => {}
             ReuseExtra::Put { key, content } => {
                 commit.ops.push(Op::Put(PutEntry {

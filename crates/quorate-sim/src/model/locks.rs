@@ -6,8 +6,7 @@ use proptest::collection::vec;
 use proptest::option::weighted;
 use proptest::prelude::{BoxedStrategy, Just, Strategy, prop_oneof};
 use quorate_core::{
-    AcquireLocks, ConsumerEvent as Heard, ConsumerId, Fence, FenceRef, GrantedLocks, LockName, Op, Priority,
-    WaitMode,
+    AcquireLocks, ConsumerEvent, ConsumerId, Fence, FenceRef, GrantedLocks, LockName, Op, Priority, WaitMode,
 };
 
 use super::plan::{AGENTS, Actor, PlannedOp};
@@ -67,17 +66,17 @@ pub(super) fn agent_ops(agent: usize) -> BoxedStrategy<PlannedOp> {
     prop_oneof![
         6 => lock_request(Just(agent).boxed()).prop_map(PlannedOp::Lock),
         3 => fence_selector().prop_map(PlannedOp::Unlock),
-        1 => renewed(),
+        1 => renew_op(),
         1 => (0..2u64).prop_map(move |slot| PlannedOp::Close { agent, slot: FIRST_SLOT + slot }),
     ]
     .boxed()
 }
 
 /// Generates renewals with or without a time to live.
-fn renewed() -> BoxedStrategy<PlannedOp> {
+fn renew_op() -> BoxedStrategy<PlannedOp> {
     let ttl_ms = prop_oneof![4 => Just(60_000u64), 4 => Just(1_000), 2 => Just(5_000)];
     (fence_selector(), weighted(0.6, ttl_ms))
-        .prop_map(|(fenced, ttl_ms)| PlannedOp::Renew { fenced, ttl_ms })
+        .prop_map(|(selector, ttl_ms)| PlannedOp::Renew { selector, ttl_ms })
         .boxed()
 }
 
@@ -108,39 +107,41 @@ pub(super) fn fence_selector() -> BoxedStrategy<FenceSelector> {
 
 impl SeenResults {
     /// Records granted locks.
-    pub(super) fn record_locks(&mut self, agent: usize, locked: &GrantedLocks) {
-        self.fences.extend(locked.locks.iter().map(|one| (agent, one.clone())));
+    pub(super) fn record_locks(&mut self, agent: usize, granted: &GrantedLocks) {
+        self.fences.extend(granted.locks.iter().map(|fence| (agent, fence.clone())));
     }
 
     /// Records locks granted to a waiting consumer.
-    pub(super) fn record_lock_event(&mut self, consumer: ConsumerId, event: &Heard) {
-        if let Heard::LocksGranted(locked) = event {
-            self.record_locks((consumer.0 / SLOTS) as usize, locked);
+    pub(super) fn record_lock_event(&mut self, consumer: ConsumerId, event: &ConsumerEvent) {
+        if let ConsumerEvent::LocksGranted(granted) = event {
+            self.record_locks((consumer.0 / SLOTS) as usize, granted);
         }
     }
 
-    pub(super) fn acquire_op(&self, wanted: &LockRequest) -> Op {
-        let consumer = |slot| ConsumerId(wanted.agent as u64 * SLOTS + FIRST_SLOT + slot);
+    pub(super) fn acquire_op(&self, request: &LockRequest) -> Op {
+        let consumer = |slot| ConsumerId(request.agent as u64 * SLOTS + FIRST_SLOT + slot);
         Op::AcquireLocks(AcquireLocks {
-            agent: agent_id(wanted.agent),
-            names: wanted.locks.iter().map(|lock| lock_name(*lock)).collect(),
-            ttl_ms: wanted.ttl_ms,
-            priority: Priority { level: wanted.level, rank: 0 },
-            capacity: wanted.capacity,
-            waiting: wanted.wait.map_or(WaitMode::NoWait, |slot| WaitMode::Once(consumer(slot))),
-            within: self.newest_lease(wanted.agent).filter(|_| wanted.level == 2),
+            agent: agent_id(request.agent),
+            names: request.locks.iter().map(|lock| lock_name(*lock)).collect(),
+            ttl_ms: request.ttl_ms,
+            priority: Priority { level: request.level, rank: 0 },
+            capacity: request.capacity,
+            waiting: request.wait.map_or(WaitMode::NoWait, |slot| WaitMode::Once(consumer(slot))),
+            within: self.newest_lease(request.agent).filter(|_| request.level == 2),
         })
     }
 
     /// Resolves to fences; fence 1 of the first lock if none was granted yet.
-    pub(super) fn fence_refs(&self, who: Actor, fenced: FenceSelector) -> Vec<FenceRef> {
-        let mine = |holder: usize| !fenced.own || !matches!(who, Actor::Agent(agent) if agent != holder);
-        let selected = self.fences.iter().rev().filter(|(holder, _)| mine(*holder)).skip(fenced.back);
-        let off = |one: &FenceRef| {
-            let fence = Fence(one.fence.0.saturating_add_signed(fenced.off));
-            FenceRef { lock: one.lock.clone(), fence }
+    pub(super) fn fence_refs(&self, actor: Actor, selector: FenceSelector) -> Vec<FenceRef> {
+        let is_selected =
+            |holder: usize| !selector.own || !matches!(actor, Actor::Agent(agent) if agent != holder);
+        let selected =
+            self.fences.iter().rev().filter(|(holder, _)| is_selected(*holder)).skip(selector.back);
+        let off = |fence_ref: &FenceRef| {
+            let fence = Fence(fence_ref.fence.0.saturating_add_signed(selector.off));
+            FenceRef { lock: fence_ref.lock.clone(), fence }
         };
-        let mut found: Vec<_> = selected.take(fenced.count).map(|(_, one)| off(one)).collect();
+        let mut found: Vec<_> = selected.take(selector.count).map(|(_, fence_ref)| off(fence_ref)).collect();
         if found.is_empty() {
             found.push(FenceRef { lock: lock_name(0), fence: Fence(1) });
         }

@@ -36,14 +36,14 @@ struct Pair {
     directory: TempDir,
     clock: Arc<ManualClock>,
     real: Option<Arc<SqliteStore>>,
-    wiring: StoreContext,
+    context: StoreContext,
     model: Arc<ReferenceStore>,
     real_dispatched: Collected,
     model_dispatched: Collected,
     spaces: [SpaceNo; SPACES.len()],
     seen: [SeenResults; SPACES.len()],
     /// Published states of each space, by sequence number.
-    looks: [PublishedStates; SPACES.len()],
+    published_states: [PublishedStates; SPACES.len()],
     latest_ms: u64,
     tail_rows: usize,
 }
@@ -59,9 +59,9 @@ pub fn run(plan: &Plan) -> Result<(), String> {
         let tail_rows = [1, 5, usize::MAX][plan.0.len() % 3];
         let mut pair = Pair::new(tail_rows).await;
         for (index, step) in plan.0.iter().enumerate() {
-            pair.step(step).await.map_err(|why| format!("after step {}, {step}:\n{why}", index + 1))?;
+            pair.step(step).await.map_err(|error| format!("after step {}, {step}:\n{error}", index + 1))?;
         }
-        pair.end().await.map_err(|why| format!("at the end:\n{why}"))
+        pair.end().await.map_err(|error| format!("at the end:\n{error}"))
     })
 }
 
@@ -81,10 +81,10 @@ impl Pair {
         let clock = ManualClock::at(START_MS);
         let (real_dispatched, real_sink) = collector();
         let (model_dispatched, model_sink) = collector();
-        let context = |sink| StoreContext { clock: clock.clone(), entropy: Entropy::seeded(1), sink };
-        let wiring = context(real_sink);
-        let model = ReferenceStore::new(context(model_sink));
-        let real = open(&directory, &wiring, tail_rows);
+        let context_with = |sink| StoreContext { clock: clock.clone(), entropy: Entropy::seeded(1), sink };
+        let context = context_with(real_sink);
+        let model = ReferenceStore::new(context_with(model_sink));
+        let real = open(&directory, &context, tail_rows);
         let mut spaces = [SpaceNo(0); SPACES.len()];
         for (number, name) in spaces.iter_mut().zip(SPACES) {
             let name = SpaceName::new(name).expect("valid space name");
@@ -95,13 +95,13 @@ impl Pair {
             directory,
             clock,
             real: Some(real),
-            wiring,
+            context,
             model,
             real_dispatched,
             model_dispatched,
             spaces,
             seen: Default::default(),
-            looks: Default::default(),
+            published_states: Default::default(),
             latest_ms: START_MS,
             tail_rows,
         };
@@ -121,16 +121,16 @@ impl Pair {
 
     async fn step(&mut self, step: &Step) -> Result<(), String> {
         match step {
-            Step::Commit { space, acts } => {
-                let commits = self.commits(*space, acts).await;
+            Step::Commit { space, planned } => {
+                let commits = self.commits(*space, planned).await;
                 self.transact(*space, commits).await?;
             }
             Step::RepeatKeyed { space, back } => {
                 let repeated = self.seen[*space].keyed.iter().rev().nth(*back).cloned();
                 self.transact(*space, repeated.into_iter().collect()).await?;
             }
-            Step::ReuseLeases { space, back, beside } => {
-                let repeated = self.seen[*space].reuse_leases(*back, beside);
+            Step::ReuseLeases { space, back, extra } => {
+                let repeated = self.seen[*space].reuse_leases(*back, extra);
                 self.transact(*space, repeated.into_iter().collect()).await?;
             }
             Step::AdvanceClock { ms } => self.clock.advance(Duration::from_millis(*ms)),
@@ -148,9 +148,9 @@ impl Pair {
     }
 
     /// Resolves commits, and remembers those with an idempotency key for later repeats.
-    async fn commits(&mut self, space: usize, acts: &[PlannedCommit]) -> Vec<Commit> {
+    async fn commits(&mut self, space: usize, planned: &[PlannedCommit]) -> Vec<Commit> {
         let view = self.observe(space).await;
-        let commits: Vec<_> = acts.iter().map(|act| self.seen[space].commit(act, &view)).collect();
+        let commits: Vec<_> = planned.iter().map(|commit| self.seen[space].commit(commit, &view)).collect();
         self.seen[space].keyed.extend(commits.iter().filter(|commit| commit.key.is_some()).cloned());
         commits
     }
@@ -176,7 +176,9 @@ impl Pair {
                 ReadResult::Entry(Some(entry)) if !entry.version.head.deleted => {
                     versions[index] = entry.version.head.version.0;
                 }
-                ReadResult::DeadLetters(letters) => dead = letters.iter().map(|one| one.delivery).collect(),
+                ReadResult::DeadLetters(dead_letters) => {
+                    dead = dead_letters.iter().map(|letter| letter.delivery).collect()
+                }
                 ReadResult::Deliveries(states) => held = states.into_iter().filter_map(token).collect(),
                 ReadResult::Items(items)
                     if items.iter().any(|listed| matches!(listed.item, Item::Task(_))) =>
@@ -187,8 +189,8 @@ impl Pair {
                     }));
                 }
                 ReadResult::Items(items) => {
-                    let all = items.into_iter().map(|listed| listed.item);
-                    subscriptions.extend(all.filter(|item| matches!(item, Item::Subscription(_))));
+                    let items = items.into_iter().map(|listed| listed.item);
+                    subscriptions.extend(items.filter(|item| matches!(item, Item::Subscription(_))));
                 }
                 _ => {}
             }
@@ -225,14 +227,14 @@ impl Pair {
         dispatches
             .deliveries
             .iter()
-            .for_each(|(_, consumer, one)| self.seen[space].record_delivery(*consumer, one));
+            .for_each(|(_, consumer, delivery)| self.seen[space].record_delivery(*consumer, delivery));
         for (_, consumer, event) in &dispatches.events {
-            if let ComparableEvent::Yes(event) = event {
+            if let ComparableEvent::Event(event) = event {
                 self.seen[space].record_lock_event(*consumer, event);
             }
         }
         for (_, consumer, event) in &dispatches.events {
-            if let ComparableEvent::Yes(event) = event {
+            if let ComparableEvent::Event(event) = event {
                 self.seen[space].record_task_event(*consumer, event);
             }
         }
@@ -241,7 +243,7 @@ impl Pair {
             self.compare_inputs(number, inputs).await?;
         }
         let published = self.published(number);
-        self.looks[space].insert(published.head.seq, published);
+        self.published_states[space].insert(published.head.seq, published);
         let mut reads = short_reads(self.published(number).counts);
         reads.extend(creation_order_reads(None, 1000));
         self.compare_reads(number, reads).await
@@ -288,7 +290,7 @@ impl Pair {
     async fn restart(&mut self) {
         self.real().close().await;
         self.real = None;
-        self.real = Some(open(&self.directory, &self.wiring, self.tail_rows));
+        self.real = Some(open(&self.directory, &self.context, self.tail_rows));
         self.model.restart();
     }
 
@@ -298,12 +300,12 @@ impl Pair {
         self.real = None;
         let report =
             quorate_sqlite::verify(self.directory.path(), None).map_err(|error| error.to_string())?;
-        report.first_defect.map_or(Ok(()), |bad| Err(format!("verify: {bad:?}")))
+        report.first_defect.map_or(Ok(()), |defect| Err(format!("verify: {defect:?}")))
     }
 
     /// Compares all reads, the log, and the result of replaying the log.
     async fn end(&mut self) -> Result<(), String> {
-        for ((space, seen), looks) in self.spaces.into_iter().zip(&self.seen).zip(&self.looks) {
+        for ((space, seen), states) in self.spaces.into_iter().zip(&self.seen).zip(&self.published_states) {
             self.compare_reads(space, long_reads(&self.published(space), seen)).await?;
             let real = self.real().log(space, Seq(1), 100_000).await.map_err(|error| error.to_string())?;
             let model = self.model.log(space, Seq(1), 100_000).await.expect("model works");
@@ -315,15 +317,15 @@ impl Pair {
             check_same("the log", &real_headers, &model_headers)?;
             let info = self.real().spaces().into_iter().find(|info| info.number == space);
             let info = info.ok_or("a space is missing")?;
-            replay::compare(&**self.real(), &info, &real, looks).await?;
+            replay::compare(&**self.real(), &info, &real, states).await?;
         }
         self.verify().await
     }
 }
 
-fn open(directory: &TempDir, wiring: &StoreContext, tail_rows: usize) -> Arc<SqliteStore> {
+fn open(directory: &TempDir, context: &StoreContext, tail_rows: usize) -> Arc<SqliteStore> {
     let options = Options { flush_rows: tail_rows, ..Options::default() };
-    SqliteStore::open(directory.path(), options, wiring.clone()).expect("store opens")
+    SqliteStore::open(directory.path(), options, context.clone()).expect("store opens")
 }
 
 fn token(state: Option<StoredDeliveryState>) -> Option<LeaseToken> {

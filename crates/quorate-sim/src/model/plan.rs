@@ -32,11 +32,11 @@ pub(super) const KEYS: [&str; 4] = ["plan", "plan/a", "plan/b", "note"];
 #[derive(Clone, Debug)]
 pub(super) enum Step {
     /// Submit commits in one batch.
-    Commit { space: usize, acts: Vec<PlannedCommit> },
+    Commit { space: usize, planned: Vec<PlannedCommit> },
     /// Repeat a keyed commit with identical content.
     RepeatKeyed { space: usize, back: usize },
     /// End leases again that an accepted commit has ended.
-    ReuseLeases { space: usize, back: usize, beside: ReuseExtra },
+    ReuseLeases { space: usize, back: usize, extra: ReuseExtra },
     /// Advance both clocks.
     AdvanceClock { ms: u64 },
     /// Move the wall clock.
@@ -77,7 +77,7 @@ pub(super) enum PlannedOp {
     Register {
         agent: usize,
         epoch: StatedEpoch,
-        shape: usize,
+        variant: usize,
     },
     Remove {
         agent: usize,
@@ -121,12 +121,12 @@ pub(super) enum PlannedOp {
         expect: VersionChoice,
         content: u8,
         depends: Option<usize>,
-        under: Option<FenceSelector>,
+        fence: Option<FenceSelector>,
     },
     Delete {
         key: usize,
         expect: VersionChoice,
-        under: Option<FenceSelector>,
+        fence: Option<FenceSelector>,
     },
     Erase {
         back: usize,
@@ -135,7 +135,7 @@ pub(super) enum PlannedOp {
     Sweep,
     Lock(LockRequest),
     Renew {
-        fenced: FenceSelector,
+        selector: FenceSelector,
         ttl_ms: Option<u64>,
     },
     Unlock(FenceSelector),
@@ -241,15 +241,15 @@ impl fmt::Display for Plan {
 impl fmt::Display for Step {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::Commit { space, acts } => {
-                let acts: Vec<_> = acts.iter().map(ToString::to_string).collect();
-                write!(f, "{}{}", space_prefix(*space), acts.join(" | "))
+            Self::Commit { space, planned } => {
+                let planned: Vec<_> = planned.iter().map(ToString::to_string).collect();
+                write!(f, "{}{}", space_prefix(*space), planned.join(" | "))
             }
             Self::RepeatKeyed { space, back } => {
                 write!(f, "{}repeats keyed commit -{back}", space_prefix(*space))
             }
-            Self::ReuseLeases { space, back, beside } => {
-                write!(f, "{}ends the leases of commit -{back} again{beside}", space_prefix(*space))
+            Self::ReuseLeases { space, back, extra } => {
+                write!(f, "{}ends the leases of commit -{back} again{extra}", space_prefix(*space))
             }
             Self::AdvanceClock { ms } => write!(f, "+{}", span(*ms)),
             Self::MoveWallClock { ms } => {
@@ -282,13 +282,13 @@ fn epoch_suffix(epoch: StatedEpoch) -> &'static str {
 
 impl fmt::Display for PlannedCommit {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let who = match self.actor {
+        let actor = match self.actor {
             Actor::Hub => "hub",
             Actor::Agent(agent) => AGENTS[agent],
             Actor::Holder(role) => TokenRole::ALL[role].as_str(),
         };
         let ops: Vec<_> = self.ops.iter().map(ToString::to_string).collect();
-        write!(f, "{who}{} {}", epoch_suffix(self.epoch), ops.join(" & "))?;
+        write!(f, "{actor}{} {}", epoch_suffix(self.epoch), ops.join(" & "))?;
         self.key.map_or(Ok(()), |key| write!(f, " with key k{key}"))
     }
 }
@@ -296,8 +296,8 @@ impl fmt::Display for PlannedCommit {
 impl fmt::Display for PlannedOp {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::Register { agent, epoch, shape } => {
-                write!(f, "registers {} in shape {shape}{}", AGENTS[*agent], epoch_suffix(*epoch))
+            Self::Register { agent, epoch, variant } => {
+                write!(f, "registers {} as variant {variant}{}", AGENTS[*agent], epoch_suffix(*epoch))
             }
             Self::Remove { agent } => write!(f, "removes {}", AGENTS[*agent]),
             Self::Send(spec) => spec.fmt(f),
@@ -323,37 +323,37 @@ impl fmt::Display for PlannedOp {
             },
             Self::Extend { lease, ms } => write!(f, "extends {lease} to {}", span(*ms)),
             Self::Resume { agent, ms } => write!(f, "resumes {} for {}", AGENTS[*agent], span(*ms)),
-            Self::Redrive(RedriveTarget::Dead(back)) => write!(f, "redrives dead spec {back}"),
+            Self::Redrive(RedriveTarget::Dead(back)) => write!(f, "redrives dead letter {back}"),
             Self::Redrive(RedriveTarget::Delivery(number)) => write!(f, "redrives delivery {number}"),
             Self::Purge { agent } => write!(f, "purges {}", AGENTS[*agent]),
-            Self::Put { key, expect, content, depends, under } => {
+            Self::Put { key, expect, content, depends, fence } => {
                 write!(f, "puts {}={content}{}", KEYS[*key], expected(*expect))?;
-                depends.map_or(Ok(()), |on| write!(f, " on {}", KEYS[on]))?;
-                under.map_or(Ok(()), |fenced| write!(f, " under {fenced}"))
+                depends.map_or(Ok(()), |source| write!(f, " on {}", KEYS[source]))?;
+                fence.map_or(Ok(()), |selector| write!(f, " under {selector}"))
             }
-            Self::Delete { key, expect, under } => {
+            Self::Delete { key, expect, fence } => {
                 write!(f, "deletes {}{}", KEYS[*key], expected(*expect))?;
-                under.map_or(Ok(()), |fenced| write!(f, " under {fenced}"))
+                fence.map_or(Ok(()), |selector| write!(f, " under {selector}"))
             }
             Self::Erase { back, part } => write!(f, "erases part {part} of written record -{back}"),
             Self::Sweep => f.write_str("sweeps"),
-            Self::Lock(wanted) => wanted.fmt(f),
-            Self::Renew { fenced, ttl_ms: None } => write!(f, "renews {fenced}"),
-            Self::Renew { fenced, ttl_ms: Some(ttl_ms) } => write!(f, "renews {fenced} for {ttl_ms}ms"),
-            Self::Unlock(fenced) => write!(f, "unlocks {fenced}"),
-            Self::Budget(spend) => spend.fmt(f),
-            Self::Session(what) => what.fmt(f),
-            Self::Task(what) => what.fmt(f),
-            Self::Rollback(what) => what.fmt(f),
-            Self::Subscription(topical) => topical.fmt(f),
+            Self::Lock(request) => request.fmt(f),
+            Self::Renew { selector, ttl_ms: None } => write!(f, "renews {selector}"),
+            Self::Renew { selector, ttl_ms: Some(ttl_ms) } => write!(f, "renews {selector} for {ttl_ms}ms"),
+            Self::Unlock(selector) => write!(f, "unlocks {selector}"),
+            Self::Budget(spec) => spec.fmt(f),
+            Self::Session(op) => op.fmt(f),
+            Self::Task(op) => op.fmt(f),
+            Self::Rollback(op) => op.fmt(f),
+            Self::Subscription(op) => op.fmt(f),
             Self::AckMany(leases) => {
                 let leases: Vec<_> = leases.iter().map(ToString::to_string).collect();
                 write!(f, "acks in one operation [{}]", leases.join(", "))
             }
-            Self::Request(asking) => asking.fmt(f),
-            Self::Token(what) => what.fmt(f),
-            Self::Procedure(what) => what.fmt(f),
-            Self::Approval(what) => what.fmt(f),
+            Self::Request(op) => op.fmt(f),
+            Self::Token(op) => op.fmt(f),
+            Self::Procedure(op) => op.fmt(f),
+            Self::Approval(op) => op.fmt(f),
         }
     }
 }

@@ -26,9 +26,9 @@ pub(super) async fn compare(
     store: &dyn Store,
     info: &SpaceInfo,
     records: &[Record],
-    looks: &PublishedStates,
+    published_states: &PublishedStates,
 ) -> Result<(), String> {
-    let mut world = ReplayedSpace::new(info.id);
+    let mut space = ReplayedSpace::new(info.id);
     let mut previous = hash_chain::genesis_hash(info.id);
     for (index, record) in records.iter().enumerate() {
         check_same("the sequence number of a record", &record.seq, &Seq(index as u64 + 1))?;
@@ -36,53 +36,53 @@ pub(super) async fn compare(
         let header = RecordHeader { seq: *seq, at: *at, format: *format, kind: *kind, principal };
         previous = hash_chain::record_hash(&previous, &header, &record.body);
         check_same("the chain", &record.hash, &previous)?;
-        world.apply(record).map_err(|error| format!("record {seq}: {error}"))?;
-        if let Some(published_then) = looks.get(seq) {
-            let replayed = &world.working;
+        space.apply(record).map_err(|error| format!("record {seq}: {error}"))?;
+        if let Some(published) = published_states.get(seq) {
+            let replayed = &space.working;
             check_same::<AgentRegistry>(
                 &format!("the agents after #{seq}"),
-                &published_then.agents,
+                &published.agents,
                 replayed.agents(),
             )?;
-            let counts = (by_record(published_then.counts), by_record(replayed.counts()));
+            let counts = (by_record(published.counts), by_record(replayed.counts()));
             check_same(&format!("the counts after #{seq}"), &counts.0, &counts.1)?;
-            check_same(&format!("the tasks after #{seq}"), &published_then.tasks, &replayed.task_counts())?;
+            check_same(&format!("the tasks after #{seq}"), &published.tasks, &replayed.task_counts())?;
             check_same(
                 &format!("the tokens after #{seq}"),
-                &published_then.tokens.list(),
+                &published.tokens.list(),
                 &replayed.tokens().list(),
             )?;
         }
     }
     let published = store.published(info.number).ok_or("the space is missing")?;
     let published = published.borrow().clone();
-    check_same("the head", &published.head, &world.working.head)?;
-    check_same::<AgentRegistry>("the agents", &published.agents, world.working.agents())?;
-    check_same("the generations", &published.generations, world.working.generations())?;
-    check_same("the counts", &by_record(published.counts), &by_record(world.working.counts()))?;
+    check_same("the head", &published.head, &space.working.head)?;
+    check_same::<AgentRegistry>("the agents", &published.agents, space.working.agents())?;
+    check_same("the generations", &published.generations, space.working.generations())?;
+    check_same("the counts", &by_record(published.counts), &by_record(space.working.counts()))?;
     check_same(
         "the deliveries created",
         &deliveries_created(published.counts),
-        &(world.working.stored_counters().next_delivery - 1),
+        &(space.working.stored_counters().next_delivery - 1),
     )?;
-    check_same("the policy", &published.policy, world.working.active_policy())?;
-    check_same("the subscriptions", &published.topics.len(), &world.working.subscription_tree().len())?;
-    check_same("the tokens", &published.tokens.list(), &world.working.tokens().list())?;
-    deliveries(store, info, &world).await?;
-    items(store, info, &world).await?;
-    tasks(store, info, &world).await?;
-    entries(store, info, &world).await
+    check_same("the policy", &published.policy, space.working.active_policy())?;
+    check_same("the subscriptions", &published.topics.len(), &space.working.subscription_tree().len())?;
+    check_same("the tokens", &published.tokens.list(), &space.working.tokens().list())?;
+    deliveries(store, info, &space).await?;
+    items(store, info, &space).await?;
+    tasks(store, info, &space).await?;
+    entries(store, info, &space).await
 }
 
-async fn tasks(store: &dyn Store, info: &SpaceInfo, world: &ReplayedSpace) -> Result<(), String> {
+async fn tasks(store: &dyn Store, info: &SpaceInfo, space: &ReplayedSpace) -> Result<(), String> {
     let live = read(store, info, ReadQuery::items(ItemKind::Task, 100_000)).await?;
-    let replayed = world.items.iter().filter(|(key, _)| key.kind == ItemKind::Task);
-    let replayed = replayed.map(|one| listed(world, one)).collect();
+    let replayed = space.items.iter().filter(|(key, _)| key.kind == ItemKind::Task);
+    let replayed = replayed.map(|entry| listed(space, entry)).collect();
     check_same("replayed tasks", &live, &normalized(ReadResult::Items(replayed)))
 }
 
-fn listed(world: &ReplayedSpace, (key, item): (&ItemKey, &Item)) -> ListedItem {
-    let created = world.creations.get(key).expect("item has a creation position");
+fn listed(space: &ReplayedSpace, (key, item): (&ItemKey, &Item)) -> ListedItem {
+    let created = space.creations.get(key).expect("item has a creation position");
     ListedItem { created, item: item.clone() }
 }
 
@@ -96,11 +96,11 @@ async fn read(store: &dyn Store, info: &SpaceInfo, query: ReadQuery) -> Result<R
     rows.into_iter().next().map(normalized).ok_or_else(|| "no result".into())
 }
 
-async fn deliveries(store: &dyn Store, info: &SpaceInfo, world: &ReplayedSpace) -> Result<(), String> {
-    let count = world.working.stored_counters().next_delivery - 1;
+async fn deliveries(store: &dyn Store, info: &SpaceInfo, space: &ReplayedSpace) -> Result<(), String> {
+    let count = space.working.stored_counters().next_delivery - 1;
     let mut replayed = Vec::new();
     for number in (1..=count).map(DeliveryNo) {
-        let open = world.working.open(number).map(|open| {
+        let open = space.working.open(number).map(|open| {
             let state = match open.state {
                 OpenDeliveryState::Ready { since } | OpenDeliveryState::Held { since } => {
                     OpenDeliveryState::Scheduled { due: since }
@@ -109,23 +109,26 @@ async fn deliveries(store: &dyn Store, info: &SpaceInfo, world: &ReplayedSpace) 
             };
             StoredDeliveryState::Open { state, attempt: open.attempt }
         });
-        let ended = world.ended.get(&number);
+        let ended = space.ended.get(&number);
         let ended = ended.map(|ended| StoredDeliveryState::Ended { state: ended.state, seq: ended.seq });
         replayed.push(open.or(ended));
     }
     let count = u32::try_from(count).expect("plans are short");
     let live = read(store, info, ReadQuery::Deliveries { first: DeliveryNo(1), count }).await?;
     check_same("replayed deliveries", &live, &ReadResult::Deliveries(replayed))?;
-    let letters =
+    let dead_letters =
         read(store, info, ReadQuery::DeadLetters { agent: None, after: DeliveryNo(0), limit: 100_000 });
-    let ReadResult::DeadLetters(letters) = letters.await? else { return Err("expected dead letters".into()) };
-    let live: Vec<_> = letters.iter().map(|one| (one.delivery, one.to, one.seq, one.n)).collect();
+    let ReadResult::DeadLetters(dead_letters) = dead_letters.await? else {
+        return Err("expected dead letters".into());
+    };
+    let live: Vec<_> =
+        dead_letters.iter().map(|letter| (letter.delivery, letter.to, letter.seq, letter.n)).collect();
     let replayed: Vec<_> =
-        world.dead.iter().map(|(number, dead)| (*number, dead.to, dead.seq, dead.n)).collect();
+        space.dead.iter().map(|(number, dead)| (*number, dead.to, dead.seq, dead.n)).collect();
     check_same("replayed dead letters", &live, &replayed)
 }
 
-async fn items(store: &dyn Store, info: &SpaceInfo, world: &ReplayedSpace) -> Result<(), String> {
+async fn items(store: &dyn Store, info: &SpaceInfo, space: &ReplayedSpace) -> Result<(), String> {
     let mut live = Vec::new();
     for kind in ItemKind::ALL.iter().copied() {
         match read(store, info, ReadQuery::items(kind, 100_000)).await? {
@@ -133,13 +136,13 @@ async fn items(store: &dyn Store, info: &SpaceInfo, world: &ReplayedSpace) -> Re
             _ => return Err("expected items".into()),
         }
     }
-    let mut replayed: Vec<_> = world.items.iter().map(|one| listed(world, one)).collect();
+    let mut replayed: Vec<_> = space.items.iter().map(|entry| listed(space, entry)).collect();
     replayed.sort_by_key(|listed| listed.item.key());
     live.sort_by_key(|listed| listed.item.key());
     check_same("replayed items", &ReadResult::Items(live), &normalized(ReadResult::Items(replayed)))
 }
 
-async fn entries(store: &dyn Store, info: &SpaceInfo, world: &ReplayedSpace) -> Result<(), String> {
+async fn entries(store: &dyn Store, info: &SpaceInfo, space: &ReplayedSpace) -> Result<(), String> {
     let mut live: BTreeMap<Key, Vec<EntryVersion>> = BTreeMap::new();
     for key in (0..KEYS.len()).map(entry_key) {
         let history = ReadQuery::History { key: key.clone(), after: Version(0), limit: 100_000 };
@@ -152,10 +155,10 @@ async fn entries(store: &dyn Store, info: &SpaceInfo, world: &ReplayedSpace) -> 
             check_same(
                 "the erased payloads",
                 &erased,
-                &position.is_some_and(|position| world.erased.contains(&position)),
+                &position.is_some_and(|position| space.erased.contains(&position)),
             )?;
             live.entry(key.clone()).or_default().push(entry.version);
         }
     }
-    check_same("replayed entries", &live, &world.entries)
+    check_same("replayed entries", &live, &space.entries)
 }

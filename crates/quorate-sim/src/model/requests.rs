@@ -31,9 +31,9 @@ pub(super) struct SentRequest {
 pub(super) enum RequestCause {
     Nothing,
     /// The newest request that the sender received.
-    Question,
+    Received,
     /// Retry of the sender's own newest request.
-    Silence,
+    Retry,
 }
 
 /// Operation on requests or presence.
@@ -44,7 +44,7 @@ pub(super) enum RequestOp {
         spec: MessageSpec,
         choice: IfUnavailable,
     },
-    Ask {
+    Request {
         spec: MessageSpec,
         choice: IfUnavailable,
         query: bool,
@@ -83,7 +83,7 @@ pub(super) enum RequestOp {
         heartbeat_ms: u64,
     },
     Inspect {
-        what: u8,
+        kind: u8,
         number: u64,
     },
     /// Batch of heartbeats, including unknown agents.
@@ -110,7 +110,7 @@ pub(super) fn agent_ops(agent: usize) -> BoxedStrategy<RequestOp> {
     let slot = || 0..2u64;
     prop_oneof![
         6 => (super::generate::message_spec(), choice(), any::<bool>(), timeout(), weighted(0.7, slot()), cause())
-            .prop_map(|(spec, choice, query, timeout_ms, slot, cause)| RequestOp::Ask {
+            .prop_map(|(spec, choice, query, timeout_ms, slot, cause)| RequestOp::Request {
                 spec, choice, query, timeout_ms, slot, cause,
             }),
         6 => (recent(), 0..2u8, 0..4u8, weighted(0.15, 0..3u8), proptest::bool::weighted(0.05))
@@ -121,7 +121,7 @@ pub(super) fn agent_ops(agent: usize) -> BoxedStrategy<RequestOp> {
         1 => (recent(), slot()).prop_map(|(back, slot)| RequestOp::Await { back, slot }),
         1 => (Just(agent), slot()).prop_map(|(agent, slot)| RequestOp::StopWaiting { agent, slot }),
         1 => recent().prop_map(|back| RequestOp::Cancel { back }),
-        3 => beat(Just(agent).boxed()),
+        3 => heartbeat(Just(agent).boxed()),
         2 => register(Just(agent).boxed()),
     ]
     .boxed()
@@ -132,8 +132,8 @@ pub(super) fn hub_ops() -> BoxedStrategy<RequestOp> {
     let agent = || (0..AGENTS.len()).boxed();
     prop_oneof![
         2 => register(agent()),
-        1 => beat(agent()),
-        2 => (0..6u8, 0..6u64).prop_map(|(what, number)| RequestOp::Inspect { what, number }),
+        1 => heartbeat(agent()),
+        2 => (0..6u8, 0..6u64).prop_map(|(kind, number)| RequestOp::Inspect { kind, number }),
         1 => proptest::collection::vec(0..7u64, 0..=3).prop_map(|agents| RequestOp::HeartbeatBatch { agents }),
         1 => recent().prop_map(|back| RequestOp::Cancel { back }),
     ]
@@ -151,14 +151,19 @@ fn choice() -> BoxedStrategy<IfUnavailable> {
 }
 
 fn cause() -> BoxedStrategy<RequestCause> {
-    prop_oneof![3 => Just(RequestCause::Nothing), 3 => Just(RequestCause::Question), 1 => Just(RequestCause::Silence)].boxed()
+    prop_oneof![
+        3 => Just(RequestCause::Nothing),
+        3 => Just(RequestCause::Received),
+        1 => Just(RequestCause::Retry),
+    ]
+    .boxed()
 }
 
 fn timeout() -> BoxedStrategy<Option<u64>> {
     weighted(0.4, prop_oneof![Just(1u64), Just(1_000), Just(30_000), Just(60_000)]).boxed()
 }
 
-fn beat(agent: BoxedStrategy<usize>) -> BoxedStrategy<RequestOp> {
+fn heartbeat(agent: BoxedStrategy<usize>) -> BoxedStrategy<RequestOp> {
     let status = prop_oneof![3 => Just(AgentStatus::Idle), 1 => Just(AgentStatus::Working), 1 => Just(AgentStatus::Waiting)];
     (agent, status, 0..4u8)
         .prop_map(|(agent, status, health)| RequestOp::Heartbeat { agent, status, health })
@@ -180,48 +185,45 @@ fn register(agent: BoxedStrategy<usize>) -> BoxedStrategy<RequestOp> {
 
 impl RequestOp {
     /// Resolves to an operation.
-    pub(super) fn op(&self, seen: &SeenResults, who: Actor, view: &SpaceView) -> Op {
+    pub(super) fn op(&self, seen: &SeenResults, actor: Actor, view: &SpaceView) -> Op {
         match self {
             Self::Send { spec, choice } => {
-                Op::send(Message { if_unavailable: *choice, ..build_message(who, spec, view) })
+                Op::send(Message { if_unavailable: *choice, ..build_message(actor, spec, view) })
             }
-            Self::Ask { spec, choice, query, timeout_ms, slot, cause } => {
+            Self::Request { spec, choice, query, timeout_ms, slot, cause } => {
                 let kind = if *query { MessageType::Query } else { MessageType::Command };
-                let mut question = Message {
+                let mut message = Message {
                     if_unavailable: *choice,
                     kind,
                     deliver_at: None,
                     correlation_id: (spec.content % 2 == 1).then(|| "c0".into()),
-                    ..build_message(who, spec, view)
+                    ..build_message(actor, spec, view)
                 };
                 // The hub cannot receive answers, so it sends the request on behalf of an agent.
-                question.from = question.from.or_else(|| Some(agent_id(usize::from(spec.content))));
-                let asker = match who {
+                message.from = message.from.or_else(|| Some(agent_id(usize::from(spec.content))));
+                let requester = match actor {
                     Actor::Agent(agent) => agent,
                     Actor::Hub | Actor::Holder(_) => usize::from(spec.content),
                 };
-                let to_asker = |one: &&SentRequest| one.to.contains(&agent_id(asker));
-                let by_asker = |one: &&SentRequest| one.from == agent_id(asker);
-                let again = match cause {
+                let received = |request: &&SentRequest| request.to.contains(&agent_id(requester));
+                let sent = |request: &&SentRequest| request.from == agent_id(requester);
+                let retry_of = match cause {
                     RequestCause::Nothing => None,
-                    RequestCause::Question => {
-                        let cause = seen.requests.iter().rev().find(to_asker);
-                        question.causation_id = cause.map(|one| one.id.to_string());
+                    RequestCause::Received => {
+                        let cause = seen.requests.iter().rev().find(received);
+                        message.causation_id = cause.map(|request| request.id.to_string());
                         None
                     }
-                    RequestCause::Silence => seen.requests.iter().rev().find(by_asker).map(|one| one.id),
+                    RequestCause::Retry => seen.requests.iter().rev().find(sent).map(|request| request.id),
                 };
-                let waiting = slot.map(|slot| consumer(asker, ANSWER_SLOT + slot));
-                Op::Request(SendRequest {
-                    retry_of: again,
-                    ..SendRequest::new(question, *timeout_ms, waiting)
-                })
+                let waiting = slot.map(|slot| consumer(requester, ANSWER_SLOT + slot));
+                Op::Request(SendRequest { retry_of, ..SendRequest::new(message, *timeout_ms, waiting) })
             }
-            Self::Answer { .. } => self.answer(seen, who, view),
+            Self::Answer { .. } => self.answer(seen, actor, view),
             Self::Await { back, slot } => {
                 let request = request_id(seen, *back);
-                let asker = if let Actor::Agent(agent) = who { agent } else { 0 };
-                Op::AwaitRequest { request, waiting: consumer(asker, ANSWER_SLOT + slot) }
+                let requester = if let Actor::Agent(agent) = actor { agent } else { 0 };
+                Op::AwaitRequest { request, waiting: consumer(requester, ANSWER_SLOT + slot) }
             }
             Self::StopWaiting { agent, slot } => {
                 Op::CloseConsumer { consumer: consumer(*agent, ANSWER_SLOT + slot) }
@@ -241,7 +243,7 @@ impl RequestOp {
                 new.heartbeat_ms = *heartbeat_ms;
                 Op::RegisterAgent(if *skilled { self::skilled(new) } else { new })
             }
-            Self::Inspect { what, number } => Op::Inspect(inspection(seen, *what, *number)),
+            Self::Inspect { kind, number } => Op::Inspect(inspection(seen, *kind, *number)),
             Self::HeartbeatBatch { agents } => {
                 Op::HeartbeatBatch { agents: agents.iter().map(|number| AgentNo(*number)).collect() }
             }
@@ -249,24 +251,26 @@ impl RequestOp {
     }
 
     /// Resolves an answer: usually from a recipient of the request to its sender, sometimes not.
-    fn answer(&self, seen: &SeenResults, who: Actor, view: &SpaceView) -> Op {
+    fn answer(&self, seen: &SeenResults, actor: Actor, view: &SpaceView) -> Op {
         let Self::Answer { back, content, named, client_id: own_id, to_another } = self else {
             return Op::Sweep;
         };
         // Usually a request that the answering agent received.
-        let own = |one: &&SentRequest| match who {
-            Actor::Agent(agent) => *named == 3 || one.to.contains(&agent_id(agent)),
+        let is_candidate = |request: &&SentRequest| match actor {
+            Actor::Agent(agent) => *named == 3 || request.to.contains(&agent_id(agent)),
             Actor::Hub | Actor::Holder(_) => true,
         };
-        let Some(question) = seen.requests.iter().rev().filter(own).nth(*back) else { return Op::Sweep };
-        let to = if *to_another { agent_id(usize::from(*content)) } else { question.from.clone() };
+        let Some(request) = seen.requests.iter().rev().filter(is_candidate).nth(*back) else {
+            return Op::Sweep;
+        };
+        let to = if *to_another { agent_id(usize::from(*content)) } else { request.from.clone() };
         let text = payload(&format!("{{\"answer\":{content}}}"));
-        let by_name = question.name.clone().filter(|_| *named == 0);
-        let from = match who {
+        let by_name = request.name.clone().filter(|_| *named == 0);
+        let from = match actor {
             Actor::Agent(agent) => Some(agent_id(agent)),
             Actor::Hub | Actor::Holder(_) => Some(agent_id(view.now.0 as usize % 3)),
         };
-        let reference = by_name.unwrap_or_else(|| question.id.to_string());
+        let reference = by_name.unwrap_or_else(|| request.id.to_string());
         // Some answers refer to the request by correlation id only.
         let (in_reply_to, correlation_id) = match (*named, *content % 3) {
             (2, 0) => (None, Some("c0".into())),
@@ -284,11 +288,12 @@ impl RequestOp {
     }
 }
 
-fn inspection(seen: &SeenResults, what: u8, number: u64) -> Inspect {
-    match what {
+fn inspection(seen: &SeenResults, kind: u8, number: u64) -> Inspect {
+    match kind {
         0 => Inspect::Deliveries { message: None, first: DeliveryNo(number + 1), count: 1 },
         1 => {
-            let message = seen.requests.iter().rev().nth(number as usize).map(|one| (one.id.seq, one.id.n));
+            let message =
+                seen.requests.iter().rev().nth(number as usize).map(|request| (request.id.seq, request.id.n));
             Inspect::Deliveries { message, first: DeliveryNo(number + 1), count: 3 }
         }
         2 => Inspect::Inbox { agent: agent_id(number as usize % 4), after: DeliveryNo(number / 2), limit: 3 },
@@ -309,18 +314,18 @@ fn inspection(seen: &SeenResults, what: u8, number: u64) -> Inspect {
 fn request_id(seen: &SeenResults, back: usize) -> MessageId {
     let missing =
         MessageId { generation: quorate_core::Generation(0), seq: quorate_core::Seq(1_000_000), n: 0 };
-    seen.requests.iter().rev().nth(back).map_or(missing, |one| one.id)
+    seen.requests.iter().rev().nth(back).map_or(missing, |request| request.id)
 }
 
 impl SeenResults {
     /// Records the requests of a commit.
     pub(super) fn record_requests(&mut self, commit: &Commit, receipt: &Receipt) {
         for (op, result) in commit.ops.iter().zip(&receipt.results) {
-            if let (Op::Request(ask), OpResult::Requested { id, .. }) = (op, result)
-                && let Some(from) = &ask.message.from
+            if let (Op::Request(request), OpResult::Requested { id, .. }) = (op, result)
+                && let Some(from) = &request.message.from
             {
-                let name = ask.message.client_id.as_ref().map(ToString::to_string);
-                let to = ask.message.to.agents().to_vec();
+                let name = request.message.client_id.as_ref().map(ToString::to_string);
+                let to = request.message.to.agents().to_vec();
                 self.requests.push(SentRequest { id: *id, from: from.clone(), to, name });
                 self.sent.push((id.seq, id.n));
             }
@@ -335,7 +340,7 @@ impl fmt::Display for RequestOp {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Send { spec, choice } => write!(f, "{spec} else {}", choice.as_str()),
-            Self::Ask { spec, choice, query, timeout_ms, slot, cause } => {
+            Self::Request { spec, choice, query, timeout_ms, slot, cause } => {
                 let kind = if *query { "query" } else { "command" };
                 write!(
                     f,
@@ -358,7 +363,7 @@ impl fmt::Display for RequestOp {
                 let skilled = if *skilled { " skilled" } else { "" };
                 write!(f, "registers {}{skilled} beating {heartbeat_ms}ms {epoch:?}", AGENTS[*agent])
             }
-            Self::Inspect { what, number } => write!(f, "inspects {what} {number}"),
+            Self::Inspect { kind, number } => write!(f, "inspects {kind} {number}"),
             Self::HeartbeatBatch { agents } => write!(f, "relays heartbeats of {agents:?}"),
         }
     }

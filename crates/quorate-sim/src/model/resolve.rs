@@ -78,17 +78,17 @@ impl SeenResults {
             self.procedures.record(op, result);
             self.approvals.record(result);
             match (op, result) {
-                (Op::Claim { agent, .. }, OpResult::Claimed(taken)) => {
+                (Op::Claim { agent, .. }, OpResult::Claimed(deliveries)) => {
                     let agent = AGENTS.iter().position(|name| *name == agent.as_str()).unwrap_or(0);
-                    taken.iter().for_each(|one| self.hold(agent, one));
+                    deliveries.iter().for_each(|delivery| self.hold(agent, delivery));
                 }
                 (Op::RegisterAgent(new), OpResult::Registered { epoch }) => {
                     let agent = AGENTS.iter().position(|name| *name == new.id.as_str()).unwrap_or(0);
                     self.epochs[agent].push(*epoch);
                 }
-                (Op::AcquireLocks(ask), OpResult::LocksGranted(locked)) => {
-                    let agent = AGENTS.iter().position(|name| *name == ask.agent.as_str()).unwrap_or(0);
-                    self.record_locks(agent, locked);
+                (Op::AcquireLocks(request), OpResult::LocksGranted(granted)) => {
+                    let agent = AGENTS.iter().position(|name| *name == request.agent.as_str()).unwrap_or(0);
+                    self.record_locks(agent, granted);
                 }
                 (Op::Send { .. }, OpResult::Sent { id, .. }) => self.sent.push((id.seq, id.n)),
                 (_, OpResult::TokenCreated { id, .. }) => self.tokens.push(*id),
@@ -98,21 +98,21 @@ impl SeenResults {
     }
 
     /// Records a delivery that was dispatched to a consumer.
-    pub(super) fn record_delivery(&mut self, consumer: ConsumerId, handed: &LeasedDelivery) {
-        self.hold((consumer.0 / SLOTS) as usize, handed);
+    pub(super) fn record_delivery(&mut self, consumer: ConsumerId, delivery: &LeasedDelivery) {
+        self.hold((consumer.0 / SLOTS) as usize, delivery);
     }
 
     /// Records a task that was dispatched to a consumer.
     pub(super) fn record_task_event(&mut self, consumer: ConsumerId, event: &quorate_core::ConsumerEvent) {
-        if let quorate_core::ConsumerEvent::TaskLeased(handed) = event {
-            self.tasks.record_lease((consumer.0 / SLOTS) as usize, handed);
+        if let quorate_core::ConsumerEvent::TaskLeased(task) = event {
+            self.tasks.record_lease((consumer.0 / SLOTS) as usize, task);
         }
     }
 
-    fn hold(&mut self, agent: usize, handed: &LeasedDelivery) {
-        let delivery = DeliveryId { generation: Generation(0), number: handed.delivery };
-        self.leases.push((agent, LeaseRef { delivery, token: handed.token }));
-        self.last_token = self.last_token.max(handed.token.0);
+    fn hold(&mut self, agent: usize, leased: &LeasedDelivery) {
+        let delivery = DeliveryId { generation: Generation(0), number: leased.delivery };
+        self.leases.push((agent, LeaseRef { delivery, token: leased.token }));
+        self.last_token = self.last_token.max(leased.token.0);
     }
 
     /// Returns the delivery that an agent leased last.
@@ -121,22 +121,22 @@ impl SeenResults {
     }
 
     /// Resolves a commit.
-    pub(super) fn commit(&self, act: &PlannedCommit, view: &SpaceView) -> Commit {
-        let mut ops: Vec<_> = act.ops.iter().map(|one| self.op(act.actor, one, view)).collect();
+    pub(super) fn commit(&self, planned: &PlannedCommit, view: &SpaceView) -> Commit {
+        let mut ops: Vec<_> = planned.ops.iter().map(|op| self.op(planned.actor, op, view)).collect();
         // An inspection must be the only operation of its commit.
         if ops.len() > 1 {
             ops.iter_mut().filter(|op| matches!(op, Op::Inspect(_))).for_each(|op| *op = Op::Sweep);
         }
-        let principal = match act.actor {
+        let principal = match planned.actor {
             Actor::Hub => Principal::System,
             Actor::Agent(agent) => Principal::Agent(agent_id(agent)),
             Actor::Holder(role) => super::tokens::holder(role),
         };
         let mut commit = Commit::new(principal, ops);
-        if let Actor::Agent(agent) = act.actor {
-            commit.epoch = self.epoch(agent, act.epoch, view);
+        if let Actor::Agent(agent) = planned.actor {
+            commit.epoch = self.epoch(agent, planned.epoch, view);
         }
-        match act.key {
+        match planned.key {
             Some(key) => {
                 let key = format!("k{key} of half day {}", view.half_day);
                 commit.keyed(IdempotencyKey::new(key).expect("valid key"))
@@ -155,14 +155,14 @@ impl SeenResults {
         }
     }
 
-    fn op(&self, who: Actor, operation: &PlannedOp, view: &SpaceView) -> Op {
+    fn op(&self, actor: Actor, operation: &PlannedOp, view: &SpaceView) -> Op {
         match operation {
-            PlannedOp::Register { agent, epoch, shape } => {
+            PlannedOp::Register { agent, epoch, variant } => {
                 let epoch = self.epoch(*agent, *epoch, view);
-                Op::RegisterAgent(RegisterAgent { epoch, ..registration(*agent, *shape) })
+                Op::RegisterAgent(RegisterAgent { epoch, ..registration(*agent, *variant) })
             }
             PlannedOp::Remove { agent } => Op::RemoveAgent { agent: agent_id(*agent) },
-            PlannedOp::Send(spec) => Op::send(build_message(who, spec, view)),
+            PlannedOp::Send(spec) => Op::send(build_message(actor, spec, view)),
             PlannedOp::Claim { agent, max, lease_ms, wait } => {
                 let waiting = match wait {
                     WaitChoice::No => WaitMode::NoWait,
@@ -175,19 +175,19 @@ impl SeenResults {
                 Op::GrantCredit { consumer: consumer(*agent, *slot), credit: *credit }
             }
             PlannedOp::Close { agent, slot } => Op::CloseConsumer { consumer: consumer(*agent, *slot) },
-            PlannedOp::Ack(lease) => self.with_lease(who, *lease, view, Op::Ack),
+            PlannedOp::Ack(lease) => self.with_lease(actor, *lease, view, Op::Ack),
             PlannedOp::Nack { lease, then, reason } => {
-                let then = match then {
+                let action = match then {
                     NackChoice::Retry(delay_ms) => NackAction::Retry { delay_ms: *delay_ms },
                     NackChoice::Release => NackAction::Release,
                     NackChoice::Dead => NackAction::DeadLetter,
                 };
                 let reason = (*reason).into();
-                self.with_lease(who, *lease, view, |lease| Op::Nack(Nack { lease, action: then, reason }))
+                self.with_lease(actor, *lease, view, |lease| Op::Nack(Nack { lease, action, reason }))
             }
             PlannedOp::Extend { lease, ms } => {
                 let extend = |lease| Op::Extend(Extend { lease, lease_ms: *ms });
-                self.with_lease(who, *lease, view, extend)
+                self.with_lease(actor, *lease, view, extend)
             }
             PlannedOp::Resume { agent, ms } => Op::ResumeLeases { agent: agent_id(*agent), lease_ms: *ms },
             PlannedOp::Redrive(target) => {
@@ -199,19 +199,19 @@ impl SeenResults {
                 delivery.map_or(Op::Sweep, |delivery| Op::Redrive { delivery })
             }
             PlannedOp::Purge { agent } => Op::Purge { agent: agent_id(*agent) },
-            PlannedOp::Put { key, expect, content, depends, under } => Op::Put(PutEntry {
+            PlannedOp::Put { key, expect, content, depends, fence } => Op::Put(PutEntry {
                 key: entry_key(*key),
                 entry_type: if content % 2 == 0 { "note".into() } else { "decision".into() },
                 content: payload(&format!("{{\"content\":{content}}}")),
                 content_type: (*content == 2).then(|| "text/plain".into()),
                 expect: expected_version(*expect, view.versions[*key]),
-                depends_on: depends.iter().map(|on| entry_key(*on)).collect(),
-                fence: under.and_then(|fenced| self.fence_refs(who, fenced).pop()),
+                depends_on: depends.iter().map(|source| entry_key(*source)).collect(),
+                fence: fence.and_then(|selector| self.fence_refs(actor, selector).pop()),
             }),
-            PlannedOp::Delete { key, expect, under } => Op::Delete(DeleteEntry {
+            PlannedOp::Delete { key, expect, fence } => Op::Delete(DeleteEntry {
                 key: entry_key(*key),
                 expect: expected_version(*expect, view.versions[*key]),
-                fence: under.and_then(|fenced| self.fence_refs(who, fenced).pop()),
+                fence: fence.and_then(|selector| self.fence_refs(actor, selector).pop()),
             }),
             PlannedOp::Erase { back, part } => {
                 let seq = self.with_payload.iter().rev().nth(*back).copied();
@@ -219,46 +219,47 @@ impl SeenResults {
                 Op::ErasePayload(ErasePayload { seq, part: *part })
             }
             PlannedOp::Sweep => Op::Sweep,
-            PlannedOp::Lock(wanted) => self.acquire_op(wanted),
-            PlannedOp::Renew { fenced, ttl_ms } => {
-                Op::RenewLocks(RenewLocks { locks: self.fence_refs(who, *fenced), ttl_ms: *ttl_ms })
+            PlannedOp::Lock(request) => self.acquire_op(request),
+            PlannedOp::Renew { selector, ttl_ms } => {
+                Op::RenewLocks(RenewLocks { locks: self.fence_refs(actor, *selector), ttl_ms: *ttl_ms })
             }
-            PlannedOp::Budget(spend) => spend.op(),
-            PlannedOp::Unlock(fenced) => Op::ReleaseLocks(self.fence_refs(who, *fenced)),
-            PlannedOp::Session(what) => what.op(),
-            PlannedOp::Task(what) => self.tasks.op(who, what, &view.held_tasks),
-            PlannedOp::Rollback(what) => what.op(view),
-            PlannedOp::Subscription(topical) => topical.op(view, &self.sent),
+            PlannedOp::Budget(spec) => spec.op(),
+            PlannedOp::Unlock(selector) => Op::ReleaseLocks(self.fence_refs(actor, *selector)),
+            PlannedOp::Session(op) => op.op(),
+            PlannedOp::Task(op) => self.tasks.op(actor, op, &view.held_tasks),
+            PlannedOp::Rollback(op) => op.op(view),
+            PlannedOp::Subscription(op) => op.op(view, &self.sent),
             PlannedOp::AckMany(leases) => {
-                let lease = |lease: &LeaseSelector| match self.with_lease(who, *lease, view, Op::Ack) {
+                let lease = |lease: &LeaseSelector| match self.with_lease(actor, *lease, view, Op::Ack) {
                     Op::Ack(lease) => Some(lease),
                     _ => None,
                 };
                 let leases: Vec<_> = leases.iter().filter_map(lease).collect();
                 if leases.is_empty() { Op::Sweep } else { Op::AckMany(leases) }
             }
-            PlannedOp::Request(asking) => asking.op(self, who, view),
-            PlannedOp::Token(what) => what.op(&self.tokens, view),
-            PlannedOp::Procedure(what) => what.op(&self.procedures),
-            PlannedOp::Approval(what) => what.op(&self.approvals),
+            PlannedOp::Request(op) => op.op(self, actor, view),
+            PlannedOp::Token(op) => op.op(&self.tokens, view),
+            PlannedOp::Procedure(op) => op.op(&self.procedures),
+            PlannedOp::Approval(op) => op.op(&self.approvals),
         }
     }
 
     /// Resolves an operation on a lease. An agent without leases claims instead, so that the plan makes progress.
     fn with_lease(
         &self,
-        who: Actor,
+        actor: Actor,
         lease: LeaseSelector,
         view: &SpaceView,
         op: impl FnOnce(LeaseRef) -> Op,
     ) -> Op {
-        let mine = |holder: usize| !lease.own || !matches!(who, Actor::Agent(agent) if agent != holder);
-        let matches = |(holder, one): &&(usize, LeaseRef)| {
-            mine(*holder) && (!lease.held || view.held.contains(&one.token))
+        let is_selected =
+            |holder: usize| !lease.own || !matches!(actor, Actor::Agent(agent) if agent != holder);
+        let matches = |(holder, lease_ref): &&(usize, LeaseRef)| {
+            is_selected(*holder) && (!lease.held || view.held.contains(&lease_ref.token))
         };
         let found = self.leases.iter().rev().filter(matches).nth(lease.back);
         let found = found.or_else(|| self.leases.iter().rev().find(matches));
-        match (found, who) {
+        match (found, actor) {
             (Some((_, found)), _) => op(self.with_defect(*found, lease.defect)),
             (None, Actor::Hub | Actor::Holder(_)) => Op::Sweep,
             (None, Actor::Agent(agent)) => {
@@ -267,8 +268,8 @@ impl SeenResults {
         }
     }
 
-    fn with_defect(&self, mut lease: LeaseRef, twist: LeaseDefect) -> LeaseRef {
-        match twist {
+    fn with_defect(&self, mut lease: LeaseRef, defect: LeaseDefect) -> LeaseRef {
+        match defect {
             LeaseDefect::None => {}
             LeaseDefect::NextToken => lease.token = LeaseToken(self.last_token + 1),
             LeaseDefect::WrongToken => lease.token = LeaseToken(lease.token.0.saturating_sub(1)),
@@ -314,8 +315,8 @@ pub(super) fn expected_version(expect: VersionChoice, current: u64) -> Option<Ve
     }
 }
 
-pub(super) fn build_message(who: Actor, spec: &MessageSpec, view: &SpaceView) -> Message {
-    let from = match (who, spec.as_another) {
+pub(super) fn build_message(actor: Actor, spec: &MessageSpec, view: &SpaceView) -> Message {
+    let from = match (actor, spec.as_another) {
         (Actor::Hub | Actor::Holder(_), false) => None,
         (Actor::Hub | Actor::Holder(_), true) => Some(agent_id(usize::from(spec.content))),
         (Actor::Agent(agent), false) => Some(agent_id(agent)),

@@ -75,13 +75,13 @@ impl RollbackOp {
             Self::Drop { name: index } => Op::DropSnapshot { name: name(*index) },
             Self::Key { key, expect, to: point } => {
                 let version = view.versions[*key];
-                let what =
+                let scope =
                     RollbackScope::Key { key: entry_key(*key), expect: expected_version(*expect, version) };
-                Op::Rollback(Rollback { scope: what, target: to(point, version), fence: None })
+                Op::Rollback(Rollback { scope, target: to(point, version), fence: None })
             }
             Self::Prefix { prefix, to: point } => {
-                let what = RollbackScope::Prefix(PREFIXES[*prefix].into());
-                Op::Rollback(Rollback { scope: what, target: to(point, 0), fence: None })
+                let scope = RollbackScope::Prefix(PREFIXES[*prefix].into());
+                Op::Rollback(Rollback { scope, target: to(point, 0), fence: None })
             }
         }
     }

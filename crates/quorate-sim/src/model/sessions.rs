@@ -19,9 +19,21 @@ pub(super) const SESSION_IDS: [&str; 3] = ["s1", "s2", "ses_0-5-0"];
 /// Operation on a session.
 #[derive(Clone, Debug)]
 pub(super) enum SessionOp {
-    Open { name: Option<usize>, with: Vec<usize>, led: Option<usize>, title: u8, task: Option<u8> },
-    Change { name: usize, change: PlannedChange },
-    Add { name: usize, kind: u8 },
+    Open {
+        name: Option<usize>,
+        participants: Vec<usize>,
+        coordinator: Option<usize>,
+        title: u8,
+        task: Option<u8>,
+    },
+    Change {
+        name: usize,
+        change: PlannedChange,
+    },
+    Add {
+        name: usize,
+        kind: u8,
+    },
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -36,7 +48,8 @@ pub(super) enum PlannedChange {
 
 /// Returns the commit that opens a session initially, so that session steps make progress.
 pub(super) fn initial_session() -> Commit {
-    let open = SessionOp::Open { name: Some(0), with: vec![1], led: Some(0), title: 0, task: None };
+    let open =
+        SessionOp::Open { name: Some(0), participants: vec![1], coordinator: Some(0), title: 0, task: None };
     Commit::new(Principal::System, vec![open.op()])
 }
 
@@ -64,7 +77,9 @@ pub(super) fn session_ops() -> BoxedStrategy<SessionOp> {
         weighted(0.3, 0..2u8),
     );
     prop_oneof![
-        2 => open.prop_map(|(name, with, led, title, task)| SessionOp::Open { name, with, led, title, task }),
+        2 => open.prop_map(|(name, participants, coordinator, title, task)| SessionOp::Open {
+            name, participants, coordinator, title, task,
+        }),
         8 => (name(), change).prop_map(|(name, change)| SessionOp::Change { name, change }),
         2 => (name(), 0..5u8).prop_map(|(name, kind)| SessionOp::Add { name, kind }),
     ]
@@ -78,10 +93,10 @@ fn session(name: usize) -> SessionId {
 impl SessionOp {
     pub(super) fn op(&self) -> Op {
         match self {
-            Self::Open { name, with, led, title, task } => Op::OpenSession(OpenSession {
+            Self::Open { name, participants, coordinator, title, task } => Op::OpenSession(OpenSession {
                 id: name.map(session),
-                coordinator: led.map(agent_id),
-                participants: with.iter().map(|agent| agent_id(*agent)).collect(),
+                coordinator: coordinator.map(agent_id),
+                participants: participants.iter().map(|agent| agent_id(*agent)).collect(),
                 title: format!("title {title}"),
                 task: task.map(|task| payload(&format!("{{\"task\":{task}}}"))),
             }),
@@ -110,10 +125,14 @@ impl SessionOp {
 impl fmt::Display for SessionOp {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::Open { name, with, led, title, task } => {
-                let with: Vec<_> = with.iter().map(|agent| AGENTS[*agent]).collect();
+            Self::Open { name, participants, coordinator, title, task } => {
+                let participants: Vec<_> = participants.iter().map(|agent| AGENTS[*agent]).collect();
                 let name = name.map_or("-", |name| SESSION_IDS[name]);
-                write!(f, "opens {name} with {} led {led:?} on {title} for {task:?}", with.join(","))
+                write!(
+                    f,
+                    "opens {name} with {} led {coordinator:?} on {title} for {task:?}",
+                    participants.join(",")
+                )
             }
             Self::Change { name, change } => write!(f, "{change:?} of {}", SESSION_IDS[*name]),
             Self::Add { name, kind } => write!(f, "adds {kind} to {}", SESSION_IDS[*name]),

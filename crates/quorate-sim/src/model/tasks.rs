@@ -26,17 +26,17 @@ const AWAIT_SLOT: u64 = 10;
 /// Operation on tasks.
 #[derive(Clone, Debug)]
 pub(super) enum TaskOp {
-    Make { tasks: Vec<NewTaskSpec> },
+    Create { tasks: Vec<NewTaskSpec> },
     Claim { agent: usize, types: Vec<usize>, max: u32, lease_ms: Option<u64>, wait: WaitChoice },
     Grant { agent: usize, slot: u64, credit: u32 },
     Close { agent: usize, slot: u64 },
-    Beat { lease: TaskLease, partial: bool },
+    Heartbeat { lease: TaskLease, partial: bool },
     Complete { lease: TaskLease, partly: bool, result: Option<u8> },
     Fail { lease: TaskLease, hopeless: bool, details: bool },
-    Return { lease: TaskLease },
+    Release { lease: TaskLease },
     Cancel { task: usize },
     Await { agent: usize, task: usize, slot: u64 },
-    Leave { agent: usize, slot: u64 },
+    StopAwaiting { agent: usize, slot: u64 },
 }
 
 /// Parameters of a new task.
@@ -46,9 +46,9 @@ pub(super) struct NewTaskSpec {
     /// Type of the task; a task may name an agent instead.
     task_type: Option<usize>,
     agent: Option<usize>,
-    needs: Vec<Need>,
+    dependencies: Vec<PlannedDependency>,
     policy: OnDependencyFailure,
-    ten: u8,
+    priority: u8,
     attempts: u16,
     backoff_ms: u64,
     timeout_ms: Option<u64>,
@@ -59,7 +59,7 @@ pub(super) struct NewTaskSpec {
 }
 
 #[derive(Clone, Copy, Debug)]
-enum Need {
+enum PlannedDependency {
     Id(usize),
     /// The n-th task before this one in the same operation, if there is one.
     Before(usize),
@@ -73,62 +73,62 @@ pub(super) struct TaskLease {
     own: bool,
     held: bool,
     back: usize,
-    twist: i8,
+    token_offset: i8,
 }
 
 /// Returns the capabilities of an agent that match task types.
 pub(super) fn task_capabilities(agent: usize) -> impl Iterator<Item = String> {
-    [&["x"][..], &["x", "y"], &["y"], &[]][agent].iter().map(|word: &&str| (*word).to_owned())
+    [&["x"][..], &["x", "y"], &["y"], &[]][agent].iter().map(|capability: &&str| (*capability).to_owned())
 }
 
 /// Generates task operations of an agent.
 pub(super) fn agent_ops(agent: usize) -> BoxedStrategy<TaskOp> {
     let slot = || 4..6u64;
     prop_oneof![
-        6 => make(),
+        6 => create(),
         9 => claim(agent),
-        3 => (lease(), any::<bool>()).prop_map(|(lease, partial)| TaskOp::Beat { lease, partial }),
+        3 => (lease(), any::<bool>()).prop_map(|(lease, partial)| TaskOp::Heartbeat { lease, partial }),
         9 => complete(),
         7 => (lease(), proptest::bool::weighted(0.25), any::<bool>())
             .prop_map(|(lease, hopeless, details)| TaskOp::Fail { lease, hopeless, details }),
-        2 => lease().prop_map(|lease| TaskOp::Return { lease }),
+        2 => lease().prop_map(|lease| TaskOp::Release { lease }),
         2 => (0..TASKS.len()).prop_map(|task| TaskOp::Cancel { task }),
         2 => (Just(agent), slot(), 0..3u32)
             .prop_map(|(agent, slot, credit)| TaskOp::Grant { agent, slot, credit }),
         1 => (Just(agent), slot()).prop_map(|(agent, slot)| TaskOp::Close { agent, slot }),
         3 => (Just(agent), 0..TASKS.len(), AWAIT_SLOT..AWAIT_SLOT + 2)
             .prop_map(|(agent, task, slot)| TaskOp::Await { agent, task, slot }),
-        1 => (Just(agent), AWAIT_SLOT..AWAIT_SLOT + 2).prop_map(|(agent, slot)| TaskOp::Leave { agent, slot }),
+        1 => (Just(agent), AWAIT_SLOT..AWAIT_SLOT + 2).prop_map(|(agent, slot)| TaskOp::StopAwaiting { agent, slot }),
     ]
     .boxed()
 }
 
-fn make() -> BoxedStrategy<TaskOp> {
+fn create() -> BoxedStrategy<TaskOp> {
     prop_oneof![3 => vec(spec(), 1..=1), 4 => vec(spec(), 2..=5)]
-        .prop_map(|tasks| TaskOp::Make { tasks })
+        .prop_map(|tasks| TaskOp::Create { tasks })
         .boxed()
 }
 
 fn spec() -> BoxedStrategy<NewTaskSpec> {
-    let need = prop_oneof![
-        3 => (0..TASKS.len()).prop_map(Need::Id),
-        6 => (1..4usize).prop_map(Need::Before),
-        1 => (0..5usize).prop_map(Need::Any),
+    let dependency = prop_oneof![
+        3 => (0..TASKS.len()).prop_map(PlannedDependency::Id),
+        6 => (1..4usize).prop_map(PlannedDependency::Before),
+        1 => (0..5usize).prop_map(PlannedDependency::Any),
     ];
     let policy = prop_oneof![
         2 => Just(OnDependencyFailure::Fail),
         1 => Just(OnDependencyFailure::Skip),
         1 => Just(OnDependencyFailure::Wait),
     ];
-    let whom = prop_oneof![
-        8 => (0..TYPES.len()).prop_map(|word| (Some(word), None)),
+    let assignment = prop_oneof![
+        8 => (0..TYPES.len()).prop_map(|task_type| (Some(task_type), None)),
         1 => (0..3usize).prop_map(|agent| (None, Some(agent))),
         1 => (0..AGENTS.len()).prop_map(|agent| (Some(0), Some(agent))),
     ];
     (
         weighted(0.6, 0..TASKS.len()),
-        whom,
-        vec(need, 0..=3),
+        assignment,
+        vec(dependency, 0..=3),
         policy,
         prop_oneof![3 => Just(5u8), 1 => 1..=10u8],
         prop_oneof![Just(1u16), Just(2), Just(4)],
@@ -138,14 +138,25 @@ fn spec() -> BoxedStrategy<NewTaskSpec> {
         (weighted(0.5, 0..2u8), weighted(0.3, 0..2usize)),
     )
         .prop_map(
-            |(id, whom, needs, policy, ten, attempts, backoff_ms, times, escalate_to, (input, session))| {
+            |(
+                id,
+                assignment,
+                dependencies,
+                policy,
+                priority,
+                attempts,
+                backoff_ms,
+                times,
+                escalate_to,
+                (input, session),
+            )| {
                 NewTaskSpec {
                     id,
-                    task_type: whom.0,
-                    agent: whom.1,
-                    needs,
+                    task_type: assignment.0,
+                    agent: assignment.1,
+                    dependencies,
                     policy,
-                    ten,
+                    priority,
                     attempts,
                     backoff_ms,
                     timeout_ms: times.0,
@@ -181,9 +192,9 @@ fn complete() -> BoxedStrategy<TaskOp> {
 fn lease() -> BoxedStrategy<TaskLease> {
     let likely = || proptest::bool::weighted(0.9);
     let back = prop_oneof![4 => Just(0usize), 1 => 1..4usize];
-    let twist = prop_oneof![12 => Just(0i8), 1 => Just(1), 1 => Just(-1)];
-    (likely(), likely(), back, twist)
-        .prop_map(|(own, held, back, twist)| TaskLease { own, held, back, twist })
+    let token_offset = prop_oneof![12 => Just(0i8), 1 => Just(1), 1 => Just(-1)];
+    (likely(), likely(), back, token_offset)
+        .prop_map(|(own, held, back, token_offset)| TaskLease { own, held, back, token_offset })
         .boxed()
 }
 
@@ -199,22 +210,22 @@ pub(super) struct SeenTasks {
 impl SeenTasks {
     pub(super) fn record(&mut self, op: &Op, result: &OpResult) {
         match (op, result) {
-            (Op::ClaimTasks(claim), OpResult::TasksClaimed(taken)) => {
+            (Op::ClaimTasks(claim), OpResult::TasksClaimed(tasks)) => {
                 let agent = AGENTS.iter().position(|name| *name == claim.agent.as_str()).unwrap_or(0);
-                taken.iter().for_each(|one| self.record_lease(agent, one));
+                tasks.iter().for_each(|task| self.record_lease(agent, task));
             }
             (Op::CreateTasks(create), OpResult::TasksCreated { generation, seq, first, .. }) => {
                 for (n, task) in create.tasks.iter().enumerate() {
-                    let made = || TaskId::generated(*generation, *seq, first + n as u32);
-                    self.created.insert(task.id.clone().unwrap_or_else(made));
+                    let generated = || TaskId::generated(*generation, *seq, first + n as u32);
+                    self.created.insert(task.id.clone().unwrap_or_else(generated));
                 }
             }
             _ => {}
         }
     }
 
-    pub(super) fn record_lease(&mut self, agent: usize, handed: &LeasedTask) {
-        self.leases.push((agent, handed.lease_ref()));
+    pub(super) fn record_lease(&mut self, agent: usize, task: &LeasedTask) {
+        self.leases.push((agent, task.lease_ref()));
     }
 
     /// Returns the newest lease.
@@ -223,16 +234,17 @@ impl SeenTasks {
     }
 
     /// Resolves an operation. An agent without a task claims instead, so that the plan makes progress.
-    pub(super) fn op(&self, who: Actor, what: &TaskOp, held: &BTreeSet<LeaseToken>) -> Op {
-        let with_lease =
-            |lease: &TaskLease, what: &dyn Fn(TaskLeaseRef) -> Op| match (self.lease(who, *lease, held), who)
-            {
-                (Some(found), _) => what(found),
-                (None, Actor::Hub | Actor::Holder(_)) => Op::Sweep,
-                (None, Actor::Agent(agent)) => claim_op(agent, &[], 3, None, WaitChoice::No),
-            };
-        match what {
-            TaskOp::Make { tasks } => make_op(tasks),
+    pub(super) fn op(&self, actor: Actor, op: &TaskOp, held: &BTreeSet<LeaseToken>) -> Op {
+        let with_lease = |lease: &TaskLease, build: &dyn Fn(TaskLeaseRef) -> Op| match (
+            self.lease(actor, *lease, held),
+            actor,
+        ) {
+            (Some(found), _) => build(found),
+            (None, Actor::Hub | Actor::Holder(_)) => Op::Sweep,
+            (None, Actor::Agent(agent)) => claim_op(agent, &[], 3, None, WaitChoice::No),
+        };
+        match op {
+            TaskOp::Create { tasks } => create_op(tasks),
             TaskOp::Claim { agent, types, max, lease_ms, wait } => {
                 claim_op(*agent, types, *max, *lease_ms, *wait)
             }
@@ -240,7 +252,7 @@ impl SeenTasks {
                 Op::GrantCredit { consumer: consumer(*agent, *slot), credit: *credit }
             }
             TaskOp::Close { agent, slot } => Op::CloseConsumer { consumer: consumer(*agent, *slot) },
-            TaskOp::Beat { lease, partial } => with_lease(lease, &|lease| {
+            TaskOp::Heartbeat { lease, partial } => with_lease(lease, &|lease| {
                 let partial = partial.then(|| payload("{\"so\":\"far\"}"));
                 Op::HeartbeatTask(HeartbeatTask { lease, partial })
             }),
@@ -257,7 +269,7 @@ impl SeenTasks {
                 let details = details.then(|| payload("{\"line\":7}"));
                 Op::FailTask(FailTask { lease, reason: "busy".into(), details, recoverable: !*hopeless })
             }),
-            TaskOp::Return { lease } => with_lease(lease, &Op::ReleaseTask),
+            TaskOp::Release { lease } => with_lease(lease, &Op::ReleaseTask),
             TaskOp::Cancel { task } => {
                 Op::CancelTask(CancelTask { task: task_id(*task), reason: "late".into() })
             }
@@ -267,18 +279,19 @@ impl SeenTasks {
                 within: None,
                 waiting: consumer(*agent, *slot),
             }),
-            TaskOp::Leave { agent, slot } => Op::CloseConsumer { consumer: consumer(*agent, *slot) },
+            TaskOp::StopAwaiting { agent, slot } => Op::CloseConsumer { consumer: consumer(*agent, *slot) },
         }
     }
 
-    fn lease(&self, who: Actor, lease: TaskLease, held: &BTreeSet<LeaseToken>) -> Option<TaskLeaseRef> {
-        let mine = |holder: usize| !lease.own || !matches!(who, Actor::Agent(agent) if agent != holder);
-        let matches = |(holder, one): &&(usize, TaskLeaseRef)| {
-            mine(*holder) && (!lease.held || held.contains(&one.token))
+    fn lease(&self, actor: Actor, lease: TaskLease, held: &BTreeSet<LeaseToken>) -> Option<TaskLeaseRef> {
+        let is_selected =
+            |holder: usize| !lease.own || !matches!(actor, Actor::Agent(agent) if agent != holder);
+        let matches = |(holder, lease_ref): &&(usize, TaskLeaseRef)| {
+            is_selected(*holder) && (!lease.held || held.contains(&lease_ref.token))
         };
         let found = self.leases.iter().rev().filter(matches).nth(lease.back);
         let (_, mut found) = found.or_else(|| self.leases.iter().rev().find(matches))?.clone();
-        found.token = LeaseToken(found.token.0.saturating_add_signed(lease.twist.into()));
+        found.token = LeaseToken(found.token.0.saturating_add_signed(lease.token_offset.into()));
         Some(found)
     }
 }
@@ -302,23 +315,25 @@ fn claim_op(agent: usize, types: &[usize], max: u32, lease_ms: Option<u64>, wait
         WaitChoice::Once(slot) => WaitMode::Once(consumer(agent, slot)),
         WaitChoice::Standing(slot) => WaitMode::Standing(consumer(agent, slot)),
     };
-    let types = types.iter().map(|word| TYPES[*word].to_owned()).collect();
+    let types = types.iter().map(|index| TYPES[*index].to_owned()).collect();
     Op::ClaimTasks(ClaimTasks { agent: agent_id(agent), types, max, lease_ms, waiting })
 }
 
-fn make_op(tasks: &[NewTaskSpec]) -> Op {
-    let made = tasks.iter().enumerate().map(|(index, spec)| {
-        let mut new = NewTask::new(spec.task_type.map_or("", |word| TYPES[word]));
+fn create_op(tasks: &[NewTaskSpec]) -> Op {
+    let new_tasks = tasks.iter().enumerate().map(|(index, spec)| {
+        let mut new = NewTask::new(spec.task_type.map_or("", |index| TYPES[index]));
         new.id = spec.id.map(task_id);
         new.agent = spec.agent.map(agent_id);
-        let need = |need: &Need| match need {
-            Need::Id(task) => Some(Dependency::Task(task_id(*task))),
-            Need::Before(back) => index.checked_sub(*back).map(|at| Dependency::Index(at as u32)),
-            Need::Any(at) => Some(Dependency::Index((at % tasks.len()) as u32)),
+        let dependency = |dependency: &PlannedDependency| match dependency {
+            PlannedDependency::Id(task) => Some(Dependency::Task(task_id(*task))),
+            PlannedDependency::Before(back) => {
+                index.checked_sub(*back).map(|at| Dependency::Index(at as u32))
+            }
+            PlannedDependency::Any(at) => Some(Dependency::Index((at % tasks.len()) as u32)),
         };
-        new.depends_on = spec.needs.iter().filter_map(need).collect();
+        new.depends_on = spec.dependencies.iter().filter_map(dependency).collect();
         new.on_dependency_failure = spec.policy;
-        new.priority = Priority::from_ten_scale(spec.ten).expect("1 to 10");
+        new.priority = Priority::from_ten_scale(spec.priority).expect("1 to 10");
         new.attempts_max = spec.attempts;
         new.backoff_ms = spec.backoff_ms;
         new.timeout_ms = spec.timeout_ms;
@@ -331,18 +346,18 @@ fn make_op(tasks: &[NewTaskSpec]) -> Op {
         };
         (new, spec.input.map(|input| format!("{{\"input\":{input}}}").into_bytes()))
     });
-    Op::CreateTasks(CreateTasks::pack(made, [9; 16]))
+    Op::CreateTasks(CreateTasks::pack(new_tasks, [9; 16]))
 }
 
 impl fmt::Display for TaskOp {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::Make { tasks } => {
+            Self::Create { tasks } => {
                 let tasks: Vec<_> = tasks.iter().map(ToString::to_string).collect();
                 write!(f, "makes {}", tasks.join(" + "))
             }
             Self::Claim { agent, types, max, lease_ms, wait } => {
-                let types: Vec<_> = types.iter().map(|word| TYPES[*word]).collect();
+                let types: Vec<_> = types.iter().map(|index| TYPES[*index]).collect();
                 write!(f, "claims {max} tasks of {:?} for {} lease {lease_ms:?}", types, AGENTS[*agent])?;
                 match wait {
                     WaitChoice::No => Ok(()),
@@ -354,7 +369,7 @@ impl fmt::Display for TaskOp {
                 write!(f, "grants {credit} tasks to {slot} of {}", AGENTS[*agent])
             }
             Self::Close { agent, slot } => write!(f, "closes {slot} of {}", AGENTS[*agent]),
-            Self::Beat { lease, partial } => {
+            Self::Heartbeat { lease, partial } => {
                 write!(f, "beats {lease}{}", if *partial { " with a partial result" } else { "" })
             }
             Self::Complete { lease, partly, result } => {
@@ -363,12 +378,14 @@ impl fmt::Display for TaskOp {
             Self::Fail { lease, hopeless, details } => {
                 write!(f, "fails {lease} hopeless {hopeless} details {details}")
             }
-            Self::Return { lease } => write!(f, "returns {lease}"),
+            Self::Release { lease } => write!(f, "returns {lease}"),
             Self::Cancel { task } => write!(f, "cancels {}", TASKS[*task]),
             Self::Await { agent, task, slot } => {
                 write!(f, "{} awaits {} as {slot}", AGENTS[*agent], TASKS[*task])
             }
-            Self::Leave { agent, slot } => write!(f, "{} stops awaiting a task as {slot}", AGENTS[*agent]),
+            Self::StopAwaiting { agent, slot } => {
+                write!(f, "{} stops awaiting a task as {slot}", AGENTS[*agent])
+            }
         }
     }
 }
@@ -376,16 +393,16 @@ impl fmt::Display for TaskOp {
 impl fmt::Display for NewTaskSpec {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}", self.id.map_or("_", |id| TASKS[id]))?;
-        if let Some(word) = self.task_type {
-            write!(f, " of {}", TYPES[word])?;
+        if let Some(index) = self.task_type {
+            write!(f, " of {}", TYPES[index])?;
         }
         if let Some(agent) = self.agent {
             write!(f, " for {}", AGENTS[agent])?;
         }
-        if !self.needs.is_empty() {
-            write!(f, " needs {:?} else {}", self.needs, self.policy.as_str())?;
+        if !self.dependencies.is_empty() {
+            write!(f, " needs {:?} else {}", self.dependencies, self.policy.as_str())?;
         }
-        write!(f, " priority {} attempts {} backoff {}ms", self.ten, self.attempts, self.backoff_ms)?;
+        write!(f, " priority {} attempts {} backoff {}ms", self.priority, self.attempts, self.backoff_ms)?;
         write!(
             f,
             " lease {}ms timeout {:?} escalate_to {:?}",
@@ -402,6 +419,6 @@ impl fmt::Display for TaskLease {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let held = if self.held { "held" } else { "held or ended" };
         write!(f, "{} task {held} -{}", if self.own { "own" } else { "any" }, self.back)?;
-        if self.twist == 0 { Ok(()) } else { write!(f, " (token {:+})", self.twist) }
+        if self.token_offset == 0 { Ok(()) } else { write!(f, " (token {:+})", self.token_offset) }
     }
 }

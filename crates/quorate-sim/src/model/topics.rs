@@ -26,7 +26,7 @@ const CAPABILITIES: [&str; 3] = ["cook", "review", "fly"];
 pub(super) enum PlannedDestination {
     Agents(Vec<usize>),
     Topic(usize),
-    Everybody,
+    Broadcast,
     Role(usize),
     Can(usize),
 }
@@ -55,7 +55,7 @@ pub(super) enum SubscriptionOp {
     },
     /// Backfill recent messages to a subscription that requested history.
     Backfill {
-        which: usize,
+        index: usize,
         back: Vec<usize>,
         to_the_end: bool,
         outdated: bool,
@@ -67,11 +67,11 @@ impl PlannedDestination {
     pub(super) fn destination(&self) -> Destination {
         match self {
             Self::Agents(agents) => match agents[..] {
-                [one] => Destination::Agent(agent_id(one)),
+                [agent] => Destination::Agent(agent_id(agent)),
                 ref many => Destination::Agents(many.iter().map(|agent| agent_id(*agent)).collect()),
             },
             Self::Topic(topic) => text(&format!("topic:{}", TOPICS[*topic])),
-            Self::Everybody => Destination::Broadcast,
+            Self::Broadcast => Destination::Broadcast,
             Self::Role(role) => Destination::Role(AgentRole::ALL[*role]),
             Self::Can(capability) => text(&format!("can:{}", CAPABILITIES[*capability])),
         }
@@ -99,23 +99,23 @@ impl MessageStyle {
 }
 
 /// Returns the registration of an agent in one of several variants.
-pub(super) fn registration(agent: usize, shape: usize) -> RegisterAgent {
+pub(super) fn registration(agent: usize, variant: usize) -> RegisterAgent {
     let mut new = RegisterAgent::named(agent_id(agent));
-    new.role = match (agent, shape) {
+    new.role = match (agent, variant) {
         (0, _) | (_, 2) => AgentRole::Coordinator,
         (1, _) => AgentRole::Worker,
         (2, _) => AgentRole::Specialist,
         (_, _) => AgentRole::Observer,
     };
-    let able: &[usize] = match (agent, shape) {
+    let capabilities: &[usize] = match (agent, variant) {
         (_, 3) => &[],
         (0, _) | (_, 4) => &[0],
         (1, _) => &[0, 1],
         (_, _) => &[1],
     };
-    new.capabilities = able.iter().map(|one| CAPABILITIES[*one].to_owned()).collect();
+    new.capabilities = capabilities.iter().map(|index| CAPABILITIES[*index].to_owned()).collect();
     new.capabilities.extend(super::tasks::task_capabilities(agent));
-    if shape == 1 {
+    if variant == 1 {
         new.name = "renamed".into();
     }
     new
@@ -137,18 +137,23 @@ impl SubscriptionOp {
     pub(super) fn op(&self, view: &SpaceView, sent: &[(Seq, u32)]) -> Op {
         let pattern = |pattern: usize| Pattern::new(PATTERNS[pattern]).expect("valid pattern");
         match self {
-            Self::Subscribe { agent, pattern: which, last } => {
+            Self::Subscribe { agent, pattern: index, last } => {
                 let history = last.map(History::Last);
-                Op::Subscribe(Subscribe { agent: agent_id(*agent), pattern: pattern(*which), history })
+                Op::Subscribe(Subscribe { agent: agent_id(*agent), pattern: pattern(*index), history })
             }
-            Self::Unsubscribe { agent, pattern: which } => {
-                Op::Unsubscribe { agent: agent_id(*agent), pattern: pattern(*which) }
+            Self::Unsubscribe { agent, pattern: index } => {
+                Op::Unsubscribe { agent: agent_id(*agent), pattern: pattern(*index) }
             }
-            Self::Backfill { which, back, to_the_end, outdated } => {
-                let wants_history = |item: &&Item| matches!(item, Item::Subscription(one) if one.pending_backfill().is_some());
+            Self::Backfill { index, back, to_the_end, outdated } => {
+                let wants_history = |item: &&Item| match item {
+                    Item::Subscription(subscription) => subscription.pending_backfill().is_some(),
+                    _ => false,
+                };
                 let all: Vec<_> = view.subscriptions.iter().filter(wants_history).collect();
-                match all.get(*which % all.len().max(1)) {
-                    Some(Item::Subscription(one)) => backfill(one, back, *to_the_end, *outdated, sent),
+                match all.get(*index % all.len().max(1)) {
+                    Some(Item::Subscription(subscription)) => {
+                        backfill(subscription, back, *to_the_end, *outdated, sent)
+                    }
                     _ => Op::Sweep,
                 }
             }
@@ -164,17 +169,13 @@ fn backfill(to: &Subscription, back: &[usize], to_the_end: bool, outdated: bool,
         let from = (*back % 2 == 0).then(|| agent_id(*back % AGENTS.len()));
         let expires_at = (*back == 3).then_some(Timestamp(1));
         let priority = Priority::NORMAL;
-        let letter = RecordedMessage { seq, n, priority, attempts_max: 2, expires_at, session: None };
-        Some(EarlierMessage {
-            from,
-            session_id: (*back == 1).then(|| SESSION_IDS[0].into()),
-            message: letter,
-        })
+        let message = RecordedMessage { seq, n, priority, attempts_max: 2, expires_at, session: None };
+        Some(EarlierMessage { from, session_id: (*back == 1).then(|| SESSION_IDS[0].into()), message })
     });
-    let wanted = to.pending_backfill().filter(|_| !outdated).unwrap_or(History::Last(77));
+    let expected = to.pending_backfill().filter(|_| !outdated).unwrap_or(History::Last(77));
     let next = if to_the_end { to.since } else { Seq(to.since.0.saturating_sub(1)) };
     let (agent, pattern) = (to.agent.clone(), to.pattern.clone());
-    Op::Backfill(Backfill { agent, pattern, expected: wanted, messages: messages.collect(), next })
+    Op::Backfill(Backfill { agent, pattern, expected, messages: messages.collect(), next })
 }
 
 pub(super) fn destination() -> BoxedStrategy<PlannedDestination> {
@@ -184,7 +185,7 @@ pub(super) fn destination() -> BoxedStrategy<PlannedDestination> {
         4 => vec(0..3usize, 2..=4).prop_map(PlannedDestination::Agents),
         1 => vec(0..AGENTS.len(), 1..=3).prop_map(PlannedDestination::Agents),
         6 => (0..TOPICS.len()).prop_map(PlannedDestination::Topic),
-        2 => Just(PlannedDestination::Everybody),
+        2 => Just(PlannedDestination::Broadcast),
         2 => (0..AgentRole::ALL.len()).prop_map(PlannedDestination::Role),
         10 => (0..2usize).prop_map(PlannedDestination::Can),
         1 => Just(PlannedDestination::Can(2)),
@@ -218,8 +219,8 @@ pub(super) fn hub_ops() -> BoxedStrategy<SubscriptionOp> {
     let likely = || proptest::bool::weighted(0.8);
     prop_oneof![
         2 => (0..3usize, vec(0..5usize, 0..=3), likely(), likely()).prop_map(
-            |(which, back, to_the_end, current)| {
-                SubscriptionOp::Backfill { which, back, to_the_end, outdated: !current }
+            |(index, back, to_the_end, current)| {
+                SubscriptionOp::Backfill { index, back, to_the_end, outdated: !current }
             },
         ),
         3 => prop_oneof![3 => Just(0usize), 2 => Just(1), 1 => 2..5usize].prop_map(SubscriptionOp::SetPolicy),
@@ -243,10 +244,10 @@ impl fmt::Display for SubscriptionOp {
             Self::Unsubscribe { agent, pattern } => {
                 write!(f, "unsubscribes {} from {}", AGENTS[*agent], PATTERNS[*pattern])
             }
-            Self::Backfill { which, back, to_the_end, outdated } => {
+            Self::Backfill { index, back, to_the_end, outdated } => {
                 let end = if *to_the_end { "" } else { ", incomplete" };
                 let late = if *outdated { ", outdated" } else { "" };
-                write!(f, "backfills {back:?} to waiting subscription {which}{end}{late}")
+                write!(f, "backfills {back:?} to waiting subscription {index}{end}{late}")
             }
             Self::SetPolicy(kind) => write!(f, "sets policy {kind}"),
         }

@@ -28,7 +28,7 @@ pub(super) fn parse_proposal(words: &mut Words<'_>) -> Op {
     let document = payload(&document(words.option("saying").unwrap_or(DEFAULT_PAYLOAD)));
     let timeout_ms = words.option("within").map_or(limits::APPROVAL_MS_DEFAULT, duration_ms);
     let default = words.option("default").unwrap_or_default().replace('_', " ");
-    let then = words.option("then").map_or(Vec::new(), |to| to.split(',').collect());
+    let follow_ups = words.option("then").map_or(Vec::new(), |to| to.split(',').collect());
     Op::RequestApproval(Box::new(RequestApproval {
         id,
         agent: None,
@@ -40,7 +40,7 @@ pub(super) fn parse_proposal(words: &mut Words<'_>) -> Op {
         timeout_ms,
         default,
         session: None,
-        follow_ups: then.into_iter().map(|to| (agent_id(to), "mail".into())).collect(),
+        follow_ups: follow_ups.into_iter().map(|to| (agent_id(to), "mail".into())).collect(),
     }))
 }
 
@@ -71,8 +71,8 @@ impl ScriptRunner {
         let detail = match &approval.state {
             ApprovalState::Pending => format!("until {}", since_start(approval.expires_at)),
             ApprovalState::Expired { at, .. } => format!("at {}", since_start(*at)),
-            over => {
-                let decision = over.decision().expect("approval is decided");
+            decided => {
+                let decision = decided.decision().expect("approval is decided");
                 format!("by {} at {} ({})", decision.by, since_start(decision.at), decision.reason)
             }
         };

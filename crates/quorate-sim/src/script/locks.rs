@@ -16,9 +16,9 @@ fn name(text: &str) -> LockName {
 
 impl ScriptRunner {
     /// Parses `locks x,y [for T] [capacity N] [low high urgent] [within M] [as C]`
-    pub(super) fn parse_acquire(&mut self, who: &str, words: &mut Words<'_>) -> Op {
-        let mut ask = AcquireLocks {
-            agent: agent_id(who),
+    pub(super) fn parse_acquire(&mut self, actor: &str, words: &mut Words<'_>) -> Op {
+        let mut request = AcquireLocks {
+            agent: agent_id(actor),
             names: words.require("a lock").split(',').map(name).collect(),
             ttl_ms: limits::LEASE_MS_DEFAULT,
             priority: Priority::NORMAL,
@@ -29,26 +29,26 @@ impl ScriptRunner {
         while let Some(word) = words.next() {
             let mut value = || words.require(word);
             match word {
-                "low" => ask.priority = Priority::LOW,
-                "high" => ask.priority = Priority::HIGH,
-                "urgent" => ask.priority = Priority::URGENT,
-                "for" => ask.ttl_ms = duration_ms(value()),
-                "capacity" => ask.capacity = Some(value().parse().expect("a capacity")),
-                "of" => ask.agent = agent_id(value()),
-                "within" => ask.within = Some(delivery_id(self.names().delivery(value(), who))),
+                "low" => request.priority = Priority::LOW,
+                "high" => request.priority = Priority::HIGH,
+                "urgent" => request.priority = Priority::URGENT,
+                "for" => request.ttl_ms = duration_ms(value()),
+                "capacity" => request.capacity = Some(value().parse().expect("a capacity")),
+                "of" => request.agent = agent_id(value()),
+                "within" => request.within = Some(delivery_id(self.names().delivery(value(), actor))),
                 "as" => {
                     let consumer = value().to_owned();
-                    ask.waiting = WaitMode::Once(self.names_mut().consumer(&consumer));
+                    request.waiting = WaitMode::Once(self.names_mut().consumer(&consumer));
                 }
                 other => panic!("unknown lock option: {other}"),
             }
         }
-        Op::AcquireLocks(ask)
+        Op::AcquireLocks(request)
     }
 
     /// Parses `x,y`, each with its newest granted fence, or `x@3` with an explicit fence.
     pub(super) fn parse_fences(&self, text: &str) -> Vec<FenceRef> {
-        text.split(',').map(|one| self.parse_fence(one)).collect()
+        text.split(',').map(|fence| self.parse_fence(fence)).collect()
     }
 
     pub(super) fn parse_fence(&self, text: &str) -> FenceRef {
@@ -83,48 +83,50 @@ impl ScriptRunner {
 
     /// Renders an aborted wait and the cycle that caused it.
     pub(super) fn cycle_line(&self, cycle: &[(AgentNo, String)]) -> String {
-        let one =
+        let edge =
             |(agent, resource): &(AgentNo, String)| format!("{} for {resource}", self.agent_name(*agent));
-        format!("wait aborted: {}", cycle.iter().map(one).collect::<Vec<_>>().join(", "))
+        format!("wait aborted: {}", cycle.iter().map(edge).collect::<Vec<_>>().join(", "))
     }
 
     /// Records the fences of granted locks.
-    pub(super) fn record_locks(&mut self, locked: &GrantedLocks) {
-        for one in &locked.locks {
-            self.names_mut().record_fence(one.lock.as_str(), one.fence);
+    pub(super) fn record_locks(&mut self, granted: &GrantedLocks) {
+        for fence in &granted.locks {
+            self.names_mut().record_fence(fence.lock.as_str(), fence.fence);
         }
     }
 
     /// Renders a consumer event, that is, anything a consumer receives except deliveries.
-    pub(super) fn event_line(&mut self, who: &str, told: &ConsumerEvent) -> String {
-        match told {
-            ConsumerEvent::LocksGranted(locked) => {
-                self.record_locks(locked);
-                let fences = locked.locks.iter().map(|one| format!("{} with fence {}", one.lock, one.fence));
-                format!("{who} holds {}", fences.collect::<Vec<_>>().join(", "))
+    pub(super) fn event_line(&mut self, consumer: &str, event: &ConsumerEvent) -> String {
+        match event {
+            ConsumerEvent::LocksGranted(granted) => {
+                self.record_locks(granted);
+                let fences =
+                    granted.locks.iter().map(|fence| format!("{} with fence {}", fence.lock, fence.fence));
+                format!("{consumer} holds {}", fences.collect::<Vec<_>>().join(", "))
             }
             ConsumerEvent::Answered { id, message, is_last, .. } => {
-                self.answer_line(who, *id, message, *is_last)
+                self.answer_line(consumer, *id, message, *is_last)
             }
             ConsumerEvent::Refused(refused) if refused.facts.cycle.is_empty() => {
-                format!("{who} is refused {}", refused.code)
+                format!("{consumer} is refused {}", refused.code)
             }
             ConsumerEvent::Refused(refused) => {
                 let cycle = refused.facts.cycle.iter();
-                let cycle: Vec<_> = cycle.map(|one| format!("{} for {}", one.agent, one.waits_for)).collect();
-                format!("{who} is refused {}: {}", refused.code, cycle.join(", "))
+                let cycle: Vec<_> =
+                    cycle.map(|edge| format!("{} for {}", edge.agent, edge.waits_for)).collect();
+                format!("{consumer} is refused {}: {}", refused.code, cycle.join(", "))
             }
-            ConsumerEvent::TaskLeased(handed) => self.leased_task_line(who, handed),
-            ConsumerEvent::TaskOver(task) => format!("{who} is notified that {task} ended"),
+            ConsumerEvent::TaskLeased(task) => self.leased_task_line(consumer, task),
+            ConsumerEvent::TaskEnded(task) => format!("{consumer} is notified that {task} ended"),
             ConsumerEvent::TaskLost { task, token, loss } => {
-                format!("{who} loses {task} (token {token}, {})", loss.as_str())
+                format!("{consumer} loses {task} (token {token}, {})", loss.as_str())
             }
         }
     }
 
     pub(super) async fn render_locks(&mut self) {
-        let what = ReadQuery::items(ItemKind::Lock, 1000);
-        let ReadResult::Items(items) = self.read(what).await else { panic!("expected items") };
+        let query = ReadQuery::items(ItemKind::Lock, 1000);
+        let ReadResult::Items(items) = self.read(query).await else { panic!("expected items") };
         for listed in items {
             let Item::Lock(lock) = listed.item else { continue };
             let line = format!("lock {} for {}: {}", lock.name, lock.capacity, self.holders(&lock));

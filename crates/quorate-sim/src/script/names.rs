@@ -21,7 +21,7 @@ pub(super) struct NameTable {
     /// All epochs of each agent, oldest first.
     epochs: BTreeMap<String, Vec<Epoch>>,
     /// Backfilled deliveries: message name and recipient.
-    brought: BTreeMap<DeliveryNo, (String, String)>,
+    backfilled: BTreeMap<DeliveryNo, (String, String)>,
     /// Position of each entry version in the log: record and payload part.
     written: BTreeMap<(Key, Version), (Seq, u32)>,
     /// The newest fence of each lock.
@@ -38,7 +38,7 @@ struct NamedMessage {
     /// Recipients in the order of the deliveries.
     recipients: Vec<String>,
     /// Sender of the request, if the message is one.
-    asker: Option<String>,
+    requester: Option<String>,
 }
 
 impl NamedMessage {
@@ -52,13 +52,13 @@ impl NamedMessage {
 impl NameTable {
     /// Returns the sender of a request.
     pub(super) fn requester(&self, name: &str) -> String {
-        self.named(name).asker.clone().unwrap_or_else(|| panic!("{name} is not a request"))
+        self.named(name).requester.clone().unwrap_or_else(|| panic!("{name} is not a request"))
     }
 
     /// Records the sender of a request.
-    pub(super) fn set_requester(&mut self, name: &str, asker: &str) {
+    pub(super) fn set_requester(&mut self, name: &str, requester: &str) {
         if let Some(named) = self.messages.get_mut(name) {
-            named.asker = Some(asker.to_owned());
+            named.requester = Some(requester.to_owned());
         }
     }
 
@@ -72,15 +72,15 @@ impl NameTable {
     ) {
         // An idempotent replay of a send keeps the existing name.
         if self.messages.values().all(|named| named.id != id) {
-            self.messages.insert(name.to_owned(), NamedMessage { id, first, recipients, asker: None });
+            self.messages.insert(name.to_owned(), NamedMessage { id, first, recipients, requester: None });
         }
     }
 
     /// Names a backfilled delivery.
-    pub(super) fn name_backfilled(&mut self, number: DeliveryNo, letter: &RecordedMessage, recipient: &str) {
-        let matches = |named: &NamedMessage| (named.id.seq, named.id.n) == (letter.seq, letter.n);
+    pub(super) fn name_backfilled(&mut self, number: DeliveryNo, message: &RecordedMessage, recipient: &str) {
+        let matches = |named: &NamedMessage| (named.id.seq, named.id.n) == (message.seq, message.n);
         let name = self.messages.iter().find(|(_, named)| matches(named)).map_or("?", |(name, _)| name);
-        self.brought.insert(number, (name.to_owned(), recipient.to_owned()));
+        self.backfilled.insert(number, (name.to_owned(), recipient.to_owned()));
     }
 
     pub(super) fn record_version(&mut self, key: &Key, version: Version, position: (Seq, u32)) {
@@ -119,8 +119,8 @@ impl NameTable {
             .unwrap_or_else(|| panic!("{agent} has no epoch {back} registrations ago"))
     }
 
-    pub(super) fn record_lease(&mut self, handed: &LeasedDelivery) {
-        self.leases.entry(handed.delivery).or_default().push(handed.token);
+    pub(super) fn record_lease(&mut self, delivery: &LeasedDelivery) {
+        self.leases.entry(delivery.delivery).or_default().push(delivery.token);
     }
 
     /// Returns the consumer with a name; the same name gives the same consumer.
@@ -153,9 +153,10 @@ impl NameTable {
     pub(super) fn deliveries(&self, name: &str) -> Vec<(DeliveryNo, String)> {
         let named = self.named(name);
         let number = |index: usize| DeliveryNo(named.first.0 + index as u64);
-        let sent = named.recipients.iter().enumerate().map(|(index, who)| (number(index), who.clone()));
-        let brought = self.brought.iter().filter(|(_, (of, _))| of == name);
-        sent.chain(brought.map(|(number, (_, whose))| (*number, whose.clone()))).collect()
+        let sent =
+            named.recipients.iter().enumerate().map(|(index, recipient)| (number(index), recipient.clone()));
+        let backfilled = self.backfilled.iter().filter(|(_, (message, _))| message == name);
+        sent.chain(backfilled.map(|(number, (_, recipient))| (*number, recipient.clone()))).collect()
     }
 
     fn named(&self, name: &str) -> &NamedMessage {
@@ -165,9 +166,9 @@ impl NameTable {
     /// Resolves `m1` or `m1/carol`: the delivery to that recipient (default: the actor), otherwise the first one.
     pub(super) fn delivery(&self, text: &str, actor: &str) -> DeliveryNo {
         let text = text.split('#').next().unwrap_or(text);
-        let (name, whose) = text.split_once('/').unwrap_or((text, actor));
+        let (name, recipient_name) = text.split_once('/').unwrap_or((text, actor));
         let all = self.deliveries(name);
-        let own = all.iter().find(|(_, recipient)| recipient == whose).or(all.first());
+        let own = all.iter().find(|(_, recipient)| recipient == recipient_name).or(all.first());
         own.map_or(self.named(name).first, |(number, _)| *number)
     }
 
@@ -189,8 +190,8 @@ impl NameTable {
 
     /// Returns the message name and the recipient of a delivery.
     pub(super) fn delivery_name(&self, number: DeliveryNo) -> (&str, &str) {
-        if let Some((name, whose)) = self.brought.get(&number) {
-            return (name, whose);
+        if let Some((name, recipient)) = self.backfilled.get(&number) {
+            return (name, recipient);
         }
         let found = self.messages.iter().find_map(|(name, named)| Some((name, named.recipient(number)?)));
         found.map_or(("?", "?"), |(name, recipient)| (name.as_str(), recipient))

@@ -91,16 +91,16 @@ pub(super) struct ParsedPart {
 
 impl ScriptRunner {
     /// Parses one part of a commit, such as `acks m1` in `bob acks m1 & puts plan=1`.
-    pub(super) fn parse_part(&mut self, who: &str, part: &str) -> ParsedPart {
+    pub(super) fn parse_part(&mut self, actor: &str, part: &str) -> ParsedPart {
         let words = &mut Words::new(part);
         let verb = words.require("a verb");
         let mut message = None;
         let op = match verb {
             "sends" => {
                 message = Some(words.require("a name for the message").to_owned());
-                self.send(who, words)
+                self.send(actor, words)
             }
-            "claims" | "waits" | "stands" => self.claim(who, verb, words),
+            "claims" | "waits" | "stands" => self.claim(actor, verb, words),
             "grants" => {
                 let credit = words.next_number().expect("an amount of credit");
                 let consumer = self.names_mut().consumer(words.option("to").expect("`to` with a recipient"));
@@ -109,10 +109,10 @@ impl ScriptRunner {
             "closes" => {
                 Op::CloseConsumer { consumer: self.names_mut().consumer(words.require("a consumer")) }
             }
-            "acks" => self.ack(who, words.require("a message")),
-            "retries" | "releases" | "drops" => self.nack(who, verb, words),
+            "acks" => self.ack(actor, words.require("a message")),
+            "retries" | "releases" | "drops" => self.nack(actor, verb, words),
             "extends" => {
-                let lease = self.lease(who, words.require("a message"));
+                let lease = self.lease(actor, words.require("a message"));
                 Op::Extend(Extend {
                     lease,
                     lease_ms: duration_ms(words.option("to").expect("`to` with a duration")),
@@ -128,47 +128,47 @@ impl ScriptRunner {
                 })
             }
             "starts" => {
-                let epoch = words.flag("again").then(|| self.names().epoch(who, 0));
-                Op::RegisterAgent(RegisterAgent { epoch, ..self.described(who, words) })
+                let epoch = words.flag("again").then(|| self.names().epoch(actor, 0));
+                Op::RegisterAgent(RegisterAgent { epoch, ..self.parse_registration(actor, words) })
             }
             "registers" => {
-                let who = words.require("an agent");
-                Op::RegisterAgent(self.described(who, words))
+                let agent = words.require("an agent");
+                Op::RegisterAgent(self.parse_registration(agent, words))
             }
-            "subscribes" => subscribe(who, words),
+            "subscribes" => subscribe(actor, words),
             "unsubscribes" => {
-                Op::Unsubscribe { agent: agent_id(who), pattern: pattern(words.require("a pattern")) }
+                Op::Unsubscribe { agent: agent_id(actor), pattern: pattern(words.require("a pattern")) }
             }
             "backfills" => self.backfill(words),
             "sets" => Op::SetPolicy(policy(words)),
             "asks" => {
-                message = Some(words.require("a name for the question").to_owned());
-                self.parse_request(who, words)
+                message = Some(words.require("a name for the request").to_owned());
+                self.parse_request(actor, words)
             }
-            "answers" => self.parse_answer(who, words),
+            "answers" => self.parse_answer(actor, words),
             "rejoins" => self.parse_await_request(words),
-            "withdraws" => Op::CancelRequest { request: self.names().message(words.require("a question")) },
-            "heartbeats" => super::requests::parse_heartbeat(who, words),
+            "withdraws" => Op::CancelRequest { request: self.names().message(words.require("a request")) },
+            "heartbeats" => super::requests::parse_heartbeat(actor, words),
             "relays" => {
                 let names = words.require("agents").split(',');
                 let agents = names.map(|name| self.agent_no(name)).collect();
                 Op::HeartbeatBatch { agents }
             }
-            "leaves" => Op::RemoveAgent { agent: agent_id(who) },
+            "leaves" => Op::RemoveAgent { agent: agent_id(actor) },
             "removes" => Op::RemoveAgent { agent: agent_id(words.require("an agent")) },
-            "purges" => Op::Purge { agent: agent_id(words.next().unwrap_or(who)) },
+            "purges" => Op::Purge { agent: agent_id(words.next().unwrap_or(actor)) },
             "sweeps" => Op::Sweep,
             "redrives" => {
-                let number = self.names().delivery(words.require("a message"), who);
+                let number = self.names().delivery(words.require("a message"), actor);
                 Op::Redrive { delivery: delivery_id(number) }
             }
             "erases" => self.erase(words),
-            "locks" => self.parse_acquire(who, words),
+            "locks" => self.parse_acquire(actor, words),
             "budgets" => {
                 let id = BudgetId::new(words.require("a budget")).expect("valid budget id");
                 let messages_max = words
                     .option("to")
-                    .and_then(|most| most.parse().ok())
+                    .and_then(|number| number.parse().ok())
                     .expect("`to` with a number of messages");
                 Op::SetBudget(SetBudget { id, messages_max, tokens_max: None, money_max: None })
             }
@@ -183,15 +183,15 @@ impl ScriptRunner {
             "opens" | "adds" | "admits" | "dismisses" | "pauses" | "resumes" | "completes" | "fails" => {
                 super::sessions::parse_session_op(verb, words)
             }
-            "can" => self.redescribe(who, |new| {
+            "can" => self.register_again(actor, |new| {
                 new.capabilities = words.require("capabilities").split(',').map(str::to_owned).collect();
             }),
             "proposes" => super::approvals::parse_proposal(words),
             "approves" | "rejects" | "modifies" => super::approvals::parse_decision(verb, words),
             "creates" => self.parse_create_token(words),
             "revokes" => self.parse_revoke_token(words),
-            "leads" => self.redescribe(who, |new| new.role = AgentRole::Coordinator),
-            other => match self.parse_task_op(who, other, words) {
+            "leads" => self.register_again(actor, |new| new.role = AgentRole::Coordinator),
+            other => match self.parse_task_op(actor, other, words) {
                 Some(op) => op,
                 None => panic!("unknown verb: {other}"),
             },
@@ -204,8 +204,8 @@ impl ScriptRunner {
     }
 
     /// Parses `[as ROLE] [able C,C] [beating T] [does X,Y]`: the registration of an agent from now on.
-    fn described(&mut self, who: &str, words: &mut Words<'_>) -> RegisterAgent {
-        let mut new = self.names().registration(who);
+    fn parse_registration(&mut self, agent: &str, words: &mut Words<'_>) -> RegisterAgent {
+        let mut new = self.names().registration(agent);
         if let Some(role) = words.option("as") {
             new.role = role.parse().expect("a role");
         }
@@ -216,32 +216,32 @@ impl ScriptRunner {
         if let Some(actions) = words.option("does") {
             new.supported_actions = actions.split(',').map(Into::into).collect();
         }
-        self.names_mut().set_registration(who, new.clone());
+        self.names_mut().set_registration(agent, new.clone());
         new
     }
 
-    /// Registers an agent again with a changed description, under its current epoch.
-    fn redescribe(&mut self, who: &str, change: impl FnOnce(&mut RegisterAgent)) -> Op {
-        let mut new = self.names().registration(who);
+    /// Registers an agent again with changed fields, under its current epoch.
+    fn register_again(&mut self, actor: &str, change: impl FnOnce(&mut RegisterAgent)) -> Op {
+        let mut new = self.names().registration(actor);
         change(&mut new);
-        self.names_mut().set_registration(who, new.clone());
-        Op::RegisterAgent(RegisterAgent { epoch: Some(self.names().epoch(who, 0)), ..new })
+        self.names_mut().set_registration(actor, new.clone());
+        Op::RegisterAgent(RegisterAgent { epoch: Some(self.names().epoch(actor, 0)), ..new })
     }
 
-    fn lease(&self, who: &str, text: &str) -> LeaseRef {
-        self.names().lease(text, self.names().delivery(text, who))
+    fn lease(&self, actor: &str, text: &str) -> LeaseRef {
+        self.names().lease(text, self.names().delivery(text, actor))
     }
 
-    fn send(&self, who: &str, words: &mut Words<'_>) -> Op {
+    fn send(&self, actor: &str, words: &mut Words<'_>) -> Op {
         let to = words.option("to").expect("`to` with a recipient");
-        Op::send(self.parse_message(who, to, words))
+        Op::send(self.parse_message(actor, to, words))
     }
 
     /// Parses the options of a message, which follow its recipients.
-    pub(super) fn parse_message(&self, who: &str, to: &str, words: &mut Words<'_>) -> Message {
+    pub(super) fn parse_message(&self, actor: &str, to: &str, words: &mut Words<'_>) -> Message {
         let to = Destination::from_texts(to.split(',')).expect("valid destination");
         let mut message = Message::new(to, "work", payload("{}"));
-        message.from = (who != "hub" && tokens::token_role(who).is_none()).then(|| agent_id(who));
+        message.from = (actor != "hub" && tokens::token_role(actor).is_none()).then(|| agent_id(actor));
         while let Some(word) = words.next() {
             let mut value = || words.require(word);
             match word {
@@ -299,25 +299,25 @@ impl ScriptRunner {
         self.now().plus_ms(duration_ms(text))
     }
 
-    fn claim(&mut self, who: &str, verb: &str, words: &mut Words<'_>) -> Op {
+    fn claim(&mut self, actor: &str, verb: &str, words: &mut Words<'_>) -> Op {
         let max = words.next_number().unwrap_or(1);
-        let owner = words.option("of").unwrap_or(who);
+        let owner = words.option("of").unwrap_or(actor);
         let consumer = words.option("as").map(|name| self.names_mut().consumer(name));
         let lease_ms = words.option("for").map_or(limits::LEASE_MS_DEFAULT, duration_ms);
         let waiting = match (verb, consumer) {
             ("waits", Some(consumer)) => WaitMode::Once(consumer),
             ("stands", Some(consumer)) => WaitMode::Standing(consumer),
             ("claims", None) => WaitMode::NoWait,
-            _ => panic!("`{who} {verb}`: `as CONSUMER` is required with `waits` and `stands` only"),
+            _ => panic!("`{actor} {verb}`: `as CONSUMER` is required with `waits` and `stands` only"),
         };
         Op::Claim { agent: agent_id(owner), max, lease_ms, waiting }
     }
 
     /// Parses `m1`, or `m1,m2` for one operation that acks several deliveries.
-    fn ack(&self, who: &str, text: &str) -> Op {
+    fn ack(&self, actor: &str, text: &str) -> Op {
         match text.split_once(',') {
-            None => Op::Ack(self.lease(who, text)),
-            Some(_) => Op::AckMany(text.split(',').map(|one| self.lease(who, one)).collect()),
+            None => Op::Ack(self.lease(actor, text)),
+            Some(_) => Op::AckMany(text.split(',').map(|message| self.lease(actor, message)).collect()),
         }
     }
 
@@ -328,27 +328,27 @@ impl ScriptRunner {
         let ids: Vec<_> = names.map(|name| self.names().message(name)).collect();
         let subscriber = agent_id(words.option("to").expect("`to` with a recipient"));
         let pattern = pattern(words.option("of").expect("`of` with a pattern"));
-        let wanted = history(words.option("wanting").expect("`wanting` with a history"), words);
+        let expected = history(words.option("wanting").expect("`wanting` with a history"), words);
         let next = words.option("until").map_or(Seq(u64::MAX), position);
         let from = words.option("by").map(agent_id);
         let earlier = |MessageId { seq, n, .. }: MessageId| {
             let priority = Priority::NORMAL;
-            let letter =
+            let message =
                 RecordedMessage { seq, n, priority, attempts_max: 4, expires_at: None, session: None };
-            EarlierMessage { from: from.clone(), session_id: None, message: letter }
+            EarlierMessage { from: from.clone(), session_id: None, message }
         };
         let messages = ids.into_iter().map(earlier).collect();
-        Op::Backfill(Backfill { agent: subscriber, pattern, expected: wanted, messages, next })
+        Op::Backfill(Backfill { agent: subscriber, pattern, expected, messages, next })
     }
 
-    fn nack(&self, who: &str, verb: &str, words: &mut Words<'_>) -> Op {
-        let lease = self.lease(who, words.require("a message"));
-        let then = match verb {
+    fn nack(&self, actor: &str, verb: &str, words: &mut Words<'_>) -> Op {
+        let lease = self.lease(actor, words.require("a message"));
+        let action = match verb {
             "retries" => NackAction::Retry { delay_ms: words.option("after").map_or(0, duration_ms) },
             "releases" => NackAction::Release,
             _ => NackAction::DeadLetter,
         };
-        Op::Nack(Nack { lease, action: then, reason: reason(words) })
+        Op::Nack(Nack { lease, action, reason: reason(words) })
     }
 
     fn erase(&self, words: &mut Words<'_>) -> Op {
@@ -393,11 +393,11 @@ fn history(kind: &str, words: &mut Words<'_>) -> History {
     }
 }
 
-fn subscribe(who: &str, words: &mut Words<'_>) -> Op {
+fn subscribe(actor: &str, words: &mut Words<'_>) -> Op {
     let pattern = pattern(words.require("a pattern"));
     let kind = words.next();
     let history = kind.map(|kind| history(kind, words));
-    Op::Subscribe(Subscribe { agent: agent_id(who), pattern, history })
+    Op::Subscribe(Subscribe { agent: agent_id(actor), pattern, history })
 }
 
 /// Parses `mesh` or `supervised`, then `[bytes N] [chars N] [broadcasts N] [asking structured,confidence,rationale]`.
@@ -428,10 +428,10 @@ fn policy(words: &mut Words<'_>) -> Policy {
 }
 
 /// Returns the principal that a statement acts as.
-pub(super) fn principal(who: &str) -> Principal {
-    match tokens::token_role(who) {
+pub(super) fn principal(name: &str) -> Principal {
+    match tokens::token_role(name) {
         Some(role) => tokens::holder(role),
-        None if who == "hub" => Principal::System,
-        None => Principal::Agent(agent_id(who)),
+        None if name == "hub" => Principal::System,
+        None => Principal::Agent(agent_id(name)),
     }
 }

@@ -17,16 +17,16 @@ pub(super) fn since_start(at: Timestamp) -> String {
 impl ScriptRunner {
     /// Renders an accepted commit: the effects of its record, results that no effect shows, and dispatches to
     /// consumers.
-    pub(super) async fn render_receipt(&mut self, who: &str, receipt: &Receipt, before: Seq) {
+    pub(super) async fn render_receipt(&mut self, actor: &str, receipt: &Receipt, before: Seq) {
         match receipt.seq {
-            Some(seq) if seq > before => self.tell_record(seq).await,
-            Some(seq) => self.push_line(format!("the same answer as #{seq}")),
+            Some(seq) if seq > before => self.render_record(seq).await,
+            Some(seq) => self.push_line(format!("the same receipt as #{seq}")),
             None => {}
         }
         let lines: Vec<_> =
-            receipt.results.iter().filter_map(|result| self.result(who, result, receipt)).collect();
+            receipt.results.iter().filter_map(|result| self.result_line(actor, result, receipt)).collect();
         if receipt.seq.is_none() && lines.is_empty() {
-            self.push_line(format!("{who}: nothing to write"));
+            self.push_line(format!("{actor}: nothing to write"));
         }
         lines.into_iter().for_each(|line| self.push_line(line));
         for dispatch in self.take_dispatches() {
@@ -40,8 +40,8 @@ impl ScriptRunner {
                 self.push_line(line);
             }
             for (consumer, event) in dispatch.consumer_events {
-                let who = self.names().consumer_name(consumer).to_owned();
-                let line = self.event_line(&who, &event);
+                let name = self.names().consumer_name(consumer).to_owned();
+                let line = self.event_line(&name, &event);
                 self.push_line(line);
             }
             for consumer in dispatch.dismissed_consumers {
@@ -52,16 +52,19 @@ impl ScriptRunner {
     }
 
     /// Renders the part of a result that no effect of its record shows.
-    fn result(&self, who: &str, result: &OpResult, receipt: &Receipt) -> Option<String> {
+    fn result_line(&self, actor: &str, result: &OpResult, receipt: &Receipt) -> Option<String> {
         match result {
-            OpResult::Claimed(taken) if taken.is_empty() => Some(format!("{who}: nothing to claim")),
-            OpResult::Claimed(taken) if taken.len() > 9 => {
-                let (first, last) = (self.lease_line(&taken[0]), self.lease_line(&taken[taken.len() - 1]));
-                Some(format!("{who} claims {} from {first} to {last}", taken.len()))
+            OpResult::Claimed(deliveries) if deliveries.is_empty() => {
+                Some(format!("{actor}: nothing to claim"))
             }
-            OpResult::Claimed(taken) => {
-                let all: Vec<_> = taken.iter().map(|one| self.lease_line(one)).collect();
-                Some(format!("{who} claims {}", all.join(", ")))
+            OpResult::Claimed(deliveries) if deliveries.len() > 9 => {
+                let (first, last) =
+                    (self.lease_line(&deliveries[0]), self.lease_line(&deliveries[deliveries.len() - 1]));
+                Some(format!("{actor} claims {} from {first} to {last}", deliveries.len()))
+            }
+            OpResult::Claimed(deliveries) => {
+                let lines: Vec<_> = deliveries.iter().map(|delivery| self.lease_line(delivery)).collect();
+                Some(format!("{actor} claims {}", lines.join(", ")))
             }
             OpResult::Acked { seq } if Some(*seq) != receipt.seq => Some(format!("acked already by #{seq}")),
             OpResult::Sent { id, .. } if Some(id.seq) != receipt.seq => {
@@ -69,8 +72,8 @@ impl ScriptRunner {
             }
             OpResult::Purged { count } => Some(format!("{count} purged")),
             OpResult::AckedMany { earlier } if !earlier.is_empty() => {
-                let all: Vec<_> = earlier.iter().map(|(index, seq)| format!("{index} by #{seq}")).collect();
-                Some(format!("acked already: {}", all.join(", ")))
+                let lines: Vec<_> = earlier.iter().map(|(index, seq)| format!("{index} by #{seq}")).collect();
+                Some(format!("acked already: {}", lines.join(", ")))
             }
             OpResult::Subscribed { since, .. } if Some(*since) != receipt.seq => {
                 Some(format!("subscribed since #{since}"))
@@ -80,12 +83,12 @@ impl ScriptRunner {
                 None
             }
             OpResult::Sent { .. } | OpResult::Written { .. } | OpResult::LocksGranted(_) => None,
-            OpResult::Queued => Some(format!("{who} is queued")),
+            OpResult::Queued => Some(format!("{actor} is queued")),
             OpResult::SessionOpened { .. } | OpResult::SessionAdded { .. } => None,
             OpResult::TasksCreated { seq, .. } | OpResult::TaskAccepted { seq, .. } => {
-                self.task_result_line(who, result, Some(*seq) == receipt.seq)
+                self.task_result_line(actor, result, Some(*seq) == receipt.seq)
             }
-            OpResult::TasksClaimed(_) => self.task_result_line(who, result, true),
+            OpResult::TasksClaimed(_) => self.task_result_line(actor, result, true),
             OpResult::SnapshotMade { .. } => None,
             OpResult::RolledBack { to, written, deleted } => {
                 Some(format!("rolled back to #{to}: {written} written, {deleted} deleted"))
@@ -108,7 +111,7 @@ impl ScriptRunner {
         format!("{name} (attempt {}, token {})", delivery.attempt, delivery.token)
     }
 
-    async fn tell_record(&mut self, seq: Seq) {
+    async fn render_record(&mut self, seq: Seq) {
         let records = self.store().log(self.space(), seq, 1).await.expect("read succeeds");
         let body = codec::read_body(&records[0]).expect("record decodes");
         let mut n = 0;
@@ -119,13 +122,13 @@ impl ScriptRunner {
             }
             if let Effect::Sent { message, first, .. } = effect {
                 // Messages that the hub sends about a task or a budget are named after it.
-                let about = match message.action.as_str() {
+                let subject = match message.action.as_str() {
                     "task.escalated" => message.correlation_id.clone(),
                     "budget.warned" => Some("warning".to_owned()),
                     _ => None,
                 };
-                if let Some(about) = about {
-                    let name = format!("!{about}");
+                if let Some(subject) = subject {
+                    let name = format!("!{subject}");
                     let id = MessageId { generation: Generation(0), seq, n };
                     let names = message.to.agents().iter().map(ToString::to_string).collect();
                     self.names_mut().name_message(&name, id, *first, names);
@@ -177,8 +180,8 @@ impl ScriptRunner {
             Effect::Leased { .. } | Effect::LeasedFromPool { .. } => return None,
             Effect::Acked { delivery, .. } => format!("{} acked", delivery_name(*delivery)),
             Effect::Returned { delivery, cause, reason, next, .. } => {
-                let why = if reason.is_empty() { String::new() } else { format!(" ({reason})") };
-                format!("{} {}{why}: {}", delivery_name(*delivery), cause.as_str(), self.next_line(*next))
+                let suffix = if reason.is_empty() { String::new() } else { format!(" ({reason})") };
+                format!("{} {}{suffix}: {}", delivery_name(*delivery), cause.as_str(), self.next_line(*next))
             }
             Effect::Expired { delivery, .. } => format!("{} expired", delivery_name(*delivery)),
             Effect::Redriven { delivery, .. } => format!("{} redriven", delivery_name(*delivery)),
@@ -197,14 +200,14 @@ impl ScriptRunner {
             Effect::Changed { verb, item } => format!("{} {}", verb.as_str(), item.key().id),
             Effect::SessionAdded { session, kind, n, .. } => format!("{session} has {} {n}", kind.as_str()),
             Effect::AckedMany { deliveries } => {
-                let all: Vec<_> = deliveries.iter().map(|held| delivery_name(held.delivery)).collect();
-                format!("{} acked", all.join(", "))
+                let names: Vec<_> = deliveries.iter().map(|held| delivery_name(held.delivery)).collect();
+                format!("{} acked", names.join(", "))
             }
             Effect::Backfilled { agent, first, messages } => {
                 let numbers = (first.0..).zip(messages).map(|(number, _)| DeliveryNo(number));
-                let all: Vec<_> =
+                let names: Vec<_> =
                     numbers.map(|number| self.names().delivery_name(number).0.to_owned()).collect();
-                format!("{} backfilled to {}", all.join(", "), self.agent_name(*agent))
+                format!("{} backfilled to {}", names.join(", "), self.agent_name(*agent))
             }
             Effect::DeniedByPolicy { delivery, .. } => {
                 format!("{} denied by policy: dead", delivery_name(*delivery))
@@ -238,12 +241,13 @@ impl ScriptRunner {
             line.push_str(&format!(" by {rule} at {field}"));
         }
         if facts.stale.len() > 1 {
-            let stale = facts.stale.iter().map(|one| format!(", op {} {} {}", one.op, one.item, one.code));
+            let stale =
+                facts.stale.iter().map(|entry| format!(", op {} {} {}", entry.op, entry.item, entry.code));
             line.extend(stale);
         }
         if !facts.cycle.is_empty() {
             let cycle: Vec<_> =
-                facts.cycle.iter().map(|one| format!("{} for {}", one.agent, one.waits_for)).collect();
+                facts.cycle.iter().map(|edge| format!("{} for {}", edge.agent, edge.waits_for)).collect();
             line.push_str(&format!(", cycle: {}", cycle.join(", ")));
         }
         if refused.code == Code::UnknownRecipient {
@@ -263,12 +267,15 @@ impl ScriptRunner {
     pub(super) async fn render_rows(&mut self, query: ReadQuery) {
         let lines: Vec<String> = match self.read(query).await {
             ReadResult::Entries(entries) => entries.iter().map(entry_line).collect(),
-            ReadResult::DeadLetters(letters) => {
-                let line = |letter: &quorate_store::StoredDeadLetter| {
-                    let (name, recipient) = self.names().delivery_name(letter.delivery);
-                    format!("dead: {name} of {recipient} after {} ({})", letter.attempts, letter.reason)
+            ReadResult::DeadLetters(dead_letters) => {
+                let line = |dead_letter: &quorate_store::StoredDeadLetter| {
+                    let (name, recipient) = self.names().delivery_name(dead_letter.delivery);
+                    format!(
+                        "dead: {name} of {recipient} after {} ({})",
+                        dead_letter.attempts, dead_letter.reason
+                    )
                 };
-                letters.iter().map(line).collect()
+                dead_letters.iter().map(line).collect()
             }
             ReadResult::Items(items) => items.iter().map(|listed| listed.item.key().id.to_string()).collect(),
             other => panic!("cannot render {other:?}"),
@@ -356,10 +363,10 @@ fn text(payload: &Payload) -> String {
 fn entry_line(entry: &StoredEntry) -> String {
     let StoredEntry { key, version, content } = entry;
     let content = content.as_ref().map_or_else(|| "deleted".into(), text);
-    let on = version.depends_on.iter().map(|(key, version)| format!(", on {key} v{version}"));
-    let on: String = on.collect();
+    let dependencies = version.depends_on.iter().map(|(key, version)| format!(", on {key} v{version}"));
+    let dependencies: String = dependencies.collect();
     format!(
-        "{key} v{} = {content}, by {} at {}{on}",
+        "{key} v{} = {content}, by {} at {}{dependencies}",
         version.head.version,
         version.author,
         since_start(version.at)

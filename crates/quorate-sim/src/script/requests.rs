@@ -13,9 +13,9 @@ use super::runner::ScriptRunner;
 
 impl ScriptRunner {
     /// Parses `asks Q to A,B [query] [within T] [notifying C] [again Q]` and message options.
-    pub(super) fn parse_request(&mut self, who: &str, words: &mut Words<'_>) -> Op {
+    pub(super) fn parse_request(&mut self, actor: &str, words: &mut Words<'_>) -> Op {
         let to = words.option("to").expect("`to` with a recipient").to_owned();
-        let (mut kind, mut timeout_ms, mut waiting, mut again) = (MessageType::Command, None, None, None);
+        let (mut kind, mut timeout_ms, mut waiting, mut retry_of) = (MessageType::Command, None, None, None);
         loop {
             if words.flag("query") {
                 kind = MessageType::Query;
@@ -24,28 +24,28 @@ impl ScriptRunner {
             } else if let Some(name) = words.option("notifying") {
                 waiting = Some(self.names_mut().consumer(name));
             } else if let Some(name) = words.option("again") {
-                again = Some(self.names().message(name));
+                retry_of = Some(self.names().message(name));
             } else {
                 break;
             }
         }
-        let message = Message { kind, ..self.parse_message(who, &to, words) };
-        Op::Request(SendRequest { retry_of: again, ..SendRequest::new(message, timeout_ms, waiting) })
+        let message = Message { kind, ..self.parse_message(actor, &to, words) };
+        Op::Request(SendRequest { retry_of, ..SendRequest::new(message, timeout_ms, waiting) })
     }
 
     /// Parses `answers Q [saying W] [id X] [to A]`.
-    pub(super) fn parse_answer(&mut self, who: &str, words: &mut Words<'_>) -> Op {
-        let name = words.require("a question").to_owned();
-        let (question, asker) = (self.names().message(&name), self.names().requester(&name));
-        let to = words.option("to").map_or(asker, ToOwned::to_owned);
-        let message = self.parse_message(who, &to, words);
-        let in_reply_to = Some(question.to_string());
+    pub(super) fn parse_answer(&mut self, actor: &str, words: &mut Words<'_>) -> Op {
+        let name = words.require("a request").to_owned();
+        let (request, requester) = (self.names().message(&name), self.names().requester(&name));
+        let to = words.option("to").map_or(requester, ToOwned::to_owned);
+        let message = self.parse_message(actor, &to, words);
+        let in_reply_to = Some(request.to_string());
         Op::send(Message { kind: MessageType::Response, in_reply_to, ..message })
     }
 
     /// Parses `rejoins Q notifying C`.
     pub(super) fn parse_await_request(&mut self, words: &mut Words<'_>) -> Op {
-        let request = self.names().message(words.require("a question"));
+        let request = self.names().message(words.require("a request"));
         let waiting =
             self.names_mut().consumer(words.option("notifying").expect("`notifying` with a consumer"));
         Op::AwaitRequest { request, waiting }
@@ -54,38 +54,44 @@ impl ScriptRunner {
     /// Renders a change of a request.
     pub(super) fn request_line(&self, verb: Verb, request: &Request) -> String {
         let name = self.names().message_name(request.id);
-        let asked = request.recipients.iter().map(|one| {
-            let reply = match one.reply {
+        let recipients = request.recipients.iter().map(|entry| {
+            let reply = match entry.reply {
                 ReplyState::Pending => "",
                 ReplyState::Answered { .. } => " answered",
                 ReplyState::Lost => " lost",
             };
             let recipient =
-                one.recipient.agent_no().map_or_else(|| "the pool".into(), |agent| self.agent_name(agent));
+                entry.recipient.agent_no().map_or_else(|| "the pool".into(), |agent| self.agent_name(agent));
             format!("{recipient}{reply}")
         });
-        let asked = asked.collect::<Vec<_>>().join(", ");
+        let recipients = recipients.collect::<Vec<_>>().join(", ");
         let state = match &request.state {
             RequestState::Failed { code, reason } => format!("failed {code} ({reason})"),
             other => other.as_str().to_owned(),
         };
-        format!("{} {name}: {state}; {asked}", verb.as_str())
+        format!("{} {name}: {state}; {recipients}", verb.as_str())
     }
 
-    pub(super) fn answer_line(&self, who: &str, id: MessageId, message: &Message, is_last: bool) -> String {
+    pub(super) fn answer_line(
+        &self,
+        consumer: &str,
+        id: MessageId,
+        message: &Message,
+        is_last: bool,
+    ) -> String {
         let from = message.from.as_ref().map_or("the hub", |from| from.as_str());
         let text = String::from_utf8_lossy(&message.payload.bytes).into_owned();
         let last = if is_last { "" } else { ", more may come" };
-        format!("{who} receives answer {text} from {from} (#{}){last}", id.seq)
+        format!("{consumer} receives answer {text} from {from} (#{}){last}", id.seq)
     }
 
     pub(super) fn status_line(&self, number: AgentNo, presence: &Presence) -> String {
-        let away = if presence.available { "" } else { ", unavailable" };
+        let availability = if presence.available { "" } else { ", unavailable" };
         let health = match &presence.health {
             Health::Healthy => String::new(),
             other => format!(", {}: {}", other.as_str(), other.note()),
         };
-        format!("{} is {}{away}{health}", self.agent_name(number), presence.status.as_str())
+        format!("{} is {}{availability}{health}", self.agent_name(number), presence.status.as_str())
     }
 
     /// Returns the number of a registered agent.
@@ -95,11 +101,11 @@ impl ScriptRunner {
         number.expect("agent is registered")
     }
 
-    async fn inspected(&mut self, what: Inspect) -> InspectResult {
-        let commit = quorate_core::Commit::new(principal("hub"), vec![Op::Inspect(what)]);
+    async fn inspect(&mut self, query: Inspect) -> InspectResult {
+        let commit = quorate_core::Commit::new(principal("hub"), vec![Op::Inspect(query)]);
         let receipt = self.transact(commit).await.expect("hub is allowed to inspect");
         match receipt.results.into_iter().next() {
-            Some(OpResult::Inspected(seen)) => *seen,
+            Some(OpResult::Inspected(result)) => *result,
             other => panic!("expected an inspection: {other:?}"),
         }
     }
@@ -114,23 +120,23 @@ impl ScriptRunner {
             status: words.option("being").map(status),
             ..AgentFilter::default()
         };
-        let seen = self.inspected(Inspect::Agents { filter, after: AgentNo(0), limit: 100 }).await;
-        let InspectResult::Agents(agents) = seen else { panic!("expected agents") };
+        let result = self.inspect(Inspect::Agents { filter, after: AgentNo(0), limit: 100 }).await;
+        let InspectResult::Agents(agents) = result else { panic!("expected agents") };
         if agents.is_empty() {
             self.push_line("no agents");
         }
-        for look in agents {
+        for inspection in agents {
             let AgentInspection {
                 agent,
                 status,
                 open_deliveries: open,
                 leased_deliveries: leased,
-                open_requests: asking,
+                open_requests: requests,
                 ..
-            } = look;
-            let away = if agent.presence.available { "" } else { " (unavailable)" };
+            } = inspection;
+            let availability = if agent.presence.available { "" } else { " (unavailable)" };
             self.push_line(format!(
-                "{}: {}{away}, {open} open, {leased} held, {asking} asked",
+                "{}: {}{availability}, {open} open, {leased} held, {requests} asked",
                 agent.id,
                 status.as_str()
             ));
@@ -139,19 +145,19 @@ impl ScriptRunner {
 
     /// Renders the inbox of an agent (`inbox A`).
     pub(super) async fn render_inbox(&mut self, name: &str) {
-        let what = Inspect::Inbox { agent: agent_id(name), after: DeliveryNo(0), limit: 100 };
-        let InspectResult::Inbox(inbox) = self.inspected(what).await else { panic!("expected an inbox") };
-        let lines: Vec<_> = inbox.iter().map(|look| self.look_line(look)).collect();
+        let query = Inspect::Inbox { agent: agent_id(name), after: DeliveryNo(0), limit: 100 };
+        let InspectResult::Inbox(inbox) = self.inspect(query).await else { panic!("expected an inbox") };
+        let lines: Vec<_> = inbox.iter().map(|delivery| self.delivery_line(delivery)).collect();
         self.push_line(format!("inbox of {name}: {}", lines.join(", ")));
     }
 
-    fn look_line(&self, look: &DeliveryInspection) -> String {
-        let (name, _) = self.names().delivery_name(look.number);
-        let state = match look.open.state {
+    fn delivery_line(&self, delivery: &DeliveryInspection) -> String {
+        let (name, _) = self.names().delivery_name(delivery.number);
+        let state = match delivery.open.state {
             OpenDeliveryState::Ready { .. } => "ready".to_owned(),
             OpenDeliveryState::Scheduled { due } => format!("due at {}", since_start(due)),
             OpenDeliveryState::Held { .. } => "paused".to_owned(),
-            OpenDeliveryState::Leased { .. } => look
+            OpenDeliveryState::Leased { .. } => delivery
                 .lease_period
                 .map_or_else(String::new, |(_, until)| format!("held until {}", since_start(until))),
         };
@@ -163,13 +169,13 @@ impl ScriptRunner {
         let id = self.names().message(name);
         let deliveries = self.names().deliveries(name);
         let (first, count) = (deliveries[0].0, deliveries.len() as u32);
-        let what = Inspect::Deliveries { message: Some((id.seq, id.n)), first, count };
-        let InspectResult::Deliveries { deliveries, request } = self.inspected(what).await else {
+        let query = Inspect::Deliveries { message: Some((id.seq, id.n)), first, count };
+        let InspectResult::Deliveries { deliveries, request } = self.inspect(query).await else {
             panic!("expected deliveries")
         };
         let now = self.now();
-        for look in deliveries.iter().flatten() {
-            let why = Why::of_open_delivery(String::new(), look, now);
+        for delivery in deliveries.iter().flatten() {
+            let why = Why::of_open_delivery(String::new(), delivery, now);
             self.push_line(format!("{name}: {}", why.summary));
         }
         if let Some((_, until)) = request {
@@ -180,8 +186,8 @@ impl ScriptRunner {
     /// Renders a request (`request Q`).
     pub(super) async fn render_request(&mut self, name: &str) {
         let id = self.names().message(name);
-        let what = ReadQuery::Item(ItemKey::new(ItemKind::Request, id.to_string()));
-        match self.read(what).await {
+        let query = ReadQuery::Item(ItemKey::new(ItemKind::Request, id.to_string()));
+        match self.read(query).await {
             ReadResult::Item(Some(Item::Request(request))) => {
                 let line = self.request_line(Verb::RequestMade, &request);
                 let chain = &request.correlation;
@@ -193,8 +199,8 @@ impl ScriptRunner {
 }
 
 /// Parses `heartbeats [for A] [STATUS] [degraded W | error W]`.
-pub(super) fn parse_heartbeat(who: &str, words: &mut Words<'_>) -> Op {
-    let agent = agent_id(words.option("for").unwrap_or(who));
+pub(super) fn parse_heartbeat(actor: &str, words: &mut Words<'_>) -> Op {
+    let agent = agent_id(words.option("for").unwrap_or(actor));
     let mut heartbeat = Heartbeat { agent, status: AgentStatus::Idle, health: Health::Healthy };
     while let Some(word) = words.next() {
         match word {

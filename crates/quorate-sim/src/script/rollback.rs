@@ -23,10 +23,10 @@ pub(super) fn parse_drop_snapshot(words: &mut Words<'_>) -> Op {
 }
 
 /// Parses `restores K to …` or `restores PREFIX* to …`, where `…` is `v2`, `#7`, `10s` or the name of a snapshot.
-pub(super) fn parse_rollback(stage: &ScriptRunner, words: &mut Words<'_>) -> Op {
+pub(super) fn parse_rollback(runner: &ScriptRunner, words: &mut Words<'_>) -> Op {
     let target = words.require("a key");
     let to = words.option("to").expect("`to` with a target");
-    let what = match target.strip_suffix('*') {
+    let scope = match target.strip_suffix('*') {
         Some(prefix) => RollbackScope::Prefix(prefix.into()),
         None => RollbackScope::Key { key: entry_key(target), expect: expected_version(words) },
     };
@@ -40,5 +40,5 @@ pub(super) fn parse_rollback(stage: &ScriptRunner, words: &mut Words<'_>) -> Op 
     } else {
         RollbackTarget::Snapshot(name(to))
     };
-    Op::Rollback(Rollback { scope: what, target: to, fence: stage.parse_fence_option(words) })
+    Op::Rollback(Rollback { scope, target: to, fence: runner.parse_fence_option(words) })
 }

@@ -30,7 +30,7 @@ pub(super) struct ScriptRunner {
     directory: TempDir,
     clock: Arc<ManualClock>,
     store: Option<Arc<SqliteStore>>,
-    wiring: StoreContext,
+    context: StoreContext,
     dispatched: Arc<Mutex<Vec<BatchDispatch>>>,
     spaces: Vec<SpaceState>,
     current: usize,
@@ -41,7 +41,7 @@ pub(super) struct ScriptRunner {
 struct SpaceState {
     name: String,
     number: SpaceNo,
-    cast: NameTable,
+    names: NameTable,
 }
 
 impl ScriptRunner {
@@ -50,21 +50,21 @@ impl ScriptRunner {
         let output = Arc::clone(&dispatched);
         let sink = Arc::new(move |batch| output.lock().unwrap_or_else(PoisonError::into_inner).push(batch));
         let clock = ManualClock::at(START_MS);
-        let wiring = StoreContext { clock: clock.clone(), entropy: Entropy::seeded(1), sink };
+        let context = StoreContext { clock: clock.clone(), entropy: Entropy::seeded(1), sink };
         let directory = crate::data_directory();
-        let mut stage = Self {
+        let mut runner = Self {
             directory,
             clock,
             store: None,
-            wiring,
+            context,
             dispatched,
             spaces: vec![],
             current: 0,
             lines: vec![],
         };
-        stage.open();
-        stage.switch_space("default").await;
-        stage
+        runner.open();
+        runner.switch_space("default").await;
+        runner
     }
 
     pub(super) fn into_output(self) -> String {
@@ -76,7 +76,7 @@ impl ScriptRunner {
     }
 
     fn open(&mut self) {
-        let store = SqliteStore::open(self.directory.path(), Options::default(), self.wiring.clone());
+        let store = SqliteStore::open(self.directory.path(), Options::default(), self.context.clone());
         self.store = Some(store.expect("store opens"));
     }
 
@@ -85,11 +85,11 @@ impl ScriptRunner {
     }
 
     pub(super) fn names(&self) -> &NameTable {
-        &self.spaces[self.current].cast
+        &self.spaces[self.current].names
     }
 
     pub(super) fn names_mut(&mut self) -> &mut NameTable {
-        &mut self.spaces[self.current].cast
+        &mut self.spaces[self.current].names
     }
 
     pub(super) fn space(&self) -> SpaceNo {
@@ -115,7 +115,7 @@ impl ScriptRunner {
             | "tasks" | "budget" | "subscriptions" => self.query(statement).await,
             "agents" => self.render_agents(statement).await,
             "inbox" => self.render_inbox(words.require("an agent")).await,
-            "request" => self.render_request(words.require("a question")).await,
+            "request" => self.render_request(words.require("a request")).await,
             "why" => self.render_explanation(words.require("a message")).await,
             "session" | "timeline" => self.query_session(statement).await,
             "approval" => self.render_approval(words.require("an approval")).await,
@@ -126,10 +126,10 @@ impl ScriptRunner {
                 self.sweep_due().await;
             }
             "old" => {
-                let who = words.require("a name");
-                self.commit_statement(who, statement.trim_start_matches("old").trim_start(), 1).await;
+                let actor = words.require("a name");
+                self.commit_statement(actor, statement.trim_start_matches("old").trim_start(), 1).await;
             }
-            who => self.commit_statement(who, statement, 0).await,
+            actor => self.commit_statement(actor, statement, 0).await,
         }
     }
 
@@ -147,7 +147,7 @@ impl ScriptRunner {
         let space = SpaceName::new(name).expect("valid space name");
         let number = self.store().space(space).await.expect("storage works");
         self.current = self.spaces.len();
-        self.spaces.push(SpaceState { name: name.to_owned(), number, cast: NameTable::default() });
+        self.spaces.push(SpaceState { name: name.to_owned(), number, names: NameTable::default() });
         let registrations = AGENTS.map(|name| Op::RegisterAgent(RegisterAgent::named(agent_id(name))));
         let commit = Commit::new(Principal::System, registrations.to_vec());
         let receipt = self.transact(commit).await.expect("agents are registered");
@@ -192,22 +192,22 @@ impl ScriptRunner {
     }
 
     /// Executes a commit. `epochs_back` selects the epoch: 0 is the newest registration of the agent.
-    async fn commit_statement(&mut self, who: &str, statement: &str, epochs_back: usize) {
-        let parts = statement.strip_prefix(who).expect("statement starts with the principal");
+    async fn commit_statement(&mut self, actor: &str, statement: &str, epochs_back: usize) {
+        let parts = statement.strip_prefix(actor).expect("statement starts with the principal");
         let (parts, repeat_key) = match parts.split_once(" with key ") {
             Some((parts, key)) => (parts, Some(IdempotencyKey::new(key).expect("valid idempotency key"))),
             None => (parts, None),
         };
         let (mut ops, mut names) = (Vec::new(), Vec::new());
         for part in parts.split('&') {
-            let parsed = self.parse_part(who, part);
+            let parsed = self.parse_part(actor, part);
             names.resize(ops.len(), None);
             names.push(parsed.message);
             ops.extend(parsed.ops);
         }
-        let mut commit = Commit::new(principal(who), ops.clone());
+        let mut commit = Commit::new(principal(actor), ops.clone());
         if epochs_back > 0 {
-            commit.epoch = Some(self.names().epoch(who, epochs_back));
+            commit.epoch = Some(self.names().epoch(actor, epochs_back));
         }
         if let Some(key) = repeat_key {
             commit = commit.keyed(key);
@@ -221,7 +221,7 @@ impl ScriptRunner {
                     let name = names.get(index).and_then(Option::as_deref);
                     self.record_result(op, &receipt, index, name, &recipients);
                 }
-                self.render_receipt(who, &receipt, before).await;
+                self.render_receipt(actor, &receipt, before).await;
             }
             Err(refused) => self.render_refusal(&refused),
         }
@@ -240,7 +240,7 @@ impl ScriptRunner {
         let body = codec::read_body(&records[0]).expect("record decodes");
         let sent = body.effects.into_iter().filter_map(|effect| match effect {
             Effect::Sent { message, deliveries, .. } => {
-                let recipient = |one: &NewDelivery| match one.to.queue() {
+                let recipient = |delivery: &NewDelivery| match delivery.to.queue() {
                     QueueId::Agent(agent) => self.agent_name(agent),
                     QueueId::Pool(_) => message.to.to_string(),
                 };
@@ -269,17 +269,19 @@ impl ScriptRunner {
             (Op::RegisterAgent(new), OpResult::Registered { epoch }) => {
                 self.names_mut().record_epoch(new.id.as_str(), *epoch);
             }
-            (Op::Request(ask), OpResult::Requested { id, first, .. }) => {
+            (Op::Request(request), OpResult::Requested { id, first, .. }) => {
                 let name = name.unwrap_or("?").to_owned();
                 let recipients = recipients.get(id.n as usize).cloned().unwrap_or_default();
                 self.names_mut().name_message(&name, *id, *first, recipients);
-                let asker = ask.message.from.as_ref().map_or(String::new(), ToString::to_string);
-                self.names_mut().set_requester(&name, &asker);
+                let requester = request.message.from.as_ref().map_or(String::new(), ToString::to_string);
+                self.names_mut().set_requester(&name, &requester);
             }
-            (_, OpResult::LocksGranted(locked)) => self.record_locks(locked),
-            (_, OpResult::Claimed(taken)) => taken.iter().for_each(|one| self.names_mut().record_lease(one)),
-            (_, OpResult::TasksClaimed(taken)) => {
-                taken.iter().for_each(|one| self.names_mut().task_tokens.record_lease(one));
+            (_, OpResult::LocksGranted(granted)) => self.record_locks(granted),
+            (_, OpResult::Claimed(deliveries)) => {
+                deliveries.iter().for_each(|delivery| self.names_mut().record_lease(delivery))
+            }
+            (_, OpResult::TasksClaimed(tasks)) => {
+                tasks.iter().for_each(|task| self.names_mut().task_tokens.record_lease(task));
             }
             _ => {}
         }
@@ -290,14 +292,14 @@ impl ScriptRunner {
         std::mem::take(&mut *self.dispatched.lock().unwrap_or_else(PoisonError::into_inner))
     }
 
-    pub(super) async fn read(&self, what: ReadQuery) -> ReadResult {
-        let mut rows = self.store().read(self.space(), vec![what]).await.expect("read succeeds");
+    pub(super) async fn read(&self, query: ReadQuery) -> ReadResult {
+        let mut rows = self.store().read(self.space(), vec![query]).await.expect("read succeeds");
         rows.remove(0)
     }
 
     async fn query(&mut self, statement: &str) {
         let mut words = Words::new(statement);
-        let what = match words.require("a word") {
+        let query = match words.require("a word") {
             "read" => {
                 let name = words.require("a key");
                 let when = match words.option("at") {
@@ -327,7 +329,7 @@ impl ScriptRunner {
             "text" => return self.render_payload(words.require("a message")).await,
             _ => return self.render_deliveries(words.require("a message")).await,
         };
-        self.render_rows(what).await;
+        self.render_rows(query).await;
     }
 }
 

@@ -18,7 +18,7 @@ fn kind(word: &str) -> ContributionKind {
     ContributionKind::ALL
         .into_iter()
         .find(named)
-        .unwrap_or_else(|| panic!("unknown kind of addition: {word}"))
+        .unwrap_or_else(|| panic!("unknown kind of contribution: {word}"))
 }
 
 /// Parses the operation of a session verb.
@@ -26,7 +26,7 @@ pub(super) fn parse_session_op(verb: &str, words: &mut Words<'_>) -> Op {
     match verb {
         "opens" => open(words),
         "adds" => {
-            let kind = kind(words.require("a kind of addition"));
+            let kind = kind(words.require("a kind of contribution"));
             Op::AddToSession(AddToSession {
                 session: session(words.option("to").expect("`to` with a session")),
                 kind,
@@ -75,7 +75,7 @@ impl ScriptRunner {
         if query == "session" {
             return self.render_session(id).await;
         }
-        let mut of_kind = None;
+        let mut timeline_kind = None;
         let mut page = TimelinePage::After(Seq(0));
         while let Some(word) = words.next() {
             let mut seq =
@@ -83,12 +83,12 @@ impl ScriptRunner {
             match word {
                 "after" => page = TimelinePage::After(seq()),
                 "before" => page = TimelinePage::Before(seq()),
-                "message" => of_kind = Some(TimelineKind::Message),
-                "change" => of_kind = Some(TimelineKind::Change),
-                word => of_kind = Some(TimelineKind::Contribution(kind(word))),
+                "message" => timeline_kind = Some(TimelineKind::Message),
+                "change" => timeline_kind = Some(TimelineKind::Change),
+                word => timeline_kind = Some(TimelineKind::Contribution(kind(word))),
             }
         }
-        let read = ReadQuery::Timeline { session: id.into(), kind: of_kind, page, limit: 3 };
+        let read = ReadQuery::Timeline { session: id.into(), kind: timeline_kind, page, limit: 3 };
         let ReadResult::Timeline(seqs) = self.read(read).await else { panic!("expected a timeline") };
         let mut lines = Vec::new();
         for seq in seqs {
@@ -96,9 +96,11 @@ impl ScriptRunner {
                 panic!("record {seq} is missing")
             };
             let body = codec::read_body(&record).expect("record decodes");
-            let of_session =
-                body.effects.iter().filter(|effect| effect.timeline_entry().is_some_and(|(of, _)| of == id));
-            let words: Vec<_> = of_session.map(Effect::as_str).collect();
+            let session_effects = body
+                .effects
+                .iter()
+                .filter(|effect| effect.timeline_entry().is_some_and(|(session, _)| session == id));
+            let words: Vec<_> = session_effects.map(Effect::as_str).collect();
             lines.push(format!("#{seq} {}", words.join(" and ")));
         }
         self.push_line(format!(
@@ -126,9 +128,9 @@ fn session_line(session: &Session) -> String {
     if !session.reason.is_empty() {
         line.push_str(&format!(" ({})", session.reason));
     }
-    for one in &session.participants {
-        let membership = if one.left_at.is_some() { "formerly" } else { "with" };
-        line.push_str(&format!(", {membership} {}", one.agent));
+    for participant in &session.participants {
+        let membership = if participant.left_at.is_some() { "formerly" } else { "with" };
+        line.push_str(&format!(", {membership} {}", participant.agent));
     }
     for kind in ContributionKind::ALL {
         if session.contribution_count(kind) > 0 {

@@ -19,8 +19,8 @@ use super::runner::ScriptRunner;
 pub(super) struct TaskTokens(BTreeMap<TaskId, Vec<LeaseToken>>);
 
 impl TaskTokens {
-    pub(super) fn record_lease(&mut self, handed: &LeasedTask) {
-        let TaskLeaseRef { task, token } = handed.lease_ref();
+    pub(super) fn record_lease(&mut self, leased: &LeasedTask) {
+        let TaskLeaseRef { task, token } = leased.lease_ref();
         self.0.entry(task).or_default().push(token);
     }
 
@@ -50,12 +50,12 @@ fn list(text: &str) -> Vec<String> {
 
 impl ScriptRunner {
     /// Parses a task verb; `None` if the verb is not about tasks.
-    pub(super) fn parse_task_op(&mut self, who: &str, verb: &str, words: &mut Words<'_>) -> Option<Op> {
+    pub(super) fn parse_task_op(&mut self, actor: &str, verb: &str, words: &mut Words<'_>) -> Option<Op> {
         let lease =
-            |stage: &Self, words: &mut Words<'_>| stage.names().task_tokens.lease(words.require("a task"));
+            |runner: &Self, words: &mut Words<'_>| runner.names().task_tokens.lease(words.require("a task"));
         Some(match verb {
-            "makes" => make(words),
-            "takes" | "awaits" | "serves" => self.claim_tasks(who, verb, words),
+            "makes" => create_tasks(words),
+            "takes" | "awaits" | "serves" => self.claim_tasks(actor, verb, words),
             "beats" => Op::HeartbeatTask(HeartbeatTask {
                 lease: lease(self, words),
                 partial: words.option("with").map(payload),
@@ -76,9 +76,9 @@ impl ScriptRunner {
                 Op::FailTask(FailTask { lease, reason: reason(words), details, recoverable: !permanent })
             }
             "needs" => Op::AwaitTask(AwaitTask {
-                agent: agent_id(who),
+                agent: agent_id(actor),
                 task: task(words.require("a task")),
-                within: words.option("within").map(|name| delivery_id(self.names().delivery(name, who))),
+                within: words.option("within").map(|name| delivery_id(self.names().delivery(name, actor))),
                 waiting: self.names_mut().consumer(words.option("as").expect("`as` with a consumer")),
             }),
             "returns" => Op::ReleaseTask(lease(self, words)),
@@ -90,7 +90,7 @@ impl ScriptRunner {
         })
     }
 
-    fn claim_tasks(&mut self, who: &str, verb: &str, words: &mut Words<'_>) -> Op {
+    fn claim_tasks(&mut self, actor: &str, verb: &str, words: &mut Words<'_>) -> Op {
         let max = words.next_number().unwrap_or(1);
         let types = words.option("on").map(list).unwrap_or_default();
         let consumer = words.option("as").map(|name| self.names_mut().consumer(name));
@@ -99,22 +99,23 @@ impl ScriptRunner {
             ("awaits", Some(consumer)) => WaitMode::Once(consumer),
             ("serves", Some(consumer)) => WaitMode::Standing(consumer),
             ("takes", None) => WaitMode::NoWait,
-            _ => panic!("`{who} {verb}`: `as CONSUMER` is required with `awaits` and `serves` only"),
+            _ => panic!("`{actor} {verb}`: `as CONSUMER` is required with `awaits` and `serves` only"),
         };
-        Op::ClaimTasks(ClaimTasks { agent: agent_id(who), types, max, lease_ms, waiting })
+        Op::ClaimTasks(ClaimTasks { agent: agent_id(actor), types, max, lease_ms, waiting })
     }
 
     /// Renders the part of a result that no effect of its record shows.
-    pub(super) fn task_result_line(&self, who: &str, result: &OpResult, new: bool) -> Option<String> {
+    pub(super) fn task_result_line(&self, actor: &str, result: &OpResult, new: bool) -> Option<String> {
         match result {
-            OpResult::TasksClaimed(taken) if taken.is_empty() => Some(format!("{who}: no task to claim")),
-            OpResult::TasksClaimed(taken) if taken.len() > 9 => {
-                let (first, last) = (handed_line(&taken[0]), handed_line(&taken[taken.len() - 1]));
-                Some(format!("{who} claims {} from {first} to {last}", taken.len()))
+            OpResult::TasksClaimed(tasks) if tasks.is_empty() => Some(format!("{actor}: no task to claim")),
+            OpResult::TasksClaimed(tasks) if tasks.len() > 9 => {
+                let (first, last) = (leased_line(&tasks[0]), leased_line(&tasks[tasks.len() - 1]));
+                Some(format!("{actor} claims {} from {first} to {last}", tasks.len()))
             }
-            OpResult::TasksClaimed(taken) => {
-                Some(format!("{who} claims {}", taken.iter().map(handed_line).collect::<Vec<_>>().join(", ")))
-            }
+            OpResult::TasksClaimed(tasks) => Some(format!(
+                "{actor} claims {}",
+                tasks.iter().map(leased_line).collect::<Vec<_>>().join(", ")
+            )),
             OpResult::TasksCreated { seq, .. } if !new => Some(format!("created already by #{seq}")),
             OpResult::TaskAccepted { seq, .. } if !new => Some(format!("accepted already by #{seq}")),
             _ => None,
@@ -122,9 +123,9 @@ impl ScriptRunner {
     }
 
     /// Records and renders a task that was dispatched to a consumer.
-    pub(super) fn leased_task_line(&mut self, who: &str, handed: &LeasedTask) -> String {
-        self.names_mut().task_tokens.record_lease(handed);
-        format!("{who} receives {}", handed_line(handed))
+    pub(super) fn leased_task_line(&mut self, consumer: &str, leased: &LeasedTask) -> String {
+        self.names_mut().task_tokens.record_lease(leased);
+        format!("{consumer} receives {}", leased_line(leased))
     }
 
     /// Renders a change of a task.
@@ -134,10 +135,10 @@ impl ScriptRunner {
             TaskState::Scheduled { due } => format!("due at {}", since_start(*due)),
             other => other.status().as_str().to_owned(),
         };
-        let why = task.last_failure.as_ref().map_or(String::new(), |setback| {
+        let cause = task.last_failure.as_ref().map_or(String::new(), |failure| {
             let reason =
-                if setback.reason.is_empty() { String::new() } else { format!(" ({})", setback.reason) };
-            format!("{}{reason}", setback.kind.as_str())
+                if failure.reason.is_empty() { String::new() } else { format!(" ({})", failure.reason) };
+            format!("{}{reason}", failure.kind.as_str())
         });
         Some(match verb {
             Verb::TaskCreated => format!("{id} created: {state}"),
@@ -147,10 +148,10 @@ impl ScriptRunner {
             Verb::TaskReady => format!("{id} ready without {}", joined(&task.missing)),
             Verb::TaskProgressed => format!("{id} progressed"),
             Verb::TaskCompleted | Verb::TaskCancelled => format!("{id} {state}"),
-            Verb::TaskRetried => format!("{id} {why}: {state}"),
+            Verb::TaskRetried => format!("{id} {cause}: {state}"),
             Verb::TaskReleased => format!("{id} released: {state}"),
             Verb::TaskHeld | Verb::TaskFailed => self.task_line(task),
-            Verb::TaskEscalated => format!("{id} {why}: escalated"),
+            Verb::TaskEscalated => format!("{id} {cause}: escalated"),
             _ => return None,
         })
     }
@@ -180,8 +181,8 @@ impl ScriptRunner {
         if task.attempt > 0 {
             line.push_str(&format!(", tried {}", task.attempt));
         }
-        if let Some(setback) = &task.last_failure {
-            line.push_str(&format!(", last {} by {}", setback.kind.as_str(), name(setback.by)));
+        if let Some(failure) = &task.last_failure {
+            line.push_str(&format!(", last {} by {}", failure.kind.as_str(), name(failure.by)));
         }
         line
     }
@@ -224,9 +225,9 @@ fn joined(ids: &[TaskId]) -> String {
     ids.iter().map(TaskId::as_str).collect::<Vec<_>>().join(",")
 }
 
-fn handed_line(handed: &LeasedTask) -> String {
-    let token = handed.lease_ref().token;
-    format!("{} (attempt {}, token {token})", handed.task.spec.id, handed.task.attempt)
+fn leased_line(leased: &LeasedTask) -> String {
+    let token = leased.lease_ref().token;
+    format!("{} (attempt {}, token {token})", leased.task.spec.id, leased.task.attempt)
 }
 
 fn complete(lease: TaskLeaseRef, words: &mut Words<'_>) -> Op {
@@ -240,7 +241,7 @@ fn complete(lease: TaskLeaseRef, words: &mut Words<'_>) -> Op {
 }
 
 /// Parses `makes t1 of review + t2 of sum needs t1` into one operation. With `_` the hub generates the id.
-fn make(words: &mut Words<'_>) -> Op {
+fn create_tasks(words: &mut Words<'_>) -> Op {
     let mut tasks = Vec::new();
     loop {
         let name = words.require("a name for the task");

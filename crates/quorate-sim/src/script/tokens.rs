@@ -13,8 +13,8 @@ use super::render::since_start;
 use super::runner::ScriptRunner;
 
 /// Returns the role if the principal is named after one, such as `admin`.
-pub(super) fn token_role(who: &str) -> Option<TokenRole> {
-    TokenRole::ALL.iter().copied().find(|role| role.as_str() == who)
+pub(super) fn token_role(name: &str) -> Option<TokenRole> {
+    TokenRole::ALL.iter().copied().find(|role| role.as_str() == name)
 }
 
 /// Returns the holder of a token with this role.

@@ -17,7 +17,7 @@ use crate::deliberation::fixture::{AgentSet, hub_with_faults, spec};
 use crate::disk_faults::{hub_with_lease, message_call, open_hub, send_call, wait_until_unleased};
 
 /// Upper bound on waits that normally end immediately. It only prevents a hanging test.
-const GUARD: Duration = Duration::from_secs(60);
+const WAIT_MAX: Duration = Duration::from_secs(60);
 
 /// Journal lines captured on this thread while the guard is alive.
 #[derive(Clone, Default)]
@@ -62,7 +62,7 @@ async fn i22_a_failing_sweep_is_reported_once() {
             tokio::task::yield_now().await;
         }
     };
-    tokio::time::timeout(GUARD, reported).await.expect("failure is reported");
+    tokio::time::timeout(WAIT_MAX, reported).await.expect("failure is reported");
     hub.disk.faults().lift_space_limit();
     wait_until_unleased(&hub.space, &clock).await;
     assert_eq!(lines.count("sweep failed, retrying"), 1, "{:?}", lines.0);
@@ -74,7 +74,7 @@ async fn i18_an_abandoned_deliberation_is_reported_with_its_code_only() {
     let (lines, _guard) = Lines::capture();
     let directory = data_directory();
     let steps = Mutex::new(0);
-    let judge = move |commit: &Commit, _| {
+    let rule = move |commit: &Commit, _| {
         if !matches!(commit.ops.last(), Some(Op::StepProcedure(_))) {
             return None;
         }
@@ -86,20 +86,20 @@ async fn i18_an_abandoned_deliberation_is_reported_with_its_code_only() {
             _ => None,
         }
     };
-    let hub = hub_with_faults(&directory.path().join("hub"), Box::new(judge)).await;
+    let hub = hub_with_faults(&directory.path().join("hub"), Box::new(rule)).await;
     let driver = hub.drive_deliberations().await.unwrap();
     hub.start_procedure(ProcedureDraft::deliberation(&spec(AgentSet::Three)).id("p")).await.unwrap();
-    let mut follow = hub.space().unwrap().follow();
+    let mut published = hub.space().unwrap().follow();
     let failed = async {
         loop {
-            follow.borrow_and_update();
+            published.borrow_and_update();
             if hub.procedure("p").await.unwrap().procedure().status == ProcedureStatus::Failed {
                 return;
             }
-            follow.changed().await.unwrap();
+            published.changed().await.unwrap();
         }
     };
-    tokio::time::timeout(GUARD, failed).await.expect("deliberation fails");
+    tokio::time::timeout(WAIT_MAX, failed).await.expect("deliberation fails");
     driver.stop().await;
     hub.close().await;
     assert_eq!(lines.count("step failed; retrying"), 1, "{:?}", lines.0);

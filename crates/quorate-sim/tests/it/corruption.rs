@@ -86,7 +86,7 @@ async fn i2_a_corrupted_payload_is_never_delivered() {
     let bob = Principal::Agent(agent_id("bob"));
     let claimed = space.claim(&bob, None, &agent_id("bob"), 2, LEASE_MS, Duration::ZERO).await.unwrap();
     let payloads = |deliveries: &[quorate_engine::ReceivedDelivery]| -> Vec<_> {
-        deliveries.iter().map(|one| one.message.payload.bytes.clone()).collect()
+        deliveries.iter().map(|delivery| delivery.message.payload.bytes.clone()).collect()
     };
     assert_eq!(payloads(&claimed), ["\"two\""]);
     let mut consumer = space.consume(&bob, None, &agent_id("bob"), 5, LEASE_MS).await.unwrap();
@@ -98,7 +98,8 @@ async fn i2_a_corrupted_payload_is_never_delivered() {
     let dead_lettered = published.wait_for(|published| published.counts.dead == 2);
     tokio::time::timeout(Duration::from_secs(60), dead_lettered).await.unwrap().unwrap();
     let dead = space.dead_letters(None, DeliveryNo(0), 10).await.unwrap();
-    let reasons: Vec<_> = dead.iter().map(|letter| (letter.seq, letter.reason.as_str())).collect();
+    let reasons: Vec<_> =
+        dead.iter().map(|dead_letter| (dead_letter.seq, dead_letter.reason.as_str())).collect();
     assert_eq!(reasons.iter().map(|(seq, _)| *seq).collect::<Vec<_>>(), [first, third]);
     assert!(reasons.iter().all(|(seq, reason)| reason.contains(&format!("record {seq} "))), "{reasons:?}");
     space.engine().close().await;

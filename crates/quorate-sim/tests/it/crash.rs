@@ -39,8 +39,8 @@ fn acknowledged_calls_survive_sigkill() {
     }
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build().unwrap();
     match runtime.block_on(recovery::check(&data, history)) {
-        Ok(tally) => assert_significant(&tally, cycles, &rerun),
-        Err(violations) => panic!("{}\nagain: {rerun}", render(&violations)),
+        Ok(stats) => assert_significant(&stats, cycles, &rerun),
+        Err(violations) => panic!("{}\nrerun: {rerun}", render(&violations)),
     }
 }
 
@@ -85,21 +85,21 @@ fn run_and_kill(directory: &Path, seed: u64, cycle: u64, lines: u64, history: &m
     }
 }
 
-fn assert_significant(tally: &CheckStats, cycles: u64, rerun: &str) {
-    println!("{cycles} cycles: {tally:?}");
-    let acknowledged = tally.acknowledged as u64;
+fn assert_significant(stats: &CheckStats, cycles: u64, rerun: &str) {
+    println!("{cycles} cycles: {stats:?}");
+    let acknowledged = stats.acknowledged as u64;
     assert!(
         acknowledged >= cycles * ACKNOWLEDGED_MIN,
-        "too little was acknowledged to prove anything: {tally:?}; {rerun}"
+        "too little was acknowledged to prove anything: {stats:?}; {rerun}"
     );
     if cycles >= CYCLES_SIGNIFICANT {
-        assert!(tally.unknown > 0, "nothing was interrupted: {tally:?}; {rerun}");
-        assert!(tally.redelivered > 0, "nothing was redelivered: {tally:?}; {rerun}");
+        assert!(stats.unknown > 0, "nothing was interrupted: {stats:?}; {rerun}");
+        assert!(stats.redelivered > 0, "nothing was redelivered: {stats:?}; {rerun}");
         assert!(
-            tally.fences > 0 && tally.stale_fences > 0,
-            "no lock was granted, or none became stale: {tally:?}; {rerun}"
+            stats.fences > 0 && stats.stale_fences > 0,
+            "no lock was granted, or none became stale: {stats:?}; {rerun}"
         );
-        assert!(tally.refused > 0 && tally.dead > 0, "no refusal or no dead letter: {tally:?}; {rerun}");
+        assert!(stats.refused > 0 && stats.dead > 0, "no refusal or no dead letter: {stats:?}; {rerun}");
     }
 }
 

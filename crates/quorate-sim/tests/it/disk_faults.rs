@@ -22,7 +22,7 @@ use tokio::task::JoinSet;
 use tokio::time::timeout;
 
 /// Upper bound on waits that normally end immediately. It only prevents a hanging test.
-const GUARD: Duration = Duration::from_secs(60);
+const WAIT_MAX: Duration = Duration::from_secs(60);
 const LEASE_MS: u64 = 60_000;
 
 pub(crate) struct FaultyHub {
@@ -56,8 +56,8 @@ impl FaultyHub {
 }
 
 pub(crate) fn message_call(id: &str, size: usize) -> Call {
-    let act = CallOp::Send { to: vec!["bob".into()], level: 1, tries: 4, size, once: DedupBy::Key };
-    Call { id: id.into(), by: "ann".into(), act }
+    let op = CallOp::Send { to: vec!["bob".into()], level: 1, attempts_max: 4, size, dedup: DedupBy::Key };
+    Call { id: id.into(), by: "ann".into(), op }
 }
 
 pub(crate) async fn send_call(space: &Space, call: &Call) -> Result<Receipt, Error> {
@@ -118,14 +118,16 @@ async fn i22_service_resumes_without_a_restart_when_space_is_freed() {
     let bob = Principal::Agent(agent_id("bob"));
     let mut consumer = hub.space.consume(&bob, None, &agent_id("bob"), 200, LEASE_MS).await.unwrap();
     let ann = Principal::Agent(agent_id("ann"));
-    let mut follow = hub.space.follow();
-    follow.borrow_and_update();
+    let mut published = hub.space.follow();
+    published.borrow_and_update();
     let claiming = {
         let (space, ann) = (hub.space.clone(), ann.clone());
-        tokio::spawn(async move { space.claim(&ann, None, &agent_id("ann"), 1, LEASE_MS, GUARD * 2).await })
+        tokio::spawn(
+            async move { space.claim(&ann, None, &agent_id("ann"), 1, LEASE_MS, WAIT_MAX * 2).await },
+        )
     };
     // An empty claim writes no record but publishes its batch: from here on the claim is waiting.
-    timeout(GUARD, follow.changed()).await.expect("claim is decided").unwrap();
+    timeout(WAIT_MAX, published.changed()).await.expect("claim is decided").unwrap();
     send_call(&hub.space, &message_call("before", 10)).await.unwrap();
     fill(&hub).await;
     assert!(is_full(&send_call(&hub.space, &message_call("later", 3000)).await));
@@ -137,15 +139,21 @@ async fn i22_service_resumes_without_a_restart_when_space_is_freed() {
     let mut last = String::new();
     while last != "later" {
         let delivery =
-            timeout(GUARD, consumer.next()).await.expect("consumer is still open").unwrap().unwrap();
+            timeout(WAIT_MAX, consumer.next()).await.expect("consumer is still open").unwrap().unwrap();
         last = quorate_sim::history::parse_origin(&delivery.message.payload.bytes).0;
         assert_eq!(delivery.attempt, 1, "{last}");
         let ack = Op::Ack(delivery.lease.unwrap());
         hub.space.commit(Commit::new(bob.clone(), vec![ack])).await.unwrap();
     }
-    let back = CallOp::Send { to: vec!["ann".into()], level: 1, tries: 4, size: 10, once: DedupBy::ClientId };
-    send_call(&hub.space, &Call { id: "back".into(), by: "bob".into(), act: back }).await.unwrap();
-    let claimed = timeout(GUARD, claiming).await.expect("claim is still waiting").unwrap().unwrap();
+    let op = CallOp::Send {
+        to: vec!["ann".into()],
+        level: 1,
+        attempts_max: 4,
+        size: 10,
+        dedup: DedupBy::ClientId,
+    };
+    send_call(&hub.space, &Call { id: "back".into(), by: "bob".into(), op }).await.unwrap();
+    let claimed = timeout(WAIT_MAX, claiming).await.expect("claim is still waiting").unwrap().unwrap();
     assert_eq!(claimed.len(), 1);
     let counts = hub.space.published().counts;
     assert_eq!((counts.ready, counts.leased), (0, 1), "{counts:?}");
@@ -185,8 +193,8 @@ async fn a_key_is_stored_although_the_disk_was_full_on_the_first_call_of_the_day
     let first = send_call(&hub.space, &message_call("second", 10)).await.unwrap();
     let (space, _directory) = hub.reopen().await;
     send_call(&space, &message_call("third", 10)).await.unwrap();
-    let again = send_call(&space, &message_call("second", 10)).await.unwrap();
-    assert_eq!(again, first, "the same key and content return the same response");
+    let repeated = send_call(&space, &message_call("second", 10)).await.unwrap();
+    assert_eq!(repeated, first, "the same key and content return the same response");
     assert_eq!(log_has(&space, "second").await, 1);
 }
 
@@ -272,7 +280,7 @@ async fn check_failure(case: &str, inject: impl FnOnce(&Faults)) {
         }
     }
     assert!(!unknown.is_empty(), "{case}: nothing failed");
-    let reported = timeout(GUARD, failure).await.expect("failure is reported").unwrap();
+    let reported = timeout(WAIT_MAX, failure).await.expect("failure is reported").unwrap();
     assert!(matches!(reported, StoreError::Failed(_)), "{case}: {reported}");
     // The disk works again, but nothing more is acknowledged: disk and memory may differ.
     hub.disk.faults().clear_errors();
@@ -345,8 +353,8 @@ async fn i22_a_commit_is_atomic_after_a_failed_sync() {
 async fn a_data_directory_is_locked_by_one_process() {
     let hub = open_hub().await;
     let directory = hub.directory.path().join("data");
-    let second = Engine::start(SystemClock::new(), Entropy::system(), |wiring| {
-        let store = SqliteStore::open(&directory, Options::default(), wiring)?;
+    let second = Engine::start(SystemClock::new(), Entropy::system(), |context| {
+        let store = SqliteStore::open(&directory, Options::default(), context)?;
         Ok::<Arc<dyn Store>, OpenError>(store)
     });
     let Err(error) = second else { panic!("two hubs opened one directory") };
@@ -365,8 +373,8 @@ pub(crate) async fn hub_with_lease(clock: &Arc<ManualClock>) -> FaultyHub {
     let disk = Disk::new();
     disk.faults().disable_preallocation();
     let options = Options { disk: Some(Arc::clone(&disk)), ..Options::default() };
-    let engine = Engine::start(clock.clone(), Entropy::seeded(1), |wiring| {
-        let store = SqliteStore::open(&directory.path().join("data"), options, wiring)?;
+    let engine = Engine::start(clock.clone(), Entropy::seeded(1), |context| {
+        let store = SqliteStore::open(&directory.path().join("data"), options, context)?;
         Ok::<Arc<dyn Store>, OpenError>(store)
     });
     let space = engine.unwrap().space(SpaceName::new("default").unwrap()).await.unwrap();
@@ -383,14 +391,14 @@ pub(crate) async fn hub_with_lease(clock: &Arc<ManualClock>) -> FaultyHub {
 
 /// Advances the clock until no delivery is leased: a failed sweep is retried on the hub's clock.
 pub(crate) async fn wait_until_unleased(space: &Space, clock: &ManualClock) {
-    let mut follow = space.follow();
+    let mut published = space.follow();
     let returned = async {
-        while follow.borrow_and_update().counts.leased > 0 {
+        while published.borrow_and_update().counts.leased > 0 {
             clock.advance(Duration::from_millis(101));
             tokio::task::yield_now().await;
         }
     };
-    timeout(GUARD, returned).await.expect("lease expires");
+    timeout(WAIT_MAX, returned).await.expect("lease expires");
 }
 
 /// A lease that expires while the disk is full is returned by the sweep once space is freed.

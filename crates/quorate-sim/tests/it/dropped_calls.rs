@@ -44,8 +44,9 @@ async fn poll_once_and_drop(call: impl Future) {
 }
 
 async fn assert_bob_receives_a_message(space: &Space) {
-    let act = CallOp::Send { to: vec!["bob".into()], level: 1, tries: 4, size: 10, once: DedupBy::Key };
-    let sent = send_call(space, &Call { id: "one".into(), by: "ann".into(), act }).await;
+    let op =
+        CallOp::Send { to: vec!["bob".into()], level: 1, attempts_max: 4, size: 10, dedup: DedupBy::Key };
+    let sent = send_call(space, &Call { id: "one".into(), by: "ann".into(), op }).await;
     assert!(matches!(sent, Event::Done { .. }), "{sent:?}");
     let (bob, principal) = (agent_id("bob"), Principal::Agent(agent_id("bob")));
     let claimed = space.claim(&principal, None, &bob, 1, LEASE_MS, Duration::ZERO).await.unwrap();

@@ -81,7 +81,7 @@ fn acknowledged_calls_survive_a_power_cut_at_a_random_operation() {
         totals.add(cut, run(cut), &rerun);
     }
     println!("{totals:?}");
-    assert!(totals.happened * 4 >= cuts, "too few power cuts during the load: {totals:?}; {rerun}");
+    assert!(totals.interrupted * 4 >= cuts, "too few power cuts during the load: {totals:?}; {rerun}");
     assert!(
         totals.acknowledged >= cuts * ACKNOWLEDGED_MIN,
         "too little was acknowledged: {totals:?}; {rerun}"
@@ -91,9 +91,9 @@ fn acknowledged_calls_survive_a_power_cut_at_a_random_operation() {
 #[test]
 fn acknowledged_calls_survive_a_power_cut_at_every_disk_operation() {
     let seed = 7;
-    let cut = |op, how| PowerCut {
+    let cut = |op, unsynced| PowerCut {
         at_op: op,
-        unsynced: how,
+        unsynced,
         seed: op,
         starts: 2,
         load: Load { seed, ..SMALL },
@@ -105,15 +105,16 @@ fn acknowledged_calls_survive_a_power_cut_at_every_disk_operation() {
     loop {
         op += 1;
         // In turn, so that every part of the run meets every kind of loss.
-        let how = [UnsyncedData::LoseAll, UnsyncedData::Random, UnsyncedData::KeepAll][(op % 3) as usize];
-        let outcome = run(cut(op, how));
-        let happened = outcome.interrupted;
+        let unsynced =
+            [UnsyncedData::LoseAll, UnsyncedData::Random, UnsyncedData::KeepAll][(op % 3) as usize];
+        let outcome = run(cut(op, unsynced));
+        let interrupted = outcome.interrupted;
         totals.add(
-            cut(op, how),
+            cut(op, unsynced),
             outcome,
             "cargo test -p quorate-sim --test it a_power_cut_at_every_disk_operation",
         );
-        if !happened {
+        if !interrupted {
             break;
         }
     }
@@ -134,11 +135,11 @@ fn a_power_cut_during_a_checkpoint_loses_nothing() {
     for number in 0..cuts {
         // Starts roughly where the log reaches the checkpoint threshold.
         let op = 700 + rng.below(6_000);
-        let how = *rng.pick(&[UnsyncedData::LoseAll, UnsyncedData::Random]);
+        let unsynced = *rng.pick(&[UnsyncedData::LoseAll, UnsyncedData::Random]);
         let load = Load { seed: seed.wrapping_add(number), ..LARGE };
         let cut = PowerCut {
             at_op: op,
-            unsynced: how,
+            unsynced,
             seed: rng.below(u64::MAX),
             starts: 1,
             load,
@@ -148,7 +149,7 @@ fn a_power_cut_during_a_checkpoint_loses_nothing() {
         totals.add(cut, run(cut), &rerun);
     }
     println!("{totals:?}");
-    assert!(totals.happened > 0, "no power cut during the load: {totals:?}; {rerun}");
+    assert!(totals.interrupted > 0, "no power cut during the load: {totals:?}; {rerun}");
     assert!(totals.checkpointed > 0, "no checkpoint ran: {totals:?}; {rerun}");
     assert!(totals.acknowledged > 20 * cuts, "too little was acknowledged: {totals:?}; {rerun}");
 }
@@ -161,7 +162,7 @@ fn run(cut: PowerCut) -> PowerCutOutcome {
 
 #[derive(Debug, Default)]
 struct Totals {
-    happened: u64,
+    interrupted: u64,
     acknowledged: u64,
     unknown: u64,
     ops: u64,
@@ -173,7 +174,7 @@ impl Totals {
     fn add(&mut self, cut: PowerCut, outcome: PowerCutOutcome, rerun: &str) {
         match outcome.result {
             Ok(CheckStats { acknowledged, unknown, .. }) => {
-                self.happened += u64::from(outcome.interrupted);
+                self.interrupted += u64::from(outcome.interrupted);
                 self.acknowledged += acknowledged as u64;
                 self.unknown += unknown as u64;
                 self.ops += outcome.ops;

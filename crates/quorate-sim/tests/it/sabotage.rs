@@ -33,7 +33,7 @@ const LOAD: Load = Load {
 
 #[test]
 fn acknowledging_before_the_sync_is_detected() {
-    assert_detected(Sabotage::AnswerBeforeSync);
+    assert_detected(Sabotage::AcknowledgeBeforeSync);
 }
 
 #[test]
@@ -64,8 +64,8 @@ fn every_bug_has_a_test() {
 
 /// Runs the check for a bug, first without and then with it.
 fn assert_detected(sabotage: Sabotage) {
-    let (check, promise): (fn(Option<Sabotage>) -> Verdict, &str) = match sabotage {
-        Sabotage::AnswerBeforeSync | Sabotage::SyncNormal => (power_check, "I1 "),
+    let (check, invariant): (fn(Option<Sabotage>) -> Verdict, &str) = match sabotage {
+        Sabotage::AcknowledgeBeforeSync | Sabotage::SyncNormal => (power_check, "I1 "),
         Sabotage::RedeliverAfterAck => (restart_check, "I4 "),
         Sabotage::AcceptStaleToken => (stale_token_check, "I4 "),
         Sabotage::LoseUpdate => (compare_and_set_check, "I11 "),
@@ -74,10 +74,10 @@ fn assert_detected(sabotage: Sabotage) {
         panic!("violations without a bug: {}", render(&violations));
     }
     let Err(violations) = check(Some(sabotage)) else { panic!("{sabotage:?} is not detected") };
-    let is_reported = violations.iter().any(|violation| violation.invariant.starts_with(promise));
+    let is_reported = violations.iter().any(|violation| violation.invariant.starts_with(invariant));
     assert!(
         is_reported,
-        "{sabotage:?} must violate {promise}, but the check reports: {}",
+        "{sabotage:?} must violate {invariant}, but the check reports: {}",
         render(&violations)
     );
 }
@@ -116,13 +116,13 @@ fn restart_check(sabotage: Option<Sabotage>) -> Verdict {
     runtime().block_on(async {
         let options = Options { sabotage, ..Options::default() };
         let space = recovery::open(directory.path(), options).await.unwrap();
-        let (note, events) = recorder();
-        note(opened_event(&space));
-        load::run(&space, LOAD, &note).await;
+        let (record, events) = recorder();
+        record(opened_event(&space));
+        load::run(&space, LOAD, &record).await;
         space.engine().close().await;
         drop(space);
-        let tally = recovery::check(directory.path(), take_events(&events)).await?;
-        assert!(tally.acknowledged > 50, "too little was acknowledged: {tally:?}");
+        let stats = recovery::check(directory.path(), take_events(&events)).await?;
+        assert!(stats.acknowledged > 50, "too little was acknowledged: {stats:?}");
         Ok(())
     })
 }
@@ -134,8 +134,14 @@ async fn two_agents(directory: &Path, sabotage: Option<Sabotage>) -> quorate_eng
         let op = Op::RegisterAgent(RegisterAgent::named(agent_id(name)));
         space.commit(Commit::new(Principal::System, vec![op])).await.unwrap();
     }
-    let act = CallOp::Send { to: vec!["bob".into()], level: 1, tries: 4, size: 10, once: DedupBy::ClientId };
-    let sent = send_call(&space, &Call { id: "one".into(), by: "ann".into(), act }).await;
+    let op = CallOp::Send {
+        to: vec!["bob".into()],
+        level: 1,
+        attempts_max: 4,
+        size: 10,
+        dedup: DedupBy::ClientId,
+    };
+    let sent = send_call(&space, &Call { id: "one".into(), by: "ann".into(), op }).await;
     assert!(matches!(sent, Event::Done { .. }), "{sent:?}");
     space
 }
@@ -153,23 +159,22 @@ fn stale_token_check(sabotage: Option<Sabotage>) -> Verdict {
             let lease = claimed[0].lease.unwrap();
             leases.push(Lease { delivery: lease.delivery.number.0, token: lease.token.0 });
             if call == "first" {
-                let act = CallOp::Nack { lease: leases[0], retry_ms: Some(0) };
-                let nacked = send_call(&space, &Call { id: call.into(), by: "bob".into(), act }).await;
+                let op = CallOp::Nack { lease: leases[0], retry_ms: Some(0) };
+                let nacked = send_call(&space, &Call { id: call.into(), by: "bob".into(), op }).await;
                 assert!(matches!(nacked, Event::Done { .. }), "{nacked:?}");
             }
         }
         let mut violations = Vec::new();
-        let act = CallOp::Ack { lease: leases[0], stale: true };
-        let end = send_call(&space, &Call { id: "stale".into(), by: "bob".into(), act }).await;
-        if !matches!(&end, Event::Refused { code, .. } if *code == Code::StaleLease.to_string()) {
-            let what = format!("an ack with a stale token ended with {end:?}");
-            violations.push(InvariantViolation { invariant: "I4 a stale token is refused", detail: what });
+        let op = CallOp::Ack { lease: leases[0], stale: true };
+        let outcome = send_call(&space, &Call { id: "stale".into(), by: "bob".into(), op }).await;
+        if !matches!(&outcome, Event::Refused { code, .. } if *code == Code::StaleLease.to_string()) {
+            let detail = format!("an ack with a stale token ended with {outcome:?}");
+            violations.push(InvariantViolation { invariant: "I4 a stale token is refused", detail });
         }
         let counts = space.published().counts;
         if (counts.leased, counts.acked) != (1, 0) {
-            let what = format!("after a stale ack the deliveries are {counts:?}");
-            violations
-                .push(InvariantViolation { invariant: "I4 a stale token changes nothing", detail: what });
+            let detail = format!("after a stale ack the deliveries are {counts:?}");
+            violations.push(InvariantViolation { invariant: "I4 a stale token changes nothing", detail });
         }
         if violations.is_empty() { Ok(()) } else { Err(violations) }
     })
@@ -181,16 +186,16 @@ fn compare_and_set_check(sabotage: Option<Sabotage>) -> Verdict {
     let directory = tempfile::tempdir().unwrap();
     runtime().block_on(async {
         let space = two_agents(directory.path(), sabotage).await;
-        let (note, events) = recorder();
-        note(opened_event(&space));
+        let (record, events) = recorder();
+        record(opened_event(&space));
         let mut writers = JoinSet::new();
         for index in 0..WRITERS {
-            let (space, note) = (space.clone(), Arc::clone(&note));
+            let (space, record) = (space.clone(), Arc::clone(&record));
             writers.spawn(async move {
-                let act = CallOp::Put { key: "k0".into(), expect: 0, size: 10 };
-                let call = Call { id: format!("write-{index}"), by: "ann".into(), act };
-                note(Event::Started(call.clone()));
-                note(send_call(&space, &call).await);
+                let op = CallOp::Put { key: "k0".into(), expect: 0, size: 10 };
+                let call = Call { id: format!("write-{index}"), by: "ann".into(), op };
+                record(Event::Started(call.clone()));
+                record(send_call(&space, &call).await);
             });
         }
         while writers.join_next().await.is_some() {}
@@ -199,9 +204,9 @@ fn compare_and_set_check(sabotage: Option<Sabotage>) -> Verdict {
         let history = take_events(&events);
         let mut violations = Vec::new();
         if succeeded(&history) != 1 {
-            let what =
+            let detail =
                 format!("{} of {WRITERS} writers succeeded with the same version", succeeded(&history));
-            violations.push(InvariantViolation { invariant: "I11 no lost update", detail: what });
+            violations.push(InvariantViolation { invariant: "I11 no lost update", detail });
         }
         space.engine().close().await;
         drop(space);

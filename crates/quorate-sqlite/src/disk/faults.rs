@@ -80,10 +80,10 @@ impl Faults {
     }
 
     /// Cuts the power and writes the image of the disk atomically, with no operation in between.
-    pub fn cut_power_and_image(&self, seed: u64, into: &Path, how: UnsyncedData) -> io::Result<()> {
+    pub fn cut_power_and_image(&self, seed: u64, into: &Path, unsynced: UnsyncedData) -> io::Result<()> {
         let mut state = self.lock();
         state.supply.cut();
-        state.image(seed, into, how)
+        state.image(seed, into, unsynced)
     }
 
     /// Writes the files as they could be on disk after a power loss now, or at the cut if there was one.
@@ -91,8 +91,8 @@ impl Faults {
     /// The files are written to the directory `into`, which is created if necessary, with their paths relative to
     /// their outermost common directory. Shared memory is not included. The same seed gives the same choices.
     /// Fails if one of the files exists already, or if the disk is not tracked.
-    pub fn image(&self, seed: u64, into: &Path, how: UnsyncedData) -> io::Result<()> {
-        self.lock().image(seed, into, how)
+    pub fn image(&self, seed: u64, into: &Path, unsynced: UnsyncedData) -> io::Result<()> {
+        self.lock().image(seed, into, unsynced)
     }
 
     /// Makes the disk full once files have grown by this many more bytes: writes that would grow a file then fail
@@ -148,9 +148,9 @@ impl fmt::Debug for Faults {
 }
 
 impl State {
-    fn image(&self, seed: u64, into: &Path, how: UnsyncedData) -> io::Result<()> {
+    fn image(&self, seed: u64, into: &Path, unsynced: UnsyncedData) -> io::Result<()> {
         let model = self.model.as_ref().ok_or_else(|| io::Error::other("the disk is not tracked"))?;
-        image::write(model, seed, into, how)
+        image::write(model, seed, into, unsynced)
     }
 }
 
@@ -247,7 +247,7 @@ impl Faults {
     }
 
     pub(super) fn sync(&self, file: FileId, kind: FileKind, sync: impl FnOnce() -> c_int) -> c_int {
-        let begun = {
+        let newest_change = {
             let mut state = self.lock();
             let State { plan, supply, model, .. } = &mut *state;
             if supply.next_op() != Power::On {
@@ -270,9 +270,9 @@ impl Faults {
         }
         if let Some(model) = &mut state.model {
             if code == ffi::SQLITE_OK {
-                model.synced(file, kind, begun);
+                model.synced(file, kind, newest_change);
             } else {
-                model.sync_failed(file, begun);
+                model.sync_failed(file, newest_change);
             }
         }
         code

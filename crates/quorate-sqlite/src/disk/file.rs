@@ -16,7 +16,7 @@ use super::{FileId, FileKind, VfsContext};
 #[repr(C)]
 struct File {
     /// Header that SQLite accesses. Must be the first field.
-    head: sqlite3_file,
+    base: sqlite3_file,
     /// Method table of this file, with an entry wherever the real file has one.
     methods: sqlite3_io_methods,
     context: &'static VfsContext,
@@ -74,9 +74,9 @@ pub(super) unsafe fn open(
         if !(*real).pMethods.is_null() {
             let methods = methods_over(&*(*real).pMethods);
             let ours = file.cast::<File>();
-            let head = sqlite3_file { pMethods: &raw const (*ours).methods };
+            let base = sqlite3_file { pMethods: &raw const (*ours).methods };
             ours.write(File {
-                head,
+                base,
                 methods,
                 context,
                 kind: kind_of(flags),

@@ -81,7 +81,7 @@ unsafe extern "C" fn open(
     flags_out: *mut c_int,
 ) -> c_int {
     // SAFETY: SQLite calls this with our own table; a name that is not null is a C string.
-    let (context, named) = unsafe { (context_of(vfs), (!name.is_null()).then(|| CStr::from_ptr(name))) };
+    let (context, path) = unsafe { (context_of(vfs), (!name.is_null()).then(|| CStr::from_ptr(name))) };
     let real_open = |real_file| {
         let real = context.real.0;
         // SAFETY: these are the arguments of this call, except for the VFS and the file, which are the real ones.
@@ -89,15 +89,15 @@ unsafe extern "C" fn open(
         unsafe { (*real).xOpen.map_or(ffi::SQLITE_CANTOPEN, |f| f(real, name, real_file, flags, flags_out)) }
     };
     // A file that is deleted on close never survives a power loss, so it is not tracked.
-    let tracked = named.filter(|_| flags & ffi::SQLITE_OPEN_DELETEONCLOSE == 0);
+    let tracked = path.filter(|_| flags & ffi::SQLITE_OPEN_DELETEONCLOSE == 0);
     // SAFETY: SQLite allocates `szOsFile` bytes for the file, which is the size from `file::size_with`.
     unsafe { file::open(context, tracked, file, flags, real_open) }
 }
 
 unsafe extern "C" fn delete(vfs: *mut sqlite3_vfs, name: *const c_char, sync_dir: c_int) -> c_int {
     // SAFETY: SQLite calls this with our own table and a C string.
-    let (context, named) = unsafe { (context_of(vfs), CStr::from_ptr(name)) };
-    context.faults.delete(named, sync_dir != 0, || {
+    let (context, path) = unsafe { (context_of(vfs), CStr::from_ptr(name)) };
+    context.faults.delete(path, sync_dir != 0, || {
         let real = context.real.0;
         // SAFETY: forwards the arguments of this call.
         unsafe { (*real).xDelete.map_or(ffi::SQLITE_IOERR_DELETE, |f| f(real, name, sync_dir)) }

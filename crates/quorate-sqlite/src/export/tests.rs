@@ -87,11 +87,11 @@ fn an_unknown_space_and_a_failed_write_are_reported() {
     let dir = populated_directory();
     let other = SpaceName::new("other").unwrap();
     assert!(matches!(export(dir.path(), Some(&other), Seq(1), |_| Ok(())), Err(ExportError::NoSpace(_))));
-    let mut taken = 0;
-    let stopped = export(dir.path(), None, Seq(1), |_| {
-        taken += 1;
+    let mut calls = 0;
+    let result = export(dir.path(), None, Seq(1), |_| {
+        calls += 1;
         Err(std::io::ErrorKind::BrokenPipe.into())
     });
-    assert!(matches!(stopped, Err(ExportError::Write(_))));
-    assert_eq!(taken, 1);
+    assert!(matches!(result, Err(ExportError::Write(_))));
+    assert_eq!(calls, 1);
 }

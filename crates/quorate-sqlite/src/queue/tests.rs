@@ -6,9 +6,9 @@ use tokio::sync::oneshot;
 use super::{BATCH_OPS_MAX, Job, SpinWait, WriteQueue};
 
 fn job(space: u64, ops: usize) -> Job {
-    let (answer, _) = oneshot::channel();
+    let (sender, _) = oneshot::channel();
     let commits = vec![Commit::new(Principal::System, vec![Op::Sweep; ops])];
-    Job::Transact { space: SpaceNo(space), commits, answer }
+    Job::Transact { space: SpaceNo(space), commits, sender }
 }
 
 fn push(queue: &WriteQueue, space: u64, ops: usize) {
@@ -29,13 +29,13 @@ fn i16_spaces_are_served_by_the_cost_of_their_jobs() {
         push(&queue, 1, 256);
         push(&queue, 2, 1);
     }
-    let served: Vec<_> = [batch(&queue), batch(&queue)].concat();
-    let first_large = served.iter().position(|(space, _)| *space == 1).expect("it is served");
-    let small: Vec<_> = served.iter().enumerate().filter(|(_, (space, _))| *space == 2).collect();
-    assert_eq!(small.len(), 8, "{served:?}");
+    let jobs: Vec<_> = [batch(&queue), batch(&queue)].concat();
+    let first_large = jobs.iter().position(|(space, _)| *space == 1).expect("it is served");
+    let small: Vec<_> = jobs.iter().enumerate().filter(|(_, (space, _))| *space == 2).collect();
+    assert_eq!(small.len(), 8, "{jobs:?}");
     assert!(
         small.iter().all(|(at, _)| *at <= first_large + 8),
-        "one large job counts as many small ones: {served:?}"
+        "one large job counts as many small ones: {jobs:?}"
     );
 }
 
@@ -62,8 +62,8 @@ fn returned_jobs_keep_their_position() {
         push(&queue, 1, ops);
     }
     push(&queue, 2, 9);
-    let mut taken = queue.take(&mut SpinWait::default()).expect("a batch");
-    let rest = taken.split_off(1);
+    let mut jobs = queue.take(&mut SpinWait::default()).expect("a batch");
+    let rest = jobs.split_off(1);
     push(&queue, 1, 5);
     queue.settle([], rest);
     assert_eq!(queue.queued_ops(), 2 + 3 + 4 + 5 + 9);

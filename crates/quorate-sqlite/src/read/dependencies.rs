@@ -12,14 +12,14 @@ use crate::readers::ReadError;
 
 /// Lists the live entries that depend on others, by key.
 pub(super) fn list(
-    reading: &ReadSnapshot<'_>,
+    snapshot: &ReadSnapshot<'_>,
     after: Option<&Key>,
     limit: usize,
 ) -> Result<Vec<EntryDependencies>, ReadError> {
-    let newer = reading.memtable.entries.iter().filter(|(key, _)| after.is_none_or(|after| *key > after));
+    let newer = snapshot.memtable.entries.iter().filter(|(key, _)| after.is_none_or(|after| *key > after));
     // In the memtable, some of the stored entries may be deleted or no longer have dependencies.
-    let limit_with_reserve = limit.saturating_add(reading.memtable.entries.len());
-    let stored = stored(reading, after, limit_with_reserve)?;
+    let limit_with_reserve = limit.saturating_add(snapshot.memtable.entries.len());
+    let stored = stored(snapshot, after, limit_with_reserve)?;
     let complete = stored.len() < limit_with_reserve;
     let last = stored.last().map(|(key, _)| key.clone());
     let mut all: BTreeMap<Key, EntryHead> = stored.into_iter().collect();
@@ -30,19 +30,19 @@ pub(super) fn list(
             all.insert(key.clone(), entry.head);
         }
     }
-    all.into_iter().take(limit).map(|(key, head)| with_dependencies(reading, key, head)).collect()
+    all.into_iter().take(limit).map(|(key, head)| with_dependencies(snapshot, key, head)).collect()
 }
 
 fn stored(
-    reading: &ReadSnapshot<'_>,
+    snapshot: &ReadSnapshot<'_>,
     after: Option<&Key>,
     limit: usize,
 ) -> Result<Vec<(Key, EntryHead)>, ReadError> {
-    let mut statement = reading.connection.prepare_cached(
+    let mut statement = snapshot.connection.prepare_cached(
         "SELECT version, generation, seq, deleted, key FROM entries
          WHERE space = ?1 AND key > ?2 AND NOT deleted AND depends > 0 ORDER BY key LIMIT ?3",
     )?;
-    let mut rows = statement.query((reading.space.0, after.map_or("", Key::as_str), limit))?;
+    let mut rows = statement.query((snapshot.space.0, after.map_or("", Key::as_str), limit))?;
     let mut found = Vec::new();
     while let Some(row) = rows.next()? {
         let key: String = row.get(4)?;
@@ -53,11 +53,11 @@ fn stored(
 }
 
 fn with_dependencies(
-    reading: &ReadSnapshot<'_>,
+    snapshot: &ReadSnapshot<'_>,
     key: Key,
     head: EntryHead,
 ) -> Result<EntryDependencies, ReadError> {
-    let decoded = reading.record(head.seq)?;
+    let decoded = snapshot.record(head.seq)?;
     let (_, body) = &*decoded;
     let mut depends_on = Vec::new();
     for effect in &body.effects {
@@ -65,7 +65,7 @@ fn with_dependencies(
             && (written, *version) == (&key, head.version)
         {
             for (dependency, version) in dependencies {
-                let now = newest(reading, dependency)?;
+                let now = newest(snapshot, dependency)?;
                 depends_on.push((dependency.clone(), *version, now));
             }
         }
@@ -74,11 +74,11 @@ fn with_dependencies(
 }
 
 /// Returns the newest version of an entry, including tombstones.
-fn newest(reading: &ReadSnapshot<'_>, key: &Key) -> Result<Option<EntryHead>, ReadError> {
-    if let Some(entry) = reading.memtable.entries.get(key) {
+fn newest(snapshot: &ReadSnapshot<'_>, key: &Key) -> Result<Option<EntryHead>, ReadError> {
+    if let Some(entry) = snapshot.memtable.entries.get(key) {
         return Ok(Some(entry.head));
     }
     let sql = "SELECT version, generation, seq, deleted FROM entries WHERE space = ?1 AND key = ?2";
-    let mut statement = reading.connection.prepare_cached(sql)?;
-    Ok(statement.query_row((reading.space.0, key.as_str()), decode_entry_head).optional()?)
+    let mut statement = snapshot.connection.prepare_cached(sql)?;
+    Ok(statement.query_row((snapshot.space.0, key.as_str()), decode_entry_head).optional()?)
 }

@@ -58,8 +58,8 @@ pub(crate) fn bodies(
 }
 
 /// Returns the lane for these reads.
-pub(crate) fn lane_for_reads(what: &[ReadQuery]) -> Lane {
-    let is_bulk = |read: &ReadQuery| match read {
+pub(crate) fn lane_for_reads(queries: &[ReadQuery]) -> Lane {
+    let is_bulk = |query: &ReadQuery| match query {
         ReadQuery::History { .. }
         | ReadQuery::Entries { .. }
         | ReadQuery::DeadLetters { .. }
@@ -75,7 +75,7 @@ pub(crate) fn lane_for_reads(what: &[ReadQuery]) -> Lane {
         | ReadQuery::Item(_)
         | ReadQuery::Part { .. } => false,
     };
-    if what.iter().any(is_bulk) { Lane::Bulk } else { Lane::Point }
+    if queries.iter().any(is_bulk) { Lane::Bulk } else { Lane::Point }
 }
 
 /// Returns the lane for reading up to `max` records of the log.

@@ -12,32 +12,33 @@ use crate::readers::ReadError;
 /// Returns the records of a timeline. Rows of each kind are stored in the order of the records, so `limit` rows of each
 /// kind are read and merged. The cost does not depend on the length of the timeline.
 pub(super) fn timeline(
-    reading: &ReadSnapshot<'_>,
+    snapshot: &ReadSnapshot<'_>,
     session: &str,
     kind: Option<TimelineKind>,
     page: TimelinePage,
     limit: usize,
 ) -> Result<Vec<Seq>, ReadError> {
-    let (which, bound) = match page {
+    let (condition, bound) = match page {
         TimelinePage::After(seq) => ("seq > ?4 ORDER BY seq", seq),
         TimelinePage::Before(seq) => ("seq < ?4 ORDER BY seq DESC", seq),
     };
     let sql = format!(
-        "SELECT seq FROM timeline WHERE space = ?1 AND session = ?2 AND kind = ?3 AND {which} LIMIT ?5"
+        "SELECT seq FROM timeline WHERE space = ?1 AND session = ?2 AND kind = ?3 AND {condition} LIMIT ?5"
     );
-    let mut statement = reading.connection.prepare_cached(&sql)?;
+    let mut statement = snapshot.connection.prepare_cached(&sql)?;
     let mut found: Vec<Seq> = Vec::new();
-    for line in TimelineKind::ALL.into_iter().filter(|line| kind.is_none_or(|kind| kind == *line)) {
-        let bounds = (reading.space.0, session, line.number(), bound.0.min(ROW_NUMBER_MAX), limit);
+    for timeline_kind in
+        TimelineKind::ALL.into_iter().filter(|candidate| kind.is_none_or(|kind| kind == *candidate))
+    {
+        let bounds = (snapshot.space.0, session, timeline_kind.number(), bound.0.min(ROW_NUMBER_MAX), limit);
         let rows = statement.query_map(bounds, |row| Ok(Seq(row.get(0)?)))?;
         found.extend(rows.collect::<Result<Vec<_>, _>>()?);
     }
     // The copy of the memtable only contains sessions of this read.
-    let newer = reading
-        .memtable
-        .timeline
-        .iter()
-        .filter(|(id, line, _)| **id == *session && kind.is_none_or(|kind| kind == *line));
+    let newer =
+        snapshot.memtable.timeline.iter().filter(|(id, timeline_kind, _)| {
+            **id == *session && kind.is_none_or(|kind| kind == *timeline_kind)
+        });
     found.extend(newer.map(|(_, _, seq)| *seq).filter(|seq| match page {
         TimelinePage::After(after) => *seq > after,
         TimelinePage::Before(before) => *seq < before,
@@ -53,12 +54,12 @@ pub(super) fn timeline(
 
 /// Returns the state of an open delivery. Whether it is ready or held depends on the current state of its session.
 pub(super) fn state_of(
-    reading: &ReadSnapshot<'_>,
+    snapshot: &ReadSnapshot<'_>,
     open: &OpenDelivery,
 ) -> Result<OpenDeliveryState, ReadError> {
     match (open.state, open.session()) {
         (OpenDeliveryState::Ready { since } | OpenDeliveryState::Held { since }, Some(session)) => {
-            let held = is_paused(reading, session)?;
+            let held = is_paused(snapshot, session)?;
             Ok(if held { OpenDeliveryState::Held { since } } else { OpenDeliveryState::Ready { since } })
         }
         (state, _) => Ok(state),
@@ -66,11 +67,11 @@ pub(super) fn state_of(
 }
 
 /// Whether a session is paused. Its number contains the record that opened it; that record contains its id.
-fn is_paused(reading: &ReadSnapshot<'_>, number: SessionNo) -> Result<bool, ReadError> {
-    if let Some(paused) = reading.memtable.paused.get(&number) {
+fn is_paused(snapshot: &ReadSnapshot<'_>, number: SessionNo) -> Result<bool, ReadError> {
+    if let Some(paused) = snapshot.memtable.paused.get(&number) {
         return Ok(*paused);
     }
-    let decoded = reading.record(number.record())?;
+    let decoded = snapshot.record(number.record())?;
     let (_, body) = &*decoded;
     let id = body.effects.iter().find_map(|effect| match effect {
         Effect::Changed { verb: Verb::SessionOpened, item: Item::Session(session) }
@@ -81,6 +82,6 @@ fn is_paused(reading: &ReadSnapshot<'_>, number: SessionNo) -> Result<bool, Read
         _ => None,
     });
     let Some(id) = id else { return Ok(false) };
-    let found = items::stored(reading, &ItemKey::new(ItemKind::Session, id.as_str()))?;
-    Ok(matches!(found, Some(Item::Session(one)) if one.status == SessionStatus::Paused))
+    let found = items::stored(snapshot, &ItemKey::new(ItemKind::Session, id.as_str()))?;
+    Ok(matches!(found, Some(Item::Session(session)) if session.status == SessionStatus::Paused))
 }

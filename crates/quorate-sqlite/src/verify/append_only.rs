@@ -18,13 +18,13 @@ pub(super) struct AppendOnlyTables<'a> {
     space: SpaceNo,
     versions: u64,
     client_ids: u64,
-    lines: u64,
+    timeline_entries: u64,
     difference: Option<Difference>,
 }
 
 impl<'a> AppendOnlyTables<'a> {
     pub(super) fn new(connection: &'a Connection, space: SpaceNo) -> Self {
-        Self { connection, space, versions: 0, client_ids: 0, lines: 0, difference: None }
+        Self { connection, space, versions: 0, client_ids: 0, timeline_entries: 0, difference: None }
     }
 
     pub(super) fn check_version(&mut self, key: &Key, head: &EntryHead) -> rusqlite::Result<()> {
@@ -85,7 +85,7 @@ impl<'a> AppendOnlyTables<'a> {
         kind: TimelineKind,
         seq: Seq,
     ) -> rusqlite::Result<()> {
-        self.lines += 1;
+        self.timeline_entries += 1;
         let sql = "SELECT 1 FROM timeline WHERE space = ?1 AND session = ?2 AND kind = ?3 AND seq = ?4";
         let mut statement = self.connection.prepare_cached(sql)?;
         let exists = statement.exists((self.space.0, session, kind.number(), seq.0))?;
@@ -117,7 +117,7 @@ impl<'a> AppendOnlyTables<'a> {
         let tables = [
             ("versions", "key, version, seq", self.versions),
             ("client_ids", "client_id, n, seq", self.client_ids),
-            ("timeline", "session, kind, seq", self.lines),
+            ("timeline", "session, kind, seq", self.timeline_entries),
         ];
         for (table, columns, expected) in tables {
             let sql = format!("SELECT count(*) FROM {table} WHERE space = ?1");
@@ -149,11 +149,11 @@ impl<'a> AppendOnlyTables<'a> {
             };
             let seq = Seq(u64::try_from(*seq).unwrap_or(0));
             if !self.record_matches(table, seq, name, *number)? {
-                let which = match table {
+                let row_name = match table {
                     "versions" => format!("of version {number} of {name}"),
                     _ => format!("of {name}"),
                 };
-                return Ok(Some(Difference::new(table, which, seq, &[], None, None)));
+                return Ok(Some(Difference::new(table, row_name, seq, &[], None, None)));
             }
         }
         Ok(None)

@@ -59,15 +59,18 @@ impl ChainBreak<'_> {
         let follows = |previous: &[u8; 32]| {
             successor.as_ref().is_some_and(|next| hash_at(previous, self.position + 1, next) == next.hash)
         };
-        let which = if follows(&record.hash) {
+        let explanation = if follows(&record.hash) {
             "; the next record is chained to the stored hash, so only the content of this one was changed"
         } else if follows(computed) {
             "; the next record is chained to the computed hash, so only the stored hash was changed"
         } else {
             ""
         };
-        let detail =
-            format!("stored hash {}, computed {}{which}", hex::encode(&record.hash), hex::encode(computed));
+        let detail = format!(
+            "stored hash {}, computed {}{explanation}",
+            hex::encode(&record.hash),
+            hex::encode(computed)
+        );
         Ok((Damage::Edited, detail))
     }
 
@@ -87,10 +90,10 @@ impl ChainBreak<'_> {
         format!("the record of this position is stored as number {found}")
     }
 
-    fn record_at(&self, place: u64) -> rusqlite::Result<Option<Record>> {
+    fn record_at(&self, position: u64) -> rusqlite::Result<Option<Record>> {
         let mut found = None;
-        raw_rows::for_each_log_row(self.connection, self.row.number, place, |row| {
-            found = row.record.ok().filter(|_| row.position == place);
+        raw_rows::for_each_log_row(self.connection, self.row.number, position, |row| {
+            found = row.record.ok().filter(|_| row.position == position);
             Ok(RowScan::Stop)
         })?;
         Ok(found)

@@ -50,42 +50,42 @@ impl<'a> EndedIndexCheck<'a> {
     }
 
     /// Returns the first difference. Called after the last record that the tables contain.
-    pub(super) fn difference(&self, world: &ReplayedSpace) -> rusqlite::Result<Option<Difference>> {
+    pub(super) fn difference(&self, replayed: &ReplayedSpace) -> rusqlite::Result<Option<Difference>> {
         if let Some((delivery, end)) = self.unsettled.first_key_value() {
             let stored = self.stored(*delivery)?.map(seq_value);
             let found = stored.as_ref().map(std::slice::from_ref);
             return Ok(Some(difference_of(*delivery, end.seq, Some(&[seq_value(end.seq)]), found)));
         }
         for delivery in &self.redriven {
-            if world.working.open(*delivery).is_some()
+            if replayed.working.open(*delivery).is_some()
                 && let Some(seq) = self.stored(*delivery)?
             {
                 return Ok(Some(difference_of(*delivery, seq, None, Some(&[seq_value(seq)]))));
             }
         }
-        self.stray(world)
+        self.stray(replayed)
     }
 
     /// Returns the first entry without a matching record: of an open or nonexistent delivery.
-    fn stray(&self, world: &ReplayedSpace) -> rusqlite::Result<Option<Difference>> {
+    fn stray(&self, replayed: &ReplayedSpace) -> rusqlite::Result<Option<Difference>> {
         let mut statement =
             self.connection.prepare("SELECT id, seqs FROM ends WHERE id BETWEEN ?1 AND ?2 ORDER BY id")?;
         let mut rows = statement.query((row_id(self.space, 0), row_id(self.space, ROW_NUMBER_MAX)))?;
-        let next = world.working.stored_counters().next_delivery;
+        let next = replayed.working.stored_counters().next_delivery;
         let mut found = 0;
         while let Some(row) = rows.next()? {
             let chunk = (row.get::<_, i64>(0)? - row_id(self.space, 0)) as u64;
             let seqs: Vec<u8> = row.get(1)?;
             for (delivery, seq) in ended_index::ended_in_chunk(chunk, &seqs) {
                 found += 1;
-                if delivery.0 == 0 || delivery.0 >= next || world.working.open(delivery).is_some() {
+                if delivery.0 == 0 || delivery.0 >= next || replayed.working.open(delivery).is_some() {
                     return Ok(Some(difference_of(delivery, seq, None, Some(&[seq_value(seq)]))));
                 }
             }
         }
-        let counts = world.working.counts();
+        let counts = replayed.working.counts();
         let expected = counts.acked + counts.dead + counts.expired + counts.purged;
-        Ok((found != expected).then(|| Difference::unexpected_rows("ends", world.working.head.seq)))
+        Ok((found != expected).then(|| Difference::unexpected_rows("ends", replayed.working.head.seq)))
     }
 }
 

@@ -13,9 +13,9 @@ use super::{Damage, Defect, LogCheckpoint, preconditions, tables};
 use quorate_core::hex;
 
 /// Computes the hash of a record at this position after a record with the hash `previous`.
-pub(super) fn hash_at(previous: &[u8; 32], place: u64, record: &Record) -> [u8; 32] {
+pub(super) fn hash_at(previous: &[u8; 32], position: u64, record: &Record) -> [u8; 32] {
     let Record { at, format, kind, ref principal, ref body, .. } = *record;
-    record_hash(previous, &RecordHeader { seq: Seq(place), at, format, kind, principal }, body)
+    record_hash(previous, &RecordHeader { seq: Seq(position), at, format, kind, principal }, body)
 }
 
 pub(super) struct LogWalk<'a> {
@@ -63,23 +63,23 @@ impl<'a> LogWalk<'a> {
     /// Reads the log to the end. After the first defect it only determines whether the remaining records are intact.
     pub(super) fn run(&mut self) -> rusqlite::Result<Option<Defect>> {
         let start = self.previous;
-        let mut bad = self.check_checkpoints(0, &start);
+        let mut defect = self.check_checkpoints(0, &start);
         let mut remainder = Remainder::default();
         let walked = raw_rows::for_each_log_row(self.connection, self.row.number, 0, |row| {
-            if bad.is_some() {
+            if defect.is_some() {
                 remainder.add(row);
                 return Ok(RowScan::Continue);
             }
             let at = (row.position, row.record.as_ref().ok().map(|record| record.hash));
-            bad = self.next(row)?;
+            defect = self.next(row)?;
             remainder.last = Some(at);
             // If the defect is in an earlier or a missing record, this row already comes after it.
-            remainder.total = u64::from(bad.as_ref().is_some_and(|bad| bad.seq.0 < at.0));
+            remainder.total = u64::from(defect.as_ref().is_some_and(|defect| defect.seq.0 < at.0));
             Ok(RowScan::Continue)
         });
-        match bad {
-            Some(bad) => {
-                Ok(Some(Defect { detail: format!("{}; {}", bad.detail, remainder.describe()), ..bad }))
+        match defect {
+            Some(defect) => {
+                Ok(Some(Defect { detail: format!("{}; {}", defect.detail, remainder.describe()), ..defect }))
             }
             None => {
                 walked?;
@@ -90,84 +90,85 @@ impl<'a> LogWalk<'a> {
 
     /// Checks the next row and applies its record.
     fn next(&mut self, row: LogRow) -> rusqlite::Result<Option<Defect>> {
-        let place = self.valid_records + 1;
-        let mismatch = ChainBreak {
-            connection: self.connection,
-            row: self.row,
-            previous: self.previous,
-            position: place,
-        };
-        if row.position < place {
+        let position = self.valid_records + 1;
+        let chain_break =
+            ChainBreak { connection: self.connection, row: self.row, previous: self.previous, position };
+        if row.position < position {
             return Ok(self.defect(
                 row.position,
                 Damage::Forked,
                 "no hub writes a record at this position".into(),
             ));
         }
-        if row.position > place {
-            let (damage, detail) = mismatch.diagnose_gap(row.position)?;
-            return Ok(self.defect(place, damage, detail));
+        if row.position > position {
+            let (damage, detail) = chain_break.diagnose_gap(row.position)?;
+            return Ok(self.defect(position, damage, detail));
         }
-        if place > self.row.head_seq.0 {
-            return Ok(self.defect(place, Damage::Forked, self.beyond_head()));
+        if position > self.row.head_seq.0 {
+            return Ok(self.defect(position, Damage::Forked, self.beyond_head()));
         }
         let record = match row.record {
             Ok(record) => record,
-            Err(why) => return Ok(self.defect(place, Damage::Edited, why)),
+            Err(reason) => return Ok(self.defect(position, Damage::Edited, reason)),
         };
-        let computed = hash_at(&self.previous, place, &record);
+        let computed = hash_at(&self.previous, position, &record);
         if computed != record.hash {
-            let (damage, detail) = mismatch.diagnose_record(&record, &computed)?;
-            return Ok(self.defect(place, damage, detail));
+            let (damage, detail) = chain_break.diagnose_record(&record, &computed)?;
+            return Ok(self.defect(position, damage, detail));
         }
-        if let Some(bad) = self.check_checkpoints(place, &record.hash) {
-            return Ok(Some(bad));
+        if let Some(defect) = self.check_checkpoints(position, &record.hash) {
+            return Ok(Some(defect));
         }
         self.check_content(&record)
     }
 
     /// Checks the content of a record whose hash is valid.
     fn check_content(&mut self, record: &Record) -> rusqlite::Result<Option<Defect>> {
-        let place = record.seq.0;
-        if let Err(why) = self.parts.check(record) {
-            return Ok(self.defect(place, Damage::Edited, why));
+        let position = record.seq.0;
+        if let Err(reason) = self.parts.check(record) {
+            return Ok(self.defect(position, Damage::Edited, reason));
         }
-        let forged = |why: String| format!("the chain is intact, but no hub wrote this record: {why}");
+        let forged = |reason: String| format!("the chain is intact, but no hub wrote this record: {reason}");
         if record.at < self.last_at {
-            let why = format!(
+            let reason = format!(
                 "its time {} is before {}, the time of the previous record",
                 record.at.0, self.last_at.0
             );
-            return Ok(self.defect(place, Damage::Forked, forged(why)));
+            return Ok(self.defect(position, Damage::Forked, forged(reason)));
         }
         if RecordKind::from_number(record.kind).is_none() {
-            return Ok(self.defect(place, Damage::Forked, forged(format!("unknown kind {}", record.kind))));
+            return Ok(self.defect(
+                position,
+                Damage::Forked,
+                forged(format!("unknown kind {}", record.kind)),
+            ));
         }
         let body = match codec::read_body(record) {
             Ok(body) => body,
-            Err(why) => return Ok(self.defect(place, Damage::Forked, forged(why.to_string()))),
+            Err(reason) => return Ok(self.defect(position, Damage::Forked, forged(reason.to_string()))),
         };
-        let died = match preconditions::check(&self.replayed.world, record, &body) {
-            Ok(died) => died,
-            Err(why) => return Ok(self.defect(place, Damage::Forked, forged(why))),
+        let dead_letters = match preconditions::check(&self.replayed.space, record, &body) {
+            Ok(dead_letters) => dead_letters,
+            Err(reason) => return Ok(self.defect(position, Damage::Forked, forged(reason))),
         };
         if let Some((seq, part)) = self.parts.apply_erasures(&body.effects) {
-            let why = format!("part {part} of its payload was erased by record {place}, but it is not blank");
-            return Ok(self.defect(seq.0, Damage::Edited, why));
+            let reason =
+                format!("part {part} of its payload was erased by record {position}, but it is not blank");
+            return Ok(self.defect(seq.0, Damage::Edited, reason));
         }
-        self.replayed.apply(record, &body.effects, died)?;
+        self.replayed.apply(record, &body.effects, dead_letters)?;
         if record.seq == self.row.tables_at {
             self.table_defect = tables::compare(self.connection, self.row, &self.replayed)?;
         }
-        self.valid_records = place;
+        self.valid_records = position;
         self.previous = record.hash;
         self.last_at = record.at;
         Ok(None)
     }
 
     /// Compares the record with the checkpoints for its position.
-    fn check_checkpoints(&mut self, place: u64, hash: &[u8; 32]) -> Option<Defect> {
-        while let Some(checkpoint) = self.checkpoints.next_if(|checkpoint| checkpoint.seq.0 == place) {
+    fn check_checkpoints(&mut self, position: u64, hash: &[u8; 32]) -> Option<Defect> {
+        while let Some(checkpoint) = self.checkpoints.next_if(|checkpoint| checkpoint.seq.0 == position) {
             if checkpoint.hash != *hash {
                 let since = self.last_matched.map_or(String::new(), |seq| {
                     format!(", after record {seq}, which matches its checkpoint")
@@ -178,7 +179,7 @@ impl<'a> LogWalk<'a> {
                     hex::encode(&checkpoint.hash),
                     hex::encode(hash)
                 );
-                return self.defect(place, Damage::Forked, detail);
+                return self.defect(position, Damage::Forked, detail);
             }
             self.checkpoints_matched += 1;
             self.last_matched = Some(checkpoint.seq);
@@ -233,7 +234,7 @@ impl<'a> LogWalk<'a> {
 struct Remainder {
     last: Option<(u64, Option<[u8; 32]>)>,
     total: u64,
-    bad: u64,
+    damaged: u64,
 }
 
 impl Remainder {
@@ -241,23 +242,23 @@ impl Remainder {
         self.total += 1;
         let hash = row.record.as_ref().ok().map(|record| record.hash);
         let follows = match (&row.record, self.last) {
-            (Ok(record), Some((place, Some(previous)))) if place + 1 == row.position => {
+            (Ok(record), Some((position, Some(previous)))) if position + 1 == row.position => {
                 hash_at(&previous, row.position, record) == record.hash
                     && PayloadParts::default().check(record).is_ok()
             }
             _ => false,
         };
-        self.bad += u64::from(!follows);
+        self.damaged += u64::from(!follows);
         self.last = Some((row.position, hash));
     }
 
     fn describe(&self) -> String {
-        match (self.total, self.bad) {
+        match (self.total, self.damaged) {
             (0, _) => "there are no records after it".into(),
             (1, 0) => "the one record after it is intact".into(),
             (total, 0) => format!("the {total} records after it are intact"),
-            (total, bad) => format!(
-                "of the {total} records after it, {bad} are damaged or not chained to their predecessor"
+            (total, damaged) => format!(
+                "of the {total} records after it, {damaged} are damaged or not chained to their predecessor"
             ),
         }
     }

@@ -16,30 +16,30 @@ use super::raw_rows::ROW_NUMBER_MAX;
 pub(super) type NewDeadLetters = Vec<(DeliveryNo, u16)>;
 
 /// Checks the effects of a record, in order, against the state before it. Returns the deliveries that were dead-lettered.
-pub(super) fn check(world: &ReplayedSpace, record: &Record, body: &Body) -> Result<NewDeadLetters, String> {
+pub(super) fn check(space: &ReplayedSpace, record: &Record, body: &Body) -> Result<NewDeadLetters, String> {
     let creates = |effect: &Effect| matches!(effect, Effect::SpaceCreated { .. });
     let genesis = match body.effects.as_slice() {
-        [Effect::SpaceCreated { id, .. }] => record.seq == Seq(1) && *id == world.working.id,
+        [Effect::SpaceCreated { id, .. }] => record.seq == Seq(1) && *id == space.working.id,
         effects => record.seq != Seq(1) && !effects.iter().any(creates),
     };
     require(genesis, "only the first record creates the space")?;
     let mut draft = Draft {
-        world,
+        space,
         seq: record.seq,
         parts: body.parts.len() as u64,
-        agents: world.working.agents().len() as u64,
-        pools: world.working.pool_count() as u64,
-        next_delivery: world.working.stored_counters().next_delivery,
+        agents: space.working.agents().len() as u64,
+        pools: space.working.pool_count() as u64,
+        next_delivery: space.working.stored_counters().next_delivery,
         deliveries: BTreeMap::new(),
         versions: BTreeMap::new(),
         erased: BTreeSet::new(),
         secrets: BTreeMap::new(),
-        died: Vec::new(),
+        dead_letters: Vec::new(),
     };
     for effect in &body.effects {
-        draft.effect(effect).map_err(|why| format!("{}: {why}", effect.as_str()))?;
+        draft.effect(effect).map_err(|reason| format!("{}: {reason}", effect.as_str()))?;
     }
-    Ok(draft.died)
+    Ok(draft.dead_letters)
 }
 
 /// State of a delivery.
@@ -53,7 +53,7 @@ enum DeliveryStage {
 
 /// State before the record, with the effects of the record that were checked so far.
 struct Draft<'w> {
-    world: &'w ReplayedSpace,
+    space: &'w ReplayedSpace,
     seq: Seq,
     parts: u64,
     agents: u64,
@@ -64,7 +64,7 @@ struct Draft<'w> {
     erased: BTreeSet<(Seq, u32)>,
     /// Access token of each secret, where the record changed it; `None` if it was revoked or expired.
     secrets: BTreeMap<TokenDigest, Option<TokenId>>,
-    died: NewDeadLetters,
+    dead_letters: NewDeadLetters,
 }
 
 impl<'w> Draft<'w> {
@@ -72,7 +72,7 @@ impl<'w> Draft<'w> {
         match effect {
             Effect::SpaceCreated { .. } => Ok(()),
             Effect::SpaceRestored { generation } => {
-                let before = self.world.working.head.generation;
+                let before = self.space.working.head.generation;
                 require(
                     *generation > before && generation.0 <= NUMBER_MAX >> 24,
                     "a generation must increase",
@@ -113,14 +113,14 @@ impl<'w> Draft<'w> {
                 let earlier = restores.filter(|restored| restored.seq < self.seq);
                 let own = earlier.is_some() || u64::from(*part) < self.parts;
                 require(own, "the record has no such part")?;
-                let before = restores.is_none_or(|one| one.seq <= self.seq && one.version < *version);
+                let before = restores.is_none_or(|old| old.seq <= self.seq && old.version < *version);
                 require(before, "only an earlier version can be restored")?;
                 self.version(key, *version)
             }
             Effect::Deleted { key, version } => self.version(key, *version),
             Effect::Erased { seq, part } => {
                 let target = (*seq, *part);
-                let new = self.erased.insert(target) && !self.world.erased.contains(&target);
+                let new = self.erased.insert(target) && !self.space.erased.contains(&target);
                 require(new && *seq < self.seq, "the part cannot be erased")
             }
             Effect::Changed { item: Item::Pool(pool), .. } => {
@@ -150,7 +150,7 @@ impl<'w> Draft<'w> {
             }
             Effect::DeniedByPolicy { delivery, .. } => {
                 let attempts = self.waiting(*delivery)?;
-                self.died.push((*delivery, attempts));
+                self.dead_letters.push((*delivery, attempts));
                 self.deliveries.insert(*delivery, DeliveryStage::Dead);
                 Ok(())
             }
@@ -163,7 +163,7 @@ impl<'w> Draft<'w> {
         let changed = self.secrets.get(&token.digest).copied();
         let before = changed.unwrap_or_else(|| {
             // At time 0 no token has expired.
-            match self.world.working.tokens().find(&token.digest, Timestamp(0)) {
+            match self.space.working.tokens().find(&token.digest, Timestamp(0)) {
                 TokenLookup::Active(token) | TokenLookup::Expired(token) => Some(token.id),
                 TokenLookup::Unknown => None,
             }
@@ -216,7 +216,7 @@ impl<'w> Draft<'w> {
                 DeliveryStage::Waiting { attempt }
             }
             ReturnOutcome::Dead => {
-                self.died.push((number, attempts));
+                self.dead_letters.push((number, attempts));
                 DeliveryStage::Dead
             }
             ReturnOutcome::Expired => DeliveryStage::Ended,
@@ -233,14 +233,14 @@ impl<'w> Draft<'w> {
         if let Some(stage) = self.deliveries.get(&number) {
             return Some(*stage);
         }
-        if let Some(open) = self.world.working.open(number) {
+        if let Some(open) = self.space.working.open(number) {
             let attempt = open.attempt;
             return Some(match open.token() {
                 Some(token) => DeliveryStage::Leased { token, attempt },
                 None => DeliveryStage::Waiting { attempt },
             });
         }
-        self.world.dead.contains_key(&number).then_some(DeliveryStage::Dead)
+        self.space.dead.contains_key(&number).then_some(DeliveryStage::Dead)
     }
 
     fn waiting(&self, number: DeliveryNo) -> Result<u16, String> {
@@ -268,7 +268,7 @@ impl<'w> Draft<'w> {
     }
 
     fn version(&mut self, key: &'w Key, version: Version) -> Result<(), String> {
-        let stored = || self.world.entries.get(key).and_then(|versions| versions.last());
+        let stored = || self.space.entries.get(key).and_then(|versions| versions.last());
         let before = self.versions.get(key).copied().or_else(|| stored().map(|newest| newest.head.version));
         require(before.is_none_or(|before| version > before), "a version must increase")?;
         require(version.0 <= NUMBER_MAX, "a version must be at most 2^53 - 1")?;

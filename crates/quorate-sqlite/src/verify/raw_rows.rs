@@ -84,8 +84,8 @@ pub(super) fn for_each_log_row(
     )?;
     let mut rows = statement.query((row_id(space, from), row_id(space, ROW_NUMBER_MAX)))?;
     while let Some(row) = rows.next()? {
-        let place = (row.get::<_, i64>(0)? - row_id(space, 0)) as u64;
-        if each(LogRow { position: place, record: record(row, place)? })? == RowScan::Stop {
+        let position = (row.get::<_, i64>(0)? - row_id(space, 0)) as u64;
+        if each(LogRow { position, record: record(row, position)? })? == RowScan::Stop {
             break;
         }
     }
@@ -99,7 +99,7 @@ pub(super) enum RowScan {
     Stop,
 }
 
-fn record(row: &Row<'_>, place: u64) -> rusqlite::Result<Result<Record, String>> {
+fn record(row: &Row<'_>, position: u64) -> rusqlite::Result<Result<Record, String>> {
     let blob = |index| match row.get_ref(index)? {
         ValueRef::Blob(bytes) => Ok::<_, rusqlite::Error>(bytes.to_vec()),
         _ => Ok(Vec::new()),
@@ -116,7 +116,7 @@ fn record(row: &Row<'_>, place: u64) -> rusqlite::Result<Result<Record, String>>
     };
     let Ok(hash) = blob(5)?.try_into() else { return Ok(Err("its hash does not have 32 bytes".into())) };
     Ok(Ok(Record {
-        seq: Seq(place),
+        seq: Seq(position),
         at: Timestamp(at),
         format,
         kind,

@@ -1,4 +1,4 @@
-//! State replayed from the log. `World` of core keeps the current state. Data that only grows (ended deliveries,
+//! State replayed from the log. `ReplayedSpace` of core keeps the current state. Data that only grows (ended deliveries,
 //! versions, client ids) is compared with its table immediately and then dropped, so that memory use does not grow with
 //! the log.
 
@@ -17,7 +17,7 @@ use super::preconditions::NewDeadLetters;
 use super::raw_rows::SpaceRow;
 
 pub(super) struct ReplayedState<'a> {
-    pub(super) world: ReplayedSpace,
+    pub(super) space: ReplayedSpace,
     /// Name of the space in the first record.
     pub(super) name: String,
     /// Record of the last registration of each agent, by agent number.
@@ -36,7 +36,7 @@ pub(super) struct ReplayedState<'a> {
 impl<'a> ReplayedState<'a> {
     pub(super) fn new(connection: &'a Connection, row: &SpaceRow, id: SpaceId) -> Self {
         Self {
-            world: ReplayedSpace::new(id),
+            space: ReplayedSpace::new(id),
             name: String::new(),
             registrations: Vec::new(),
             scheduled: BTreeSet::new(),
@@ -52,17 +52,17 @@ impl<'a> ReplayedState<'a> {
         &mut self,
         record: &Record,
         effects: &[Effect],
-        died: NewDeadLetters,
+        dead: NewDeadLetters,
     ) -> rusqlite::Result<()> {
-        self.world.apply(record).expect("the body was decoded before");
+        self.space.apply(record).expect("the body was decoded before");
         if record.seq > self.tables_at {
-            self.world.ended.clear();
+            self.space.ended.clear();
             return Ok(());
         }
-        let died = died.into_iter().map(|(delivery, tries)| (delivery, (tries, record.seq)));
-        self.dead_letter_attempts.extend(died);
-        let lines: BTreeSet<_> = effects.iter().filter_map(Effect::timeline_entry).collect();
-        for (session, kind) in lines {
+        let dead = dead.into_iter().map(|(delivery, attempts)| (delivery, (attempts, record.seq)));
+        self.dead_letter_attempts.extend(dead);
+        let timeline_entries: BTreeSet<_> = effects.iter().filter_map(Effect::timeline_entry).collect();
+        for (session, kind) in timeline_entries {
             self.append_only.check_timeline(session, kind, record.seq)?;
         }
         let mut n = 0;
@@ -72,8 +72,8 @@ impl<'a> ReplayedState<'a> {
                 Effect::AgentRegistered { number, .. } => self.set_registration(number.0, record.seq),
                 Effect::Sent { message, part, first, deliveries } => {
                     let fingerprint = fingerprint::of_logged(message, n, effects);
-                    let counted = (*first, deliveries.len());
-                    self.append_only.check_client_id(record, (n, *part), message, counted, fingerprint)?;
+                    let range = (*first, deliveries.len());
+                    self.append_only.check_client_id(record, (n, *part), message, range, fingerprint)?;
                     n += 1;
                     if message.deliver_at.is_some_and(|due| due > record.at) {
                         self.add_scheduled(*first, deliveries);
@@ -113,7 +113,7 @@ impl<'a> ReplayedState<'a> {
                 | Effect::SessionAdded { .. } => {}
             }
         }
-        for (delivery, end) in std::mem::take(&mut self.world.ended) {
+        for (delivery, end) in std::mem::take(&mut self.space.ended) {
             self.ended_index.check_ended(delivery, end)?;
         }
         Ok(())
@@ -126,7 +126,7 @@ impl<'a> ReplayedState<'a> {
     }
 
     fn is_ready(&self, delivery: DeliveryNo) -> bool {
-        let open = self.world.working.open(delivery);
+        let open = self.space.working.open(delivery);
         open.is_some_and(|open| matches!(open.state, OpenDeliveryState::Ready { .. }))
     }
 
@@ -137,13 +137,13 @@ impl<'a> ReplayedState<'a> {
     }
 
     fn check_version(&mut self, key: &Key, version: Version, seq: Seq) -> rusqlite::Result<()> {
-        let versions = self.world.entries.get_mut(key).expect("the record wrote it");
-        let written = versions.iter().find(|one| one.head.version == version);
+        let versions = self.space.entries.get_mut(key).expect("the record wrote it");
+        let written = versions.iter().find(|entry_version| entry_version.head.version == version);
         let head = written.expect("the record wrote this version").head;
         self.append_only.check_version(key, &head)?;
         // Keep only the newest version, and those of this record, which its later effects may refer to.
         let newest = versions.len() - 1;
-        let keep = versions.iter().position(|one| one.head.seq == seq).unwrap_or(newest);
+        let keep = versions.iter().position(|entry_version| entry_version.head.seq == seq).unwrap_or(newest);
         versions.drain(..keep);
         Ok(())
     }

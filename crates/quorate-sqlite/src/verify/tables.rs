@@ -30,20 +30,20 @@ impl Difference {
         expected: Option<&[Value]>,
         found: Option<&[Value]>,
     ) -> Self {
-        let how = match (expected, found) {
+        let problem = match (expected, found) {
             (Some(_), None) => "is missing".to_owned(),
             (None, _) => "is not in the log".to_owned(),
             (Some(expected), Some(found)) => {
                 let pairs = columns.iter().zip(expected.iter().zip(found));
-                let wrong = pairs.filter(|(_, (expected, found))| expected != found).map(
+                let differences = pairs.filter(|(_, (expected, found))| expected != found).map(
                     |(column, (expected, found))| {
                         format!("{column} is {}, expected {}", render_value(found), render_value(expected))
                     },
                 );
-                wrong.collect::<Vec<_>>().join("; ")
+                differences.collect::<Vec<_>>().join("; ")
             }
         };
-        Self { seq, detail: format!("table `{table}`, row {row}: {how}; the log is intact") }
+        Self { seq, detail: format!("table `{table}`, row {row}: {problem}; the log is intact") }
     }
 
     /// The number of rows does not match the log, although each single row does.
@@ -66,15 +66,15 @@ fn render_value(value: &Value) -> String {
 pub(super) fn compare(
     connection: &Connection,
     row: &SpaceRow,
-    folded: &ReplayedState<'_>,
+    replayed: &ReplayedState<'_>,
 ) -> rusqlite::Result<Option<Defect>> {
-    let found = match folded.append_only.difference(row.tables_at)? {
+    let found = match replayed.append_only.difference(row.tables_at)? {
         Some(difference) => Some(difference),
-        None => match folded.ended_index.difference(&folded.world)? {
+        None => match replayed.ended_index.difference(&replayed.space)? {
             Some(difference) => Some(difference),
-            None => match head(row, folded) {
+            None => match head(row, replayed) {
                 Some(difference) => Some(difference),
-                None => expected_rows::first_difference(connection, row.number, folded)?,
+                None => expected_rows::first_difference(connection, row.number, replayed)?,
             },
         },
     };
@@ -87,13 +87,13 @@ pub(super) fn compare(
 }
 
 /// Compares the row of the space, except for the head, which is checked at the end of the log.
-fn head(row: &SpaceRow, folded: &ReplayedState<'_>) -> Option<Difference> {
-    let working = &folded.world.working;
-    let kept = working.stored_counters();
+fn head(row: &SpaceRow, replayed: &ReplayedState<'_>) -> Option<Difference> {
+    let working = &replayed.space.working;
+    let counters = working.stored_counters();
     let number = |number: u64| Value::Integer(number as i64);
     let expected = [
         number(row.number.0),
-        Value::Text(folded.name.clone()),
+        Value::Text(replayed.name.clone()),
         Value::Blob(working.id.0.to_vec()),
         // Checked at the end of the log.
         row.columns[3].clone(),
@@ -101,16 +101,23 @@ fn head(row: &SpaceRow, folded: &ReplayedState<'_>) -> Option<Difference> {
         row.columns[5].clone(),
         number(working.head.generation.0),
         number(working.head.seq.0),
-        number(kept.next_delivery),
-        number(kept.last_token),
-        number(kept.counts.acked),
-        number(kept.counts.dead),
-        number(kept.counts.expired),
-        number(kept.counts.purged),
+        number(counters.next_delivery),
+        number(counters.last_token),
+        number(counters.counts.acked),
+        number(counters.counts.dead),
+        number(counters.counts.expired),
+        number(counters.counts.purged),
     ];
     (row.columns != expected).then(|| {
-        let which = format!("of space number {}", row.number);
-        Difference::new("spaces", which, row.tables_at, &SPACE_COLUMNS, Some(&expected), Some(&row.columns))
+        let row_name = format!("of space number {}", row.number);
+        Difference::new(
+            "spaces",
+            row_name,
+            row.tables_at,
+            &SPACE_COLUMNS,
+            Some(&expected),
+            Some(&row.columns),
+        )
     })
 }
 
@@ -137,24 +144,24 @@ pub(super) fn check_head(row: &SpaceRow, last_at: Timestamp) -> Option<Defect> {
 
 /// Checks the file as a whole: rows of nonexistent spaces, and SQLite's integrity check.
 pub(super) fn check_file(connection: &Connection, spaces: u64) -> rusqlite::Result<Option<Defect>> {
-    let bad = |detail| Defect { space: String::new(), seq: Seq(0), damage: Damage::Tables, detail };
+    let defect = |detail| Defect { space: String::new(), seq: Seq(0), damage: Damage::Tables, detail };
     let (first, after) = (row_id(quorate_core::SpaceNo(1), 0), row_id(quorate_core::SpaceNo(spaces + 1), 0));
     for table in ["log", "agents", "deliveries", "extended", "ends", "dead"] {
         let sql = format!("SELECT id FROM {table} WHERE id < ?1 OR id >= ?2 LIMIT 1");
         let stray: Option<i64> = connection.query_row(&sql, (first, after), |row| row.get(0)).optional()?;
         if let Some(id) = stray {
-            return Ok(Some(bad(format!("table `{table}`, row {id}: its space does not exist"))));
+            return Ok(Some(defect(format!("table `{table}`, row {id}: its space does not exist"))));
         }
     }
-    for table in ["eras", "entries", "versions", "client_ids", "items", "erased"] {
+    for table in ["eras", "entries", "versions", "client_ids", "items", "timeline", "erased"] {
         let sql = format!("SELECT space FROM {table} WHERE space < 1 OR space > ?1 LIMIT 1");
         let stray: Option<i64> = connection.query_row(&sql, [spaces], |row| row.get(0)).optional()?;
         if let Some(space) = stray {
-            return Ok(Some(bad(format!(
+            return Ok(Some(defect(format!(
                 "table `{table}` has a row of space number {space}, which does not exist"
             ))));
         }
     }
-    let verdict: String = connection.query_row("PRAGMA integrity_check(1)", [], |row| row.get(0))?;
-    Ok((verdict != "ok").then(|| bad(format!("SQLite integrity check failed: {verdict}"))))
+    let result: String = connection.query_row("PRAGMA integrity_check(1)", [], |row| row.get(0))?;
+    Ok((result != "ok").then(|| defect(format!("SQLite integrity check failed: {result}"))))
 }

@@ -1,11 +1,11 @@
 //! Damages a real store with plain SQL, and checks that verification reports the right record and kind of damage.
 
-mod bad_input;
 mod corrupt_file;
 mod damaged_log;
 mod damaged_tables;
 pub(crate) mod fixture;
 mod forged_history;
+mod invalid_directories;
 mod unchanged;
 
 use std::fs;
@@ -48,13 +48,13 @@ fn report(dir: &Path) -> VerifyReport {
 
 /// Asserts the record and the kind of the first defect, and returns it.
 #[track_caller]
-fn assert_bad(dir: &Path, checkpoints: Option<&[LogCheckpoint]>, seq: u64, damage: Damage) -> Defect {
+fn assert_defect(dir: &Path, checkpoints: Option<&[LogCheckpoint]>, seq: u64, damage: Damage) -> Defect {
     let report = verify(dir, checkpoints).unwrap();
-    let bad = report.first_defect.clone().unwrap_or_else(|| panic!("no defect found: {report:?}"));
-    assert_eq!((bad.seq, bad.damage), (Seq(seq), damage), "{bad:?}");
+    let defect = report.first_defect.clone().unwrap_or_else(|| panic!("no defect found: {report:?}"));
+    assert_eq!((defect.seq, defect.damage), (Seq(seq), damage), "{defect:?}");
     assert!(!report.ok);
-    assert_eq!(bad.space, "default");
-    bad
+    assert_eq!(defect.space, "default");
+    defect
 }
 
 /// Returns a row id of the first space.
@@ -117,8 +117,8 @@ fn an_undamaged_store_verifies() {
 #[test]
 fn a_store_matches_its_own_checkpoints() {
     let dir = populated_directory();
-    let now = crate::checkpoints(dir.path()).unwrap();
-    let report = verify(dir.path(), Some(&now)).unwrap();
+    let checkpoints = crate::checkpoints(dir.path()).unwrap();
+    let report = verify(dir.path(), Some(&checkpoints)).unwrap();
     assert!(report.ok, "{report:?}");
     assert!(report.spaces.iter().all(|space| space.checkpoints == 1));
 }

@@ -31,8 +31,8 @@ impl Clock for Turnstile {
     fn now(&self) -> Now {
         let closed = self.closed.lock().expect("the lock is not poisoned");
         drop(self.opened.wait_while(closed, |closed| *closed).expect("the lock is not poisoned"));
-        let reading = self.reads.fetch_add(1, Ordering::Relaxed) + 1;
-        Now { wall: Timestamp(reading), mono: Mono(reading) }
+        let reads = self.reads.fetch_add(1, Ordering::Relaxed) + 1;
+        Now { wall: Timestamp(reads), mono: Mono(reads) }
     }
 
     fn wait(&self, _wait: Duration) -> BoxFuture<'static, ()> {
@@ -40,7 +40,7 @@ impl Clock for Turnstile {
     }
 }
 
-type Answer = BoxFuture<'static, Result<Vec<CommitResult>, StoreError>>;
+type PendingCommit = BoxFuture<'static, Result<Vec<CommitResult>, StoreError>>;
 
 /// Returns a commit with the maximum number of operations.
 fn large() -> Commit {
@@ -52,14 +52,14 @@ fn block_on<T>(future: impl Future<Output = T>) -> T {
 }
 
 /// Returns the number of the batch in which a commit was written.
-fn batch(answer: Answer) -> u64 {
-    let outcomes = block_on(answer).expect("the storage works");
+fn batch(pending: PendingCommit) -> u64 {
+    let outcomes = block_on(pending).expect("the storage works");
     outcomes[0].as_ref().expect("it is accepted").at.0
 }
 
-fn is_refused(answer: &mut Answer) -> bool {
+fn is_refused(pending: &mut PendingCommit) -> bool {
     let mut context = Context::from_waker(Waker::noop());
-    matches!(pin!(answer).poll(&mut context), Poll::Ready(Err(StoreError::Busy)))
+    matches!(pin!(pending).poll(&mut context), Poll::Ready(Err(StoreError::Busy)))
 }
 
 // Fails under: a FIFO queue, or a scheduler that keeps serving the same space.
@@ -67,29 +67,29 @@ fn is_refused(answer: &mut Answer) -> bool {
 fn i16_a_busy_space_does_not_starve_another() {
     let directory = tempfile::tempdir().expect("a directory");
     let clock = Arc::new(Turnstile::default());
-    let wiring = StoreContext {
+    let context = StoreContext {
         clock: Arc::clone(&clock) as Arc<dyn Clock>,
         entropy: Entropy::seeded(1),
         sink: Arc::new(|_| {}),
     };
-    let store = SqliteStore::open(directory.path(), Options::default(), wiring).expect("it opens");
+    let store = SqliteStore::open(directory.path(), Options::default(), context).expect("it opens");
     let space = |name: &str| -> SpaceNo {
         block_on(store.space(SpaceName::new(name).expect("a valid name"))).expect("the storage works")
     };
     let (busy, quiet) = (space("busy"), space("quiet"));
 
     clock.set_closed(true);
-    let mut many: Vec<Answer> = Vec::new();
+    let mut many: Vec<PendingCommit> = Vec::new();
     loop {
-        let mut answer = store.transact(busy, vec![large()]);
-        if is_refused(&mut answer) {
+        let mut pending = store.transact(busy, vec![large()]);
+        if is_refused(&mut pending) {
             break;
         }
-        many.push(answer);
+        many.push(pending);
     }
     assert!(many.len() > 50, "{} commits are enough to be busy", many.len());
     // The queue of the busy space is full; that of the other space is not.
-    let few: Vec<Answer> = (0..3).map(|_| store.transact(quiet, vec![large()])).collect();
+    let few: Vec<PendingCommit> = (0..3).map(|_| store.transact(quiet, vec![large()])).collect();
     clock.set_closed(false);
 
     let few: Vec<u64> = few.into_iter().map(batch).collect();

@@ -1,5 +1,5 @@
 //! Integration tests of quorate-sqlite, in one target: every further target would link all dependencies again.
 
-mod contract;
+mod conformance;
 mod fairness;
 mod work_limits;

@@ -60,11 +60,11 @@ fn task_id(number: usize) -> TaskId {
 
 /// Creates a task graph in which all tasks depend on the first one.
 fn graph() -> Op {
-    let one = |number: usize| {
+    let task = |number: usize| {
         let depends_on = if number == 0 { vec![] } else { vec![Dependency::Task(task_id(0))] };
         NewTask { id: Some(task_id(number)), depends_on, ..NewTask::new("x") }
     };
-    Op::CreateTasks(CreateTasks { tasks: (0..TASKS_PER_OP_MAX).map(one).collect(), inputs: None })
+    Op::CreateTasks(CreateTasks { tasks: (0..TASKS_PER_OP_MAX).map(task).collect(), inputs: None })
 }
 
 struct Hub {
@@ -77,14 +77,14 @@ struct Hub {
 impl Hub {
     async fn new() -> Self {
         let directory = tempfile::tempdir().expect("a directory");
-        let wiring = StoreContext {
+        let context = StoreContext {
             clock: ManualClock::at(1_800_000_000_000),
             entropy: Entropy::seeded(1),
             sink: Arc::new(|_| {}),
         };
         // Flush before every batch, so that every lookup goes to the tables.
         let options = Options { flush_rows: 1, ..Options::default() };
-        let store = SqliteStore::open(directory.path(), options, wiring).expect("it opens");
+        let store = SqliteStore::open(directory.path(), options, context).expect("it opens");
         let space = |name: &str| store.space(SpaceName::new(name).expect("a valid name"));
         let (space, other) = (space("busy").await.expect("a space"), space("other").await.expect("a space"));
         Self { store, space, other, _directory: directory }
@@ -110,19 +110,19 @@ impl Hub {
                 Op::RegisterAgent(RegisterAgent { capabilities, ..RegisterAgent::named(id(&name)) })
             })
             .collect();
-        for some in agents.chunks(OPS_MAX) {
-            self.ok(some.to_vec()).await;
+        for chunk in agents.chunks(OPS_MAX) {
+            self.ok(chunk.to_vec()).await;
         }
         // A record of 2 MB, and many entries that were written and deleted.
         self.ok((0..200).map(|number| put(&format!("big/{number}"), 10_000)).collect()).await;
         self.ok((0..200).map(|number| put(&format!("big/{number}"), 10)).collect()).await;
         let names: Vec<_> = (0..ENTRIES).map(|number| format!("p/{number:05}")).collect();
-        for some in names.chunks(OPS_MAX) {
-            self.ok(some.iter().map(|name| put(name, 1)).collect()).await;
+        for chunk in names.chunks(OPS_MAX) {
+            self.ok(chunk.iter().map(|name| put(name, 1)).collect()).await;
         }
         let delete = |name: &String| Op::Delete(DeleteEntry { key: key(name), expect: None, fence: None });
-        for some in names.chunks(OPS_MAX) {
-            self.ok(some.iter().map(delete).collect()).await;
+        for chunk in names.chunks(OPS_MAX) {
+            self.ok(chunk.iter().map(delete).collect()).await;
         }
         // 4,096 deliveries in one commit, 4,096 acks in another.
         let to: Vec<_> = (0..16).map(|number| id(&format!("agent-{number}"))).collect();
@@ -149,7 +149,7 @@ impl Hub {
             Effect::Leased { deliveries, .. } => Some(deliveries),
             _ => None,
         });
-        leased.flatten().map(|held| LeaseRef { token: held.token, ..lease(held.delivery.0) }).collect()
+        leased.flatten().map(|logged| LeaseRef { token: logged.token, ..lease(logged.delivery.0) }).collect()
     }
 }
 
@@ -157,8 +157,8 @@ fn claim(agent: &str) -> Op {
     Op::Claim { agent: id(agent), max: CLAIM_MAX, lease_ms: LEASE_MS_DEFAULT, waiting: WaitMode::NoWait }
 }
 
-fn rollback(what: RollbackScope, seq: u64) -> Op {
-    Op::Rollback(Rollback { scope: what, target: RollbackTarget::Seq(Seq(seq)), fence: None })
+fn rollback(scope: RollbackScope, seq: u64) -> Op {
+    Op::Rollback(Rollback { scope, target: RollbackTarget::Seq(Seq(seq)), fence: None })
 }
 
 /// Returns every operation with the most expensive arguments.
@@ -181,7 +181,7 @@ fn of_deliveries(leases: &[LeaseRef]) -> Vec<Op> {
     let request = MessageId { generation: Generation(0), seq: Seq(6), n: 0 };
     let several = Destination::Agents((0..16).map(|number| id(&format!("agent-{number}"))).collect());
     let pattern = || Pattern::new(">").expect("a valid pattern");
-    let wanted = History::Last(4096);
+    let history = History::Last(4096);
     vec![
         Op::send(message(Destination::Broadcast)),
         claim("bob"),
@@ -202,7 +202,7 @@ fn of_deliveries(leases: &[LeaseRef]) -> Vec<Op> {
         Op::Backfill(Backfill {
             agent: bob(),
             pattern: pattern(),
-            expected: wanted,
+            expected: history,
             messages: Vec::new(),
             next: Seq(1),
         }),
@@ -424,8 +424,8 @@ async fn s1_no_commit_and_no_batch_costs_more_than_its_bound() {
     hub.fill().await;
     let leases = hub.leases().await.into_iter().take(ACKS_MAX).collect::<Vec<_>>();
     let big = Seq(1 + 4 + 1);
-    let tried: BTreeSet<_> = costly(&leases, big).iter().map(number_of).collect();
-    assert_eq!(tried, (0..OPERATIONS).collect(), "an operation is not covered");
+    let covered: BTreeSet<_> = costly(&leases, big).iter().map(number_of).collect();
+    assert_eq!(covered, (0..OPERATIONS).collect(), "an operation is not covered");
     let mut over_limit = 0;
     for op in costly(&leases, big) {
         let times = match &op {
@@ -438,14 +438,14 @@ async fn s1_no_commit_and_no_batch_costs_more_than_its_bound() {
             _ => OPS_MAX,
         };
         let commit = || Commit::new(Principal::System, vec![op.clone(); times]);
-        let several = (0..4).map(|_| hub.store.transact(hub.space, vec![commit()])).collect::<Vec<_>>();
+        let pending = (0..4).map(|_| hub.store.transact(hub.space, vec![commit()])).collect::<Vec<_>>();
         let other_space =
             hub.store.transact(hub.other, vec![Commit::new(Principal::System, vec![Op::Sweep])]);
-        for outcomes in several {
+        for outcomes in pending {
             let outcomes = outcomes.await.expect("the storage works");
             over_limit += outcomes
                 .iter()
-                .filter(|one| matches!(one, Err(no) if no.code == Code::LimitExceeded))
+                .filter(|outcome| matches!(outcome, Err(refused) if refused.code == Code::LimitExceeded))
                 .count();
         }
         other_space.await.expect("the storage works")[0].as_ref().expect("other spaces are served");
@@ -465,16 +465,16 @@ async fn s1_no_commit_and_no_batch_costs_more_than_its_bound() {
 async fn s1_a_rollback_of_many_entries_is_planned_before_it_is_queued() {
     let hub = Hub::new().await;
     let names: Vec<_> = (0..5_000).map(|number| format!("p/{number:05}")).collect();
-    for some in names.chunks(OPS_MAX) {
-        hub.ok(some.iter().map(|name| put(name, 1)).collect()).await;
+    for chunk in names.chunks(OPS_MAX) {
+        hub.ok(chunk.iter().map(|name| put(name, 1)).collect()).await;
     }
     let written = hub.store.stats().work_max;
     let to_nothing = rollback(RollbackScope::Prefix("p/".into()), 1);
     let refused = hub.commit(vec![to_nothing]).await.expect_err("too many entries");
     assert_eq!((refused.code, refused.facts.limit), (Code::LimitExceeded, Some(4096)));
     assert_eq!(hub.store.stats().work_max, written, "the writer scanned entries");
-    let some = rollback(RollbackScope::Prefix("p/00".into()), 1);
-    let receipt = hub.ok(vec![some]).await;
+    let op = rollback(RollbackScope::Prefix("p/00".into()), 1);
+    let receipt = hub.ok(vec![op]).await;
     assert_eq!(receipt.results, [OpResult::RolledBack { to: Seq(1), written: 0, deleted: 1000 }]);
     hub.store.close().await;
 }
@@ -484,11 +484,11 @@ async fn s1_a_rollback_of_many_entries_is_planned_before_it_is_queued() {
 async fn c11_a_planned_rollback_sees_what_was_written_since() {
     let hub = Hub::new().await;
     hub.ok(vec![put("p/a", 1), put("p/b", 1)]).await;
-    let back = hub.ok(vec![put("other", 1)]).await.seq.expect("a record");
+    let target = hub.ok(vec![put("other", 1)]).await.seq.expect("a record");
     hub.ok(vec![put("p/a", 2)]).await;
     // A plan is needed: the memtable does not reach back to the record.
     hub.ok(vec![put("other", 2)]).await;
-    let op = rollback(RollbackScope::Prefix("p/".into()), back.0);
+    let op = rollback(RollbackScope::Prefix("p/".into()), target.0);
     let planned =
         hub.store.prepare(hub.space, Commit::new(Principal::System, vec![op])).await.expect("a plan");
     let late = hub.store.transact(
@@ -497,6 +497,6 @@ async fn c11_a_planned_rollback_sees_what_was_written_since() {
     );
     let outcomes = late.await.expect("the storage works");
     let receipt = outcomes[1].as_ref().expect("it is accepted");
-    assert_eq!(receipt.results, [OpResult::RolledBack { to: back, written: 2, deleted: 1 }]);
+    assert_eq!(receipt.results, [OpResult::RolledBack { to: target, written: 2, deleted: 1 }]);
     hub.store.close().await;
 }

@@ -43,31 +43,32 @@ impl Transaction<'_> {
 
     pub(super) fn register(&mut self, new: &RegisterAgent) -> Result<OpResult, Refused> {
         self.require_own(&new.id)?;
-        let known = self.space.agent_number(&new.id);
-        let current = known.map(|number| self.space.agent(number).epoch);
-        let starts = match (current, new.epoch) {
-            (Some(current), Some(named)) if named != current => return Err(stale_epoch(current)),
+        let existing = self.space.agent_number(&new.id);
+        let current = existing.map(|number| self.space.agent(number).epoch);
+        let starts_epoch = match (current, new.epoch) {
+            (Some(current), Some(epoch)) if epoch != current => return Err(stale_epoch(current)),
             (None, Some(_)) => return Err(unknown_agent(&new.id)),
             (Some(_), Some(_)) => false,
             (_, None) => true,
         };
-        if known.is_none() && self.space.agents.len() >= limits::AGENTS_MAX {
+        if existing.is_none() && self.space.agents.len() >= limits::AGENTS_MAX {
             return Err(Refused::new(Code::LimitExceeded, "too many agents").limit(limits::AGENTS_MAX as u64));
         }
-        let epoch = match (current, starts) {
+        let epoch = match (current, starts_epoch) {
             (Some(current), false) => current,
             (_, _) => self.next_epoch(),
         };
-        self.check_coordinator_role(known, new.role)?;
-        let pools = known.map_or_else(Vec::new, |number| self.space.pools_of(number));
-        if let (Some(number), true) = (known, starts) {
+        self.check_coordinator_role(existing, new.role)?;
+        let pools = existing.map_or_else(Vec::new, |number| self.space.pools_of(number));
+        if let (Some(number), true) = (existing, starts_epoch) {
             self.dismiss(number);
             for delivery in self.space.held_by(number) {
                 self.return_delivery(delivery, "its holder registered again during the last attempt");
             }
             self.release_everything_of(number);
         }
-        let presence = known.filter(|_| !starts).map(|number| self.space.agent(number).presence.clone());
+        let presence =
+            existing.filter(|_| !starts_epoch).map(|number| self.space.agent(number).presence.clone());
         let agent = Agent {
             id: new.id.clone(),
             name: new.name.clone(),
@@ -79,7 +80,7 @@ impl Transaction<'_> {
             heartbeat_ms: new.heartbeat_ms,
             presence: presence.unwrap_or_default(),
         };
-        let number = match known {
+        let number = match existing {
             // An unchanged registration is a no-op.
             Some(number) if *self.space.agent(number) == agent => number,
             Some(number) => {
@@ -145,10 +146,15 @@ impl Transaction<'_> {
 
     /// Dismisses the delivery consumers and task claims of an agent.
     fn dismiss(&mut self, agent: AgentNo) {
-        let mut dismissed: Vec<_> =
-            self.space.consumers.iter().filter(|one| one.agent == agent).map(|one| one.id).collect();
+        let mut dismissed: Vec<_> = self
+            .space
+            .consumers
+            .iter()
+            .filter(|consumer| consumer.agent == agent)
+            .map(|consumer| consumer.id)
+            .collect();
         dismissed.sort_unstable();
-        self.space.consumers.retain(|one| one.agent != agent);
+        self.space.consumers.retain(|consumer| consumer.agent != agent);
         self.dismissed_consumers.append(&mut dismissed);
         let claimers = self.space.remove_waiting_claims(agent);
         self.dismissed_consumers.extend(claimers);

@@ -25,11 +25,11 @@ impl Space {
 
     /// Counts one change per requested approval and one more per ended approval.
     pub(super) fn approval_changes(&self) -> u64 {
-        let of = |item: &Item| match item {
+        let changes = |item: &Item| match item {
             Item::Approval(approval) => 1 + u64::from(approval.state != ApprovalState::Pending),
             _ => 0,
         };
-        self.items.values().map(of).sum()
+        self.items.values().map(changes).sum()
     }
 
     /// Returns the earliest expiry of a pending approval.
@@ -46,70 +46,70 @@ impl Space {
 }
 
 impl Transaction<'_> {
-    pub(super) fn request_approval(&mut self, ask: &RequestApproval) -> Result<OpResult, Refused> {
+    pub(super) fn request_approval(&mut self, request: &RequestApproval) -> Result<OpResult, Refused> {
         let agent = match &self.commit.principal {
-            Principal::Agent(actor) if ask.agent.as_ref().is_some_and(|named| named != actor) => {
+            Principal::Agent(actor) if request.agent.as_ref().is_some_and(|named| named != actor) => {
                 return Err(Refused::new(Code::Forbidden, "an agent may only request approvals for itself"));
             }
             Principal::Agent(actor) => Some(actor.clone()),
-            Principal::System | Principal::Holder { .. } => ask.agent.clone(),
+            Principal::System | Principal::Holder { .. } => request.agent.clone(),
         };
         let agent = match agent {
             Some(agent) => Some(self.space.agent_number(&agent).ok_or_else(|| unknown_agent(&agent))?),
             None => None,
         };
-        let mut then = Vec::new();
-        for (to, action) in &ask.follow_ups {
+        let mut follow_ups = Vec::new();
+        for (to, action) in &request.follow_ups {
             let number = self.space.agent_number(to).ok_or_else(|| unknown_agent(to))?;
             self.may_follow(agent, number)?;
-            then.push(ApprovalFollowUp { to: number, action: action.clone() });
+            follow_ups.push(ApprovalFollowUp { to: number, action: action.clone() });
         }
         let (now, principal) = (self.now.wall, self.commit.principal.to_string());
-        let digest = ActionDigest::of(&ask.document.bytes);
+        let digest = ActionDigest::of(&request.document.bytes);
         let mut new = Approval {
             id: ApprovalId::new("-").expect("valid id"),
             agent,
             requested_by: principal,
             requested_at: now,
             seq: self.seq,
-            action: ask.action.clone(),
+            action: request.action.clone(),
             document: PartRef { seq: self.seq, part: 0 },
             digest,
-            rationale: ask.rationale.clone().unwrap_or_default(),
-            confidence: ask.confidence,
-            priority: ask.priority,
-            expires_at: now.plus_ms(ask.timeout_ms),
-            default: ask.default.clone(),
-            session: ask.session.clone(),
-            follow_ups: then,
+            rationale: request.rationale.clone().unwrap_or_default(),
+            confidence: request.confidence,
+            priority: request.priority,
+            expires_at: now.plus_ms(request.timeout_ms),
+            default: request.default.clone(),
+            session: request.session.clone(),
+            follow_ups,
             state: ApprovalState::Pending,
         };
-        if let Some(known) = ask.id.as_ref().and_then(|id| self.space.approval(id)) {
-            let id = known.id.clone();
-            let (digest, expires_at) = (known.digest, known.expires_at);
+        if let Some(existing) = request.id.as_ref().and_then(|id| self.space.approval(id)) {
+            let id = existing.id.clone();
+            let (digest, expires_at) = (existing.digest, existing.expires_at);
             // The requests are the same if they differ only in time and state.
             new.id = id.clone();
-            new.requested_at = known.requested_at;
-            new.seq = known.seq;
-            new.document = known.document;
-            new.expires_at = known.requested_at.plus_ms(ask.timeout_ms);
-            new.state = known.state.clone();
-            return if new == *known {
+            new.requested_at = existing.requested_at;
+            new.seq = existing.seq;
+            new.document = existing.document;
+            new.expires_at = existing.requested_at.plus_ms(request.timeout_ms);
+            new.state = existing.state.clone();
+            return if new == *existing {
                 Ok(OpResult::ApprovalRequested { id, digest, expires_at })
             } else {
                 Err(Refused::new(Code::Duplicate, format!("approval {id} exists with different content")))
             };
         }
-        self.check_session(ask.session.as_deref())?;
-        self.check_reasons(ask.confidence.is_some(), ask.rationale.as_deref().unwrap_or(""))?;
+        self.check_session(request.session.as_deref())?;
+        self.check_reasons(request.confidence.is_some(), request.rationale.as_deref().unwrap_or(""))?;
         if self.space.pending_approvals().count() >= limits::APPROVALS_PENDING_MAX {
             return Err(Refused::new(Code::LimitExceeded, "too many approvals")
                 .limit(limits::APPROVALS_PENDING_MAX as u64));
         }
-        let made = format!("apr_0-{}-{}", self.seq, self.approvals_requested);
+        let generated = format!("apr_0-{}-{}", self.seq, self.approvals_requested);
         self.approvals_requested += 1;
-        new.id = ask.id.clone().unwrap_or_else(|| ApprovalId::new(&made).expect("valid id"));
-        new.document = self.add_optional_part(Some(&ask.document)).expect("a payload");
+        new.id = request.id.clone().unwrap_or_else(|| ApprovalId::new(&generated).expect("valid id"));
+        new.document = self.add_optional_part(Some(&request.document)).expect("a payload");
         let (id, expires_at) = (new.id.clone(), new.expires_at);
         self.set_item(Item::Approval(Box::new(new)));
         Ok(OpResult::ApprovalRequested { id, digest, expires_at })
@@ -125,7 +125,7 @@ impl Transaction<'_> {
             return Err(Refused::new(Code::NotFound, format!("no approval {}", decide.approval)));
         };
         let by = self.commit.principal.to_string();
-        let name = |who: &str| who.split(':').nth(1).map(str::to_owned);
+        let name = |principal: &str| principal.split(':').nth(1).map(str::to_owned);
         let is_agent = approval.requested_by.starts_with("agent:");
         if approval.requested_by == by
             || (!is_agent && name(&by).is_some() && name(&approval.requested_by) == name(&by))
@@ -197,7 +197,7 @@ impl Transaction<'_> {
             document = format!(",\"action\":{}", String::from_utf8_lossy(&bytes));
         }
         // Tests use plain words only, so nothing needs escaping.
-        let quoted = |word: &str| format!("\"{word}\"");
+        let quoted = |text: &str| format!("\"{text}\"");
         let mut text = format!(
             "{{\"approval\":{},\"state\":{},\"digest\":\"{}\"",
             quoted(ended.id.as_str()),
@@ -222,12 +222,12 @@ impl Transaction<'_> {
         text.push_str(&document);
         text.push('}');
         if approved.is_some() {
-            for then in &ended.follow_ups {
-                if self.space.agent(then.to).removed {
+            for follow_up in &ended.follow_ups {
+                if self.space.agent(follow_up.to).removed {
                     return Err(Refused::new(Code::UnknownRecipient, "the recipient was removed"));
                 }
-                self.may_follow(ended.agent, then.to)?;
-                if self.space.open_count(QueueId::Agent(then.to)) >= limits::INBOX_MAX {
+                self.may_follow(ended.agent, follow_up.to)?;
+                if self.space.open_count(QueueId::Agent(follow_up.to)) >= limits::INBOX_MAX {
                     return Err(
                         Refused::new(Code::QueueFull, "the inbox is full").limit(limits::INBOX_MAX as u64)
                     );
@@ -236,13 +236,13 @@ impl Transaction<'_> {
                     return Err(Refused::new(Code::LimitExceeded, "too many deliveries")
                         .limit(limits::DELIVERIES_PER_COMMIT_MAX as u64));
                 }
-                self.send_to(ended, then.to, &then.action, MessageType::Command, &text);
+                self.send_to(ended, follow_up.to, &follow_up.action, MessageType::Command, &text);
             }
         }
         if let Some(agent) = ended.agent {
-            let there = !self.space.agent(agent).removed;
-            let room = self.space.open_count(QueueId::Agent(agent)) < limits::INBOX_MAX;
-            if there && room && self.deliveries < limits::DELIVERIES_PER_COMMIT_MAX {
+            let is_registered = !self.space.agent(agent).removed;
+            let has_room = self.space.open_count(QueueId::Agent(agent)) < limits::INBOX_MAX;
+            if is_registered && has_room && self.deliveries < limits::DELIVERIES_PER_COMMIT_MAX {
                 self.send_to(ended, agent, "approval.decided", MessageType::Event, &text);
             }
         }
@@ -250,7 +250,7 @@ impl Transaction<'_> {
     }
 
     fn send_to(&mut self, ended: &Approval, to: AgentNo, action: &str, kind: MessageType, text: &str) {
-        // The salt is not part of the contract, so any value will do.
+        // Stores are not compared by their salts, so any value will do.
         let payload = Payload::seal(Bytes::from(text.to_owned()), [1; 16]);
         let destination = Destination::Agent(self.space.agent(to).id.clone());
         let mut message = Message::new(destination, action, payload);

@@ -140,15 +140,15 @@ impl Space {
 
     /// Whether an agent has a consumer with credit.
     fn has_credit(&self, agent: AgentNo) -> bool {
-        self.consumers.iter().any(|one| one.agent == agent && one.credit > 0)
+        self.consumers.iter().any(|consumer| consumer.agent == agent && consumer.credit > 0)
     }
 
-    /// Returns the supplier of the answer to a question.
-    fn answer_source(&self, question: DeliveryNo, now: Timestamp) -> Option<Source> {
-        let delivery = self.delivery(question)?;
+    /// Returns the supplier of the answer to a delivery of a request.
+    fn answer_source(&self, number: DeliveryNo, now: Timestamp) -> Option<Source> {
+        let delivery = self.delivery(number)?;
         match delivery.phase {
             DeliveryPhase::Leased { seq, .. } => {
-                Some(Source::Held { agent: delivery.to.agent_no()?, within: Some(question), since: seq })
+                Some(Source::Held { agent: delivery.to.agent_no()?, within: Some(number), since: seq })
             }
             DeliveryPhase::Ready { since, .. }
                 if self.is_ready(delivery) && since.plus_ms(limits::DEADLOCK_CHECK_MS) <= now =>
@@ -169,7 +169,7 @@ impl Space {
         let id = &task.spec.id;
         match &task.state {
             TaskState::Leased(lease) => {
-                let since = self.task_runtime.taken.get(id).copied().unwrap_or(Seq(0));
+                let since = self.task_runtime.leased_in.get(id).copied().unwrap_or(Seq(0));
                 Some(Source::Held { agent: lease.by, within: None, since })
             }
             TaskState::Blocked { held_by } if held_by.is_empty() => {
@@ -210,10 +210,10 @@ fn waits_of(space: &Space, now: Timestamp) -> Vec<Wait> {
     // Ordered by the record after which they began; within a record, requests come before lock and task waits.
     let mut waits: Vec<((Seq, bool, u64), Wait)> = Vec::new();
     for waiter in &space.lock_waiters {
-        let LockWaiter { agent, within, since, ordinal: turn, .. } = *waiter;
+        let LockWaiter { agent, within, since, ordinal, .. } = *waiter;
         let (id, agent) = (WaitId::Locks(waiter.id), Some(agent));
         let wait = Wait { id, agent, within, since, needs: needs(waiter), ends: false };
-        waits.push(((since, true, turn), wait));
+        waits.push(((since, true, ordinal), wait));
     }
     for waiter in &space.task_waiters {
         let source = space.task(&waiter.task).and_then(|task| space.task_end_source(task, now));
@@ -223,20 +223,20 @@ fn waits_of(space: &Space, now: Timestamp) -> Vec<Wait> {
         let wait = Wait { id, agent, within: waiter.within, since, needs, ends: false };
         waits.push(((since, true, waiter.ordinal), wait));
     }
-    for (request_id, listener) in &space.request_waiters {
+    for (request_id, waiters) in &space.request_waiters {
         let request = space.request(*request_id).expect("the request exists");
         let mut needs = Vec::new();
-        for (index, asked) in request.recipients.iter().enumerate() {
-            let question = DeliveryNo(request.first_delivery.0 + index as u64);
-            if let (ReplyState::Pending, Some(source)) = (asked.reply, space.answer_source(question, now)) {
+        for (index, outcome) in request.recipients.iter().enumerate() {
+            let delivery = DeliveryNo(request.first_delivery.0 + index as u64);
+            if let (ReplyState::Pending, Some(source)) = (outcome.reply, space.answer_source(delivery, now)) {
                 needs.push((
-                    format!("an answer of {}", space.home_name(asked.recipient.queue())),
+                    format!("an answer of {}", space.queue_name(outcome.recipient.queue())),
                     vec![source],
                 ));
             }
         }
         let (id, agent) = (WaitId::Answers(*request_id), Some(request.from));
-        let wait = Wait { id, agent, within: listener.within, since: request_id.seq, needs, ends: false };
+        let wait = Wait { id, agent, within: waiters.within, since: request_id.seq, needs, ends: false };
         waits.push(((request_id.seq, false, u64::from(request_id.n)), wait));
     }
     for approval in space.pending_approvals() {
@@ -279,17 +279,17 @@ impl WaitGraph<'_> {
     /// Returns the waits that block an agent from finishing what it holds, and whether they are known to block exactly
     /// that.
     fn blocking(&self, agent: AgentNo, within: Option<DeliveryNo>) -> (Vec<usize>, bool) {
-        let of_agent = |wait: &&usize| self.waits[**wait].agent == Some(agent);
+        let is_own = |wait: &&usize| self.waits[**wait].agent == Some(agent);
         let all: Vec<usize> = (0..self.waits.len()).collect();
-        let mine: Vec<usize> = all.iter().filter(of_agent).copied().collect();
-        let that = |within: Option<DeliveryNo>| {
+        let own: Vec<usize> = all.iter().filter(is_own).copied().collect();
+        let own_within = |within: Option<DeliveryNo>| {
             let same = |wait: &&usize| self.waits[**wait].within == within;
-            mine.iter().filter(same).copied().collect::<Vec<_>>()
+            own.iter().filter(same).copied().collect::<Vec<_>>()
         };
         match within {
-            Some(_) if !that(within).is_empty() => (that(within), true),
-            Some(_) => (that(None), false),
-            None => (mine, false),
+            Some(_) if !own_within(within).is_empty() => (own_within(within), true),
+            Some(_) => (own_within(None), false),
+            None => (own, false),
         }
     }
 
@@ -303,14 +303,14 @@ impl WaitGraph<'_> {
         if Some(agent) == self.waits[wait].agent {
             return true;
         }
-        let (blocking, certain) = self.blocking(agent, within);
-        let all = self.waits.iter().filter(|other| other.agent == Some(agent)).count();
-        if !certain && self.space.leases_of(agent) > all {
+        let (blocking, is_exact) = self.blocking(agent, within);
+        let wait_count = self.waits.iter().filter(|other| other.agent == Some(agent)).count();
+        if !is_exact && self.space.leases_of(agent) > wait_count {
             return true;
         }
         let mut begun_since = blocking.iter().filter(|other| self.waits[**other].since >= since);
-        let none = begun_since.clone().next().is_none();
-        none || begun_since.any(|other| self.waits[*other].ends)
+        let none_begun = begun_since.clone().next().is_none();
+        none_begun || begun_since.any(|other| self.waits[*other].ends)
     }
 
     fn is_met(&self, wait: usize, need: usize) -> bool {
@@ -347,14 +347,14 @@ impl WaitGraph<'_> {
         let mut cycles: Vec<Vec<usize>> = Vec::new();
         for start in (0..self.waits.len()).filter(|wait| !self.waits[*wait].ends) {
             // After as many steps as there are waits, the walk is inside the cycle that it leads to.
-            let Some(inside) = self.waits.iter().try_fold(start, |at, _| self.next(at)) else { continue };
+            let Some(inside) = self.waits.iter().try_fold(start, |wait, _| self.next(wait)) else { continue };
             let mut cycle = vec![inside];
             while let Some(next) = self.next(cycle[cycle.len() - 1]).filter(|next| *next != inside) {
                 cycle.push(next);
             }
             let youngest = cycle.iter().max().copied().unwrap_or(inside);
-            let at = cycle.iter().position(|wait| *wait == youngest).unwrap_or(0);
-            cycle.rotate_left(at);
+            let index = cycle.iter().position(|wait| *wait == youngest).unwrap_or(0);
+            cycle.rotate_left(index);
             if !cycles.contains(&cycle) {
                 cycles.push(cycle);
             }

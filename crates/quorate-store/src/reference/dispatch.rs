@@ -18,21 +18,21 @@ impl Transaction<'_> {
         waiting: WaitMode,
     ) -> Result<OpResult, Refused> {
         let number = self.require_own_agent(agent)?;
-        let taken = self.take(number, max, lease_ms);
-        let credit = max - taken.len() as u32;
+        let leased = self.take(number, max, lease_ms);
+        let credit = max - leased.len() as u32;
         let (id, once) = match waiting {
-            WaitMode::Once(id) if taken.is_empty() => (id, true),
+            WaitMode::Once(id) if leased.is_empty() => (id, true),
             WaitMode::Standing(id) => (id, false),
-            WaitMode::Once(_) | WaitMode::NoWait => return Ok(OpResult::Claimed(taken)),
+            WaitMode::Once(_) | WaitMode::NoWait => return Ok(OpResult::Claimed(leased)),
         };
-        let waiting = self.space.consumers.iter().filter(|one| one.agent == number).count();
-        if waiting >= limits::CONSUMERS_PER_AGENT_MAX {
+        let count = self.space.consumers.iter().filter(|consumer| consumer.agent == number).count();
+        if count >= limits::CONSUMERS_PER_AGENT_MAX {
             return Err(Refused::new(Code::LimitExceeded, "too many consumers wait for this inbox")
                 .limit(limits::CONSUMERS_PER_AGENT_MAX as u64));
         }
-        self.space.consumers.retain(|one| one.id != id);
+        self.space.consumers.retain(|consumer| consumer.id != id);
         self.space.consumers.push(Consumer { id, agent: number, credit, lease_ms, once });
-        Ok(OpResult::Claimed(taken))
+        Ok(OpResult::Claimed(leased))
     }
 
     /// Grants credit to a consumer. A consumer without credit moves to the end of the queue.
@@ -40,9 +40,9 @@ impl Transaction<'_> {
         if self.grant_task_credit(id, credit) {
             return OpResult::Done;
         }
-        if let Some(at) = self.space.consumers.iter().position(|one| one.id == id) {
-            let mut consumer = self.space.consumers.remove(at);
-            let position = if consumer.credit == 0 { self.space.consumers.len() } else { at };
+        if let Some(index) = self.space.consumers.iter().position(|consumer| consumer.id == id) {
+            let mut consumer = self.space.consumers.remove(index);
+            let position = if consumer.credit == 0 { self.space.consumers.len() } else { index };
             consumer.credit = consumer.credit.saturating_add(credit);
             self.space.consumers.insert(position, consumer);
             self.space.queue_dispatch_of_agent(consumer.agent);
@@ -53,13 +53,14 @@ impl Transaction<'_> {
     /// Closes a consumer of any kind. Its agent counts as active until now. Request waiters are not notified.
     pub(super) fn close_consumer(&mut self, id: ConsumerId) -> OpResult {
         self.cancel_lock_wait(id);
-        let of_inbox = self.space.consumers.iter().find(|one| one.id == id).map(|one| one.agent);
-        let claimer = self.space.task_runtime.claimers.iter().find(|one| one.id == id);
-        if let Some(agent) = of_inbox.or(claimer.map(|one| one.agent)) {
+        let inbox_agent =
+            self.space.consumers.iter().find(|consumer| consumer.id == id).map(|consumer| consumer.agent);
+        let claimer = self.space.task_runtime.claimers.iter().find(|claimer| claimer.id == id);
+        if let Some(agent) = inbox_agent.or(claimer.map(|claimer| claimer.agent)) {
             self.record_activity(agent);
         }
         self.close_task_claim(id);
-        self.space.consumers.retain(|one| one.id != id);
+        self.space.consumers.retain(|consumer| consumer.id != id);
         for request in self.space.requests_awaited_by(id) {
             self.remove_waiter(request, id);
         }
@@ -68,10 +69,11 @@ impl Transaction<'_> {
     }
 
     /// Returns the consumer that is served next from an inbox or a pool. A pool skips agents at their in-flight limit.
-    pub(super) fn next_consumer(&self, home: QueueId) -> Option<Consumer> {
-        let mut waiting = self.space.consumers.iter().filter(|one| self.space.can_serve(one, home));
-        let has_room = |one: &&Consumer| self.space.leased_count(one.agent) < limits::IN_FLIGHT_MAX;
-        match home {
+    pub(super) fn next_consumer(&self, queue: QueueId) -> Option<Consumer> {
+        let mut waiting =
+            self.space.consumers.iter().filter(|consumer| self.space.can_serve(consumer, queue));
+        let has_room = |consumer: &&Consumer| self.space.leased_count(consumer.agent) < limits::IN_FLIGHT_MAX;
+        match queue {
             QueueId::Agent(_) => waiting.next().copied(),
             QueueId::Pool(_) => waiting.find(has_room).copied(),
         }
@@ -79,8 +81,8 @@ impl Transaction<'_> {
 
     /// Spends credit. The consumer moves to the end of the queue, or leaves it if it is a one-time consumer.
     pub(super) fn spend_credit(&mut self, id: ConsumerId, count: u32) {
-        if let Some(at) = self.space.consumers.iter().position(|one| one.id == id) {
-            let mut consumer = self.space.consumers.remove(at);
+        if let Some(index) = self.space.consumers.iter().position(|consumer| consumer.id == id) {
+            let mut consumer = self.space.consumers.remove(index);
             consumer.credit -= count;
             if !consumer.once {
                 self.space.consumers.push(consumer);
@@ -95,10 +97,10 @@ impl Transaction<'_> {
 
     /// Leases up to `max` deliveries to an agent, in order.
     fn take(&mut self, agent: AgentNo, max: u32, lease_ms: u64) -> Vec<LeasedDelivery> {
-        let mut taken = Vec::new();
-        while (taken.len() as u32) < max
+        let mut leased = Vec::new();
+        while (leased.len() as u32) < max
             && self.space.leased_count(agent) < limits::IN_FLIGHT_MAX
-            && let Some(number) = self.next_out(agent)
+            && let Some(number) = self.next_delivery(agent)
         {
             let token = self.next_token();
             let deadline = self.now.mono.plus_ms(lease_ms);
@@ -107,7 +109,7 @@ impl Transaction<'_> {
             delivery.phase = DeliveryPhase::Leased { token, lease_ms, deadline, since, seq };
             delivery.to = delivery.to.held_by(agent);
             delivery.attempt += 1;
-            taken.push(LeasedDelivery {
+            leased.push(LeasedDelivery {
                 delivery: number,
                 token,
                 attempt: delivery.attempt,
@@ -118,11 +120,11 @@ impl Transaction<'_> {
             });
             self.changed = true;
         }
-        taken
+        leased
     }
 
     /// Returns the next delivery for an agent. Ends expired deliveries and those that the policy no longer allows.
-    fn next_out(&mut self, agent: AgentNo) -> Option<DeliveryNo> {
+    fn next_delivery(&mut self, agent: AgentNo) -> Option<DeliveryNo> {
         loop {
             let (number, fairness) = self.choose(agent)?;
             if self.space.delivery_mut(number).is_expired(self.now.wall) {
@@ -130,9 +132,9 @@ impl Transaction<'_> {
                 continue;
             }
             if self.is_denied_by_policy(number, agent) {
-                self.lost_question_code = Code::PolicyViolation;
+                self.lost_request_code = Code::PolicyViolation;
                 self.end_delivery(number, EndState::Dead, "no longer allowed by policy".into());
-                self.lost_question_code = Code::Cancelled;
+                self.lost_request_code = Code::Cancelled;
                 continue;
             }
             self.space.fairness[agent.0 as usize - 1] = fairness;
@@ -144,48 +146,49 @@ impl Transaction<'_> {
     /// or after 60 s.
     fn choose(&self, agent: AgentNo) -> Option<(DeliveryNo, Fairness)> {
         let space = &self.space;
-        let remembered = space.fairness[agent.0 as usize - 1];
-        let ready =
-            space.deliveries_where(|one| space.is_ready(one) && space.may_take(agent, one.to.queue()));
-        let of = |number: &DeliveryNo| &space.deliveries[number.0 as usize - 1];
-        let highest = ready.iter().map(|number| of(number).priority).max()?;
-        let top = *ready.iter().find(|number| of(number).priority == highest)?;
-        let since = |number: &DeliveryNo| match of(number).phase {
+        let fairness = space.fairness[agent.0 as usize - 1];
+        let ready = space.deliveries_where(|delivery| {
+            space.is_ready(delivery) && space.may_take(agent, delivery.to.queue())
+        });
+        let delivery_of = |number: &DeliveryNo| &space.deliveries[number.0 as usize - 1];
+        let highest = ready.iter().map(|number| delivery_of(number).priority).max()?;
+        let top = *ready.iter().find(|number| delivery_of(number).priority == highest)?;
+        let since = |number: &DeliveryNo| match delivery_of(number).phase {
             DeliveryPhase::Ready { since, .. } => since,
             DeliveryPhase::Scheduled { .. } | DeliveryPhase::Leased { .. } | DeliveryPhase::Ended { .. } => {
                 Timestamp(u64::MAX)
             }
         };
         // The longest-waiting delivery of any lower priority.
-        let lower = ready.iter().filter(|number| of(number).priority < highest);
+        let lower = ready.iter().filter(|number| delivery_of(number).priority < highest);
         let Some(lower) = lower.min_by_key(|number| (since(number), **number)).copied() else {
-            return Some((top, Fairness { passed_over: 0, ..remembered }));
+            return Some((top, Fairness { passed_over: 0, ..fairness }));
         };
-        let waited_since = since(&lower).max(remembered.lower_served_at);
+        let waited_since = since(&lower).max(fairness.lower_served_at);
         let waited_long = waited_since.plus_ms(limits::STARVATION_MS) <= self.now.wall;
-        if remembered.passed_over >= limits::STARVATION_COUNT || waited_long {
+        if fairness.passed_over >= limits::STARVATION_COUNT || waited_long {
             return Some((lower, Fairness { passed_over: 0, lower_served_at: self.now.wall }));
         }
-        Some((top, Fairness { passed_over: remembered.passed_over + 1, ..remembered }))
+        Some((top, Fairness { passed_over: fairness.passed_over + 1, ..fairness }))
     }
 
     /// Delivers ready messages to waiting consumers, inbox by inbox, in round-robin order.
     pub(super) fn dispatch_deliveries(&mut self) {
-        for home in std::mem::take(&mut self.space.dispatch_queue) {
-            while self.space.has_ready(home)
-                && let Some(consumer) = self.next_consumer(home)
+        for queue in std::mem::take(&mut self.space.dispatch_queue) {
+            while self.space.has_ready(queue)
+                && let Some(consumer) = self.next_consumer(queue)
             {
                 // An agent with pools takes one delivery at a time, which spreads pool deliveries over the waiting
                 // consumers.
-                let pooled = !self.space.pools_of(consumer.agent).is_empty();
-                let most = if pooled { 1 } else { consumer.credit };
-                let taken = self.take(consumer.agent, most, consumer.lease_ms);
-                if taken.is_empty() {
+                let has_pools = !self.space.pools_of(consumer.agent).is_empty();
+                let max = if has_pools { 1 } else { consumer.credit };
+                let leased = self.take(consumer.agent, max, consumer.lease_ms);
+                if leased.is_empty() {
                     break;
                 }
-                self.spend_credit(consumer.id, taken.len() as u32);
+                self.spend_credit(consumer.id, leased.len() as u32);
                 self.record_activity(consumer.agent);
-                self.dispatched.extend(taken.into_iter().map(|one| (consumer.id, one)));
+                self.dispatched.extend(leased.into_iter().map(|delivery| (consumer.id, delivery)));
             }
         }
     }
@@ -194,21 +197,27 @@ impl Transaction<'_> {
     /// call.
     pub(super) fn sweep(&mut self) -> Result<OpResult, Refused> {
         let now = self.now;
-        let deadline = |place: &DeliveryPhase| match place {
+        let deadline = |phase: &DeliveryPhase| match phase {
             DeliveryPhase::Leased { deadline, .. } => Some(*deadline),
             DeliveryPhase::Ready { .. } | DeliveryPhase::Scheduled { .. } | DeliveryPhase::Ended { .. } => {
                 None
             }
         };
-        let mut lapsed =
-            self.space.deliveries_where(|one| deadline(&one.phase).is_some_and(|at| at <= now.mono));
-        lapsed.sort_by_key(|number| (self.space.delivery(*number).map(|one| deadline(&one.phase)), *number));
-        for number in lapsed.into_iter().take(limits::SWEEP_MAX) {
+        let mut expired_leases = self
+            .space
+            .deliveries_where(|delivery| deadline(&delivery.phase).is_some_and(|at| at <= now.mono));
+        expired_leases.sort_by_key(|number| {
+            (self.space.delivery(*number).map(|delivery| deadline(&delivery.phase)), *number)
+        });
+        for number in expired_leases.into_iter().take(limits::SWEEP_MAX) {
             self.return_delivery(number, "its last lease expired");
         }
-        let mut expired =
-            self.space.deliveries_where(|one| one.is_open() && !one.is_leased() && one.is_expired(now.wall));
-        expired.sort_by_key(|number| (self.space.delivery(*number).map(|one| one.expires_at), *number));
+        let mut expired = self.space.deliveries_where(|delivery| {
+            delivery.is_open() && !delivery.is_leased() && delivery.is_expired(now.wall)
+        });
+        expired.sort_by_key(|number| {
+            (self.space.delivery(*number).map(|delivery| delivery.expires_at), *number)
+        });
         for number in expired.into_iter().take(limits::SWEEP_MAX) {
             self.end_delivery(number, EndState::Expired, String::new());
         }
@@ -229,14 +238,14 @@ impl Transaction<'_> {
         if !matches!(delivery.phase, DeliveryPhase::Ended { state: EndState::Dead, .. }) {
             return Err(unknown_delivery(id));
         }
-        let home = delivery.to.queue();
-        if let QueueId::Agent(agent) = home
+        let queue = delivery.to.queue();
+        if let QueueId::Agent(agent) = queue
             && self.space.agent(agent).removed
         {
             return Err(Refused::new(Code::UnknownRecipient, format!("the recipient of {id} was removed")));
         }
         self.check_redrive(number)?;
-        if self.space.open_count(home) >= limits::INBOX_MAX {
+        if self.space.open_count(queue) >= limits::INBOX_MAX {
             return Err(Refused::new(Code::QueueFull, "the inbox is full").limit(limits::INBOX_MAX as u64));
         }
         let delivery = self.space.delivery_mut(number);
@@ -246,14 +255,14 @@ impl Transaction<'_> {
         // A redriven delivery is queued even if its recipient is unavailable.
         delivery.if_unavailable = IfUnavailable::Queue;
         self.changed = true;
-        self.space.queue_dispatch(home);
+        self.space.queue_dispatch(queue);
         Ok(OpResult::Done)
     }
 
     /// Ends open deliveries of an inbox, or of the pools of a capability: ready ones by priority, then scheduled, held
     /// by a session, and leased ones.
     pub(super) fn purge(&mut self, agent: &AgentId) -> Result<OpResult, Refused> {
-        let homes = match agent.as_str().strip_prefix("can:") {
+        let queues = match agent.as_str().strip_prefix("can:") {
             Some(capability) if !capability.is_empty() => {
                 let mut pools = self.space.pools();
                 pools.retain(|pool| pool.capability.as_str() == capability);
@@ -263,9 +272,10 @@ impl Transaction<'_> {
             _ => vec![QueueId::Agent(self.require_own_agent(agent)?)],
         };
         let mut all = Vec::new();
-        for home in homes {
+        for queue in queues {
             let space = &self.space;
-            let mut open = space.deliveries_where(|one| one.is_open() && one.to.queue() == home);
+            let mut open =
+                space.deliveries_where(|delivery| delivery.is_open() && delivery.to.queue() == queue);
             open.sort_by_key(|number| {
                 let delivery = &space.deliveries[number.0 as usize - 1];
                 let order = match delivery.phase {

@@ -12,7 +12,7 @@ impl Transaction<'_> {
     pub(super) fn ack(&mut self, lease: LeaseRef) -> Result<OpResult, Refused> {
         let number = self.resolve_lease(lease)?;
         if let Some(DeliveryPhase::Ended { state: EndState::Acked, token, seq, .. }) =
-            self.space.delivery(number).map(|one| &one.phase)
+            self.space.delivery(number).map(|delivery| &delivery.phase)
             && *token == lease.token
         {
             let seq = *seq;
@@ -30,15 +30,15 @@ impl Transaction<'_> {
         let mut stale: Option<Refused> = None;
         for (index, lease) in leases.iter().enumerate() {
             let number = self.resolve_lease(*lease)?;
-            let was_open = self.space.delivery(number).is_some_and(|one| one.is_open());
+            let was_open = self.space.delivery(number).is_some_and(|delivery| delivery.is_open());
             match self.ack(*lease) {
                 Ok(OpResult::Acked { seq }) if !was_open => earlier.push((index as u32, seq)),
                 Ok(_) => {}
                 Err(refused) if refused.code == Code::StaleLease => {
                     let (item, token) = (lease.delivery.to_string(), Some(lease.token));
                     let ended_by = refused.facts.ended_by;
-                    let named = stale.get_or_insert(refused);
-                    named.facts.stale.push(StaleReference {
+                    let refusal = stale.get_or_insert(refused);
+                    refusal.facts.stale.push(StaleReference {
                         op: 0,
                         item,
                         code: Code::StaleLease,
@@ -81,29 +81,29 @@ impl Transaction<'_> {
     }
 
     /// Returns the leased deliveries of an agent under their current tokens and renews the leases. Leaves no record.
-    pub(super) fn resume_leases(&mut self, agent: &AgentId, length_ms: u64) -> Result<OpResult, Refused> {
+    pub(super) fn resume_leases(&mut self, agent: &AgentId, duration_ms: u64) -> Result<OpResult, Refused> {
         let number = self.require_own_agent(agent)?;
-        let until = self.now.mono.plus_ms(length_ms);
-        let mut held = Vec::new();
+        let until = self.now.mono.plus_ms(duration_ms);
+        let mut resumed = Vec::new();
         for delivery in self.space.held_by(number) {
-            let one = self.space.delivery_mut(delivery);
-            let (attempt, seq, n) = (one.attempt, one.seq, one.n);
-            if let DeliveryPhase::Leased { token, deadline, lease_ms, .. } = &mut one.phase {
+            let leased = self.space.delivery_mut(delivery);
+            let (attempt, seq, n) = (leased.attempt, leased.seq, leased.n);
+            if let DeliveryPhase::Leased { token, deadline, lease_ms, .. } = &mut leased.phase {
                 *deadline = until;
-                *lease_ms = length_ms.max(*lease_ms);
+                *lease_ms = duration_ms.max(*lease_ms);
                 let token = *token;
-                held.push(LeasedDelivery {
+                resumed.push(LeasedDelivery {
                     delivery,
                     token,
                     attempt,
-                    lease_ms: length_ms,
+                    lease_ms: duration_ms,
                     seq,
                     n,
                     message: None,
                 });
             }
         }
-        Ok(OpResult::Claimed(held))
+        Ok(OpResult::Claimed(resumed))
     }
 
     /// Ends a lease without its holder: it expired, or the agent went away.
@@ -128,7 +128,7 @@ impl Transaction<'_> {
             self.end_delivery(number, EndState::Expired, String::new());
             return;
         }
-        let (home, holder) = (delivery.to.queue(), delivery.to.agent_no());
+        let (queue, holder) = (delivery.to.queue(), delivery.to.agent_no());
         delivery.to = delivery.to.without_holder();
         self.changed = true;
         if delay_ms > 0 {
@@ -136,7 +136,7 @@ impl Transaction<'_> {
         } else {
             delivery.phase = DeliveryPhase::Ready { since: now, by_time: false };
         }
-        self.space.queue_dispatch(home);
+        self.space.queue_dispatch(queue);
         if let Some(agent) = holder {
             self.space.queue_dispatch_of_agent(agent);
         }
@@ -155,13 +155,13 @@ impl Transaction<'_> {
     fn check_lease(&self, lease: LeaseRef, number: DeliveryNo) -> Result<(), Refused> {
         let stale =
             || Refused::new(Code::StaleLease, format!("the lease of delivery {} has ended", lease.delivery));
-        let Some(delivery) = self.space.delivery(number).filter(|one| one.is_open()) else {
+        let Some(delivery) = self.space.delivery(number).filter(|delivery| delivery.is_open()) else {
             return Err(stale());
         };
         if let Principal::Agent(_) = self.commit.principal
             && self.actor != delivery.to.agent_no()
         {
-            // A pool delivery that is unclaimed or leased by another agent is no longer theirs.
+            // A pool delivery that is unclaimed or leased by another agent: the lease of the caller has ended.
             if delivery.to.pool_no().is_some() {
                 return Err(stale());
             }

@@ -56,9 +56,9 @@ impl Space {
 }
 
 impl Transaction<'_> {
-    pub(super) fn acquire(&mut self, ask: &AcquireLocks) -> Result<OpResult, Refused> {
-        let agent = self.require_own_agent(&ask.agent)?;
-        let mut names = ask.names.clone();
+    pub(super) fn acquire(&mut self, acquire: &AcquireLocks) -> Result<OpResult, Refused> {
+        let agent = self.require_own_agent(&acquire.agent)?;
+        let mut names = acquire.names.clone();
         names.sort();
         names.dedup();
         let holds = |name: &&LockName| self.grants_of(name).iter().any(|grant| grant.holder == agent);
@@ -67,7 +67,7 @@ impl Transaction<'_> {
             return Err(too_many_waits(limits::LOCKS_PER_AGENT_MAX));
         }
         for name in &names {
-            if let (Some(lock), Some(capacity)) = (self.space.lock(name), ask.capacity) {
+            if let (Some(lock), Some(capacity)) = (self.space.lock(name), acquire.capacity) {
                 let in_use = !lock.grants.is_empty() || self.space.waiting_for(name) > 0;
                 if in_use && lock.capacity != capacity {
                     return Err(Refused::new(Code::Conflict, "the lock has another capacity")
@@ -79,21 +79,21 @@ impl Transaction<'_> {
             id: ConsumerId(0),
             agent,
             names,
-            ttl_ms: ask.ttl_ms,
-            priority: ask.priority,
-            capacity: ask.capacity,
-            within: ask.within.and_then(|id| self.leased_by(agent, id)),
+            ttl_ms: acquire.ttl_ms,
+            priority: acquire.priority,
+            capacity: acquire.capacity,
+            within: acquire.within.and_then(|id| self.leased_by(agent, id)),
             since: self.wait_start_seq(),
             ordinal: self.next_wait_ordinal(),
         };
         let ahead = |other: &LockWaiter| {
-            other.priority >= ask.priority && other.names.iter().any(|name| waiter.names.contains(name))
+            other.priority >= acquire.priority && other.names.iter().any(|name| waiter.names.contains(name))
         };
-        let free = waiter.names.iter().all(|name| self.has_room(name, ask.capacity));
+        let free = waiter.names.iter().all(|name| self.has_room(name, acquire.capacity));
         if free && !self.space.lock_waiters.iter().any(ahead) {
             return Ok(OpResult::LocksGranted(self.hold_all(&waiter)));
         }
-        match ask.waiting {
+        match acquire.waiting {
             WaitMode::NoWait => Err(Refused::new(Code::Timeout, "not all locks are free")),
             WaitMode::Once(id) | WaitMode::Standing(id) => self.enqueue(LockWaiter { id, ..waiter }),
         }
@@ -101,8 +101,8 @@ impl Transaction<'_> {
 
     fn enqueue(&mut self, waiter: LockWaiter) -> Result<OpResult, Refused> {
         self.cancel_lock_wait(waiter.id);
-        let mine = self.space.lock_waiters.iter().filter(|other| other.agent == waiter.agent).count();
-        if mine >= limits::LOCK_WAITS_PER_AGENT_MAX {
+        let own_count = self.space.lock_waiters.iter().filter(|other| other.agent == waiter.agent).count();
+        if own_count >= limits::LOCK_WAITS_PER_AGENT_MAX {
             return Err(too_many_waits(limits::LOCK_WAITS_PER_AGENT_MAX));
         }
         if waiter.names.iter().any(|name| self.space.waiting_for(name) >= limits::LOCK_QUEUE_MAX) {
@@ -115,8 +115,13 @@ impl Transaction<'_> {
     }
 
     pub(super) fn cancel_lock_wait(&mut self, id: ConsumerId) {
-        for agent in
-            self.space.lock_waiters.iter().filter(|one| one.id == id).map(|one| one.agent).collect::<Vec<_>>()
+        for agent in self
+            .space
+            .lock_waiters
+            .iter()
+            .filter(|waiter| waiter.id == id)
+            .map(|waiter| waiter.agent)
+            .collect::<Vec<_>>()
         {
             self.record_activity(agent);
         }
@@ -139,8 +144,8 @@ impl Transaction<'_> {
     fn has_room(&self, name: &LockName, capacity: Option<u32>) -> bool {
         let lock = self.space.lock(name);
         let grants = lock.as_ref().map_or(0, |lock| lock.grants.len());
-        let known = lock.map_or(1, |lock| lock.capacity);
-        let capacity = if grants == 0 { capacity.unwrap_or(known) } else { known };
+        let current = lock.map_or(1, |lock| lock.capacity);
+        let capacity = if grants == 0 { capacity.unwrap_or(current) } else { current };
         grants < capacity as usize
     }
 
@@ -178,9 +183,12 @@ impl Transaction<'_> {
     pub(super) fn renew(&mut self, renew: &RenewLocks) -> Result<OpResult, Refused> {
         self.must_hold(&renew.locks)?;
         let now = self.now.mono;
-        for one in &renew.locks {
-            let hold =
-                self.space.holds.iter_mut().find(|hold| hold.name == one.lock && hold.fence == one.fence);
+        for fence_ref in &renew.locks {
+            let hold = self
+                .space
+                .holds
+                .iter_mut()
+                .find(|hold| hold.name == fence_ref.lock && hold.fence == fence_ref.fence);
             if let Some(hold) = hold {
                 hold.deadline = now.plus_ms(renew.ttl_ms.unwrap_or(hold.ttl_ms));
             }
@@ -190,17 +198,17 @@ impl Transaction<'_> {
 
     pub(super) fn release(&mut self, locks: &[FenceRef]) -> Result<OpResult, Refused> {
         self.must_hold(locks)?;
-        for one in locks {
-            self.end_hold(&one.lock, one.fence);
+        for fence_ref in locks {
+            self.end_hold(&fence_ref.lock, fence_ref.fence);
         }
         Ok(OpResult::Done)
     }
 
     fn must_hold(&self, locks: &[FenceRef]) -> Result<(), Refused> {
         let mut lost = None;
-        for one in locks {
-            let lock = self.space.lock(&one.lock).ok_or_else(|| no_lock(&one.lock))?;
-            match lock.grants.iter().find(|grant| grant.fence == one.fence) {
+        for fence_ref in locks {
+            let lock = self.space.lock(&fence_ref.lock).ok_or_else(|| no_lock(&fence_ref.lock))?;
+            match lock.grants.iter().find(|grant| grant.fence == fence_ref.fence) {
                 None => lost = lost.or(Some(stale(lock.last_fence))),
                 Some(grant) => {
                     if matches!(self.commit.principal, Principal::Agent(_))
@@ -226,11 +234,11 @@ impl Transaction<'_> {
 
     /// Checks a fencing token. It is valid while the lock is held with it, or while it is the newest one. Tokens from
     /// before a restore are not known to be the newest.
-    pub(super) fn check_fence(&self, named: Option<&FenceRef>) -> Result<(), Refused> {
-        let Some(named) = named else { return Ok(()) };
-        let lock = self.space.lock(&named.lock).ok_or_else(|| no_lock(&named.lock))?;
-        let held = lock.grants.iter().any(|grant| grant.fence == named.fence);
-        let newest = named.fence == lock.last_fence && named.fence.0 >= self.space.number_floor();
+    pub(super) fn check_fence(&self, fence_ref: Option<&FenceRef>) -> Result<(), Refused> {
+        let Some(fence_ref) = fence_ref else { return Ok(()) };
+        let lock = self.space.lock(&fence_ref.lock).ok_or_else(|| no_lock(&fence_ref.lock))?;
+        let held = lock.grants.iter().any(|grant| grant.fence == fence_ref.fence);
+        let newest = fence_ref.fence == lock.last_fence && fence_ref.fence.0 >= self.space.number_floor();
         if held || newest { Ok(()) } else { Err(stale(lock.last_fence)) }
     }
 
@@ -270,8 +278,8 @@ impl Transaction<'_> {
             });
             let Some((_, waiter)) = ready else { return };
             self.cancel_lock_wait(waiter.id);
-            let locked = self.hold_all(waiter);
-            self.consumer_events.push((waiter.id, ConsumerEvent::LocksGranted(locked)));
+            let granted = self.hold_all(waiter);
+            self.consumer_events.push((waiter.id, ConsumerEvent::LocksGranted(granted)));
         }
     }
 }

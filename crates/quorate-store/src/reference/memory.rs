@@ -1,4 +1,4 @@
-//! Context memory: a sequence of versions per key, none of which is ever reused.
+//! Shared memory: a sequence of versions per key, none of which is ever reused.
 
 use bytes::Bytes;
 use quorate_core::{

@@ -11,7 +11,7 @@ use quorate_core::{
 use crate::reference::transaction::Transaction;
 
 impl Transaction<'_> {
-    /// Refuses a message with too many hops, or one that was already sent twice in its chain. A question at the hop
+    /// Refuses a message with too many hops, or one that was already sent twice in its chain. A request at the hop
     /// limit may still be answered.
     pub(super) fn check_chain(&self, message: &Message) -> Result<(), Refused> {
         let max = match message.kind {
@@ -63,16 +63,19 @@ impl Transaction<'_> {
 
     /// Notifies the owner of a low budget, or the coordinators if the owner cannot be reached.
     pub(super) fn send_budget_warning(&mut self, budget: &Budget, message: &Message) {
-        let can = |number: &AgentNo| {
+        let can_receive = |number: &AgentNo| {
             let agent = self.space.agent(*number);
             !agent.removed && self.space.open_count(QueueId::Agent(*number)) < limits::INBOX_MAX
         };
         let remaining = limits::DELIVERIES_PER_COMMIT_MAX.saturating_sub(self.deliveries);
-        let mut to: Vec<AgentNo> = budget.owner.into_iter().filter(can).collect();
+        let mut to: Vec<AgentNo> = budget.owner.into_iter().filter(can_receive).collect();
         if to.is_empty() {
             let all = (1..=self.space.agents.len() as u64).map(AgentNo);
-            to =
-                all.filter(|one| self.space.agent(*one).role == AgentRole::Coordinator && can(one)).collect();
+            to = all
+                .filter(|number| {
+                    self.space.agent(*number).role == AgentRole::Coordinator && can_receive(number)
+                })
+                .collect();
         }
         to.truncate(remaining);
         if to.is_empty() {
@@ -83,7 +86,7 @@ impl Transaction<'_> {
             "{{\"budget\":\"{}\",\"messagesUsed\":{},\"messagesMax\":{}}}",
             budget.id, budget.messages_used, budget.messages_max
         );
-        // The salt is not part of the contract, so any value will do.
+        // Stores are not compared by their salts, so any value will do.
         let payload = Payload::seal(Bytes::from(text), [1; 16]);
         let warning = Message {
             kind: MessageType::Event,

@@ -26,11 +26,11 @@ impl Space {
 
 impl Transaction<'_> {
     pub(super) fn set_policy(&mut self, policy: &Policy) -> Result<OpResult, Refused> {
-        let ActivePolicy { policy: rules, mut supervised_since } = self.space.policy();
-        if rules == *policy {
+        let ActivePolicy { policy: current, mut supervised_since } = self.space.policy();
+        if current == *policy {
             return Ok(OpResult::Done);
         }
-        if rules.preset == Preset::Mesh && policy.preset == Preset::Supervised {
+        if current.preset == Preset::Mesh && policy.preset == Preset::Supervised {
             supervised_since = self.seq;
         }
         self.set_item(Item::Policy(ActivePolicy { policy: policy.clone(), supervised_since }));
@@ -40,13 +40,14 @@ impl Transaction<'_> {
     /// Checks that an agent in a supervised space does not make itself a coordinator.
     pub(super) fn check_coordinator_role(
         &self,
-        known: Option<AgentNo>,
+        existing: Option<AgentNo>,
         role: AgentRole,
     ) -> Result<(), Refused> {
-        let leads = known.is_some_and(|number| self.space.agent(number).role == AgentRole::Coordinator);
+        let is_coordinator =
+            existing.is_some_and(|number| self.space.agent(number).role == AgentRole::Coordinator);
         let supervised = self.space.policy().policy.preset == Preset::Supervised;
-        let by_itself = matches!(self.commit.principal, Principal::Agent(_));
-        if supervised && by_itself && role == AgentRole::Coordinator && !leads {
+        let by_agent = matches!(self.commit.principal, Principal::Agent(_));
+        if supervised && by_agent && role == AgentRole::Coordinator && !is_coordinator {
             return Err(violation("supervised", "role"));
         }
         Ok(())
@@ -55,9 +56,12 @@ impl Transaction<'_> {
     /// Whether the current policy allows messages from this sender to this agent.
     pub(super) fn is_reachable(&self, from: Option<&AgentId>, to: AgentNo) -> bool {
         let supervised = self.space.policy().policy.preset == Preset::Supervised;
-        let leads = |role: Option<AgentRole>| matches!(role, None | Some(AgentRole::Coordinator));
+        let is_coordinator = |role: Option<AgentRole>| matches!(role, None | Some(AgentRole::Coordinator));
         let to = self.space.agent(to);
-        !supervised || leads(self.space.role_of(from)) || leads(Some(to.role)) || from == Some(&to.id)
+        !supervised
+            || is_coordinator(self.space.role_of(from))
+            || is_coordinator(Some(to.role))
+            || from == Some(&to.id)
     }
 
     /// Whether a policy change since the send forbids this delivery.
@@ -75,9 +79,10 @@ impl Transaction<'_> {
             QueueId::Agent(agent) => self.is_reachable(from.as_ref(), agent),
             QueueId::Pool(pool) => {
                 let pools = self.space.pools();
-                let led =
-                    pools.iter().any(|one| one.number == pool && one.access == PoolAccess::Coordinators);
-                led || !self.is_confined(from.as_ref())
+                let for_coordinators = pools.iter().any(|candidate| {
+                    candidate.number == pool && candidate.access == PoolAccess::Coordinators
+                });
+                for_coordinators || !self.is_confined(from.as_ref())
             }
         };
         if allowed { Ok(()) } else { Err(violation("supervised", "to")) }
@@ -115,8 +120,8 @@ impl Transaction<'_> {
 
     pub(super) fn check_message_format(&self, message: &Message) -> Result<(), Refused> {
         let rules = self.space.policy().policy;
-        let json = message.content_type.as_deref().unwrap_or("application/json");
-        if rules.structured && json != "application/json" && !json.ends_with("+json") {
+        let content_type = message.content_type.as_deref().unwrap_or("application/json");
+        if rules.structured && content_type != "application/json" && !content_type.ends_with("+json") {
             return Err(violation("structured", "contentType"));
         }
         let rationale = message.rationale.as_deref().unwrap_or("");
@@ -164,13 +169,13 @@ impl Transaction<'_> {
         if !self.is_confined(Some(creator)) {
             return Ok(());
         }
-        let mut named: Vec<_> = new.agent.iter().collect();
+        let mut assignees: Vec<_> = new.agent.iter().collect();
         if let EscalateTo::Agent(agent) = &new.escalate_to {
-            named.push(agent);
+            assignees.push(agent);
         }
-        let mut numbers = named.into_iter().filter_map(|id| self.space.agent_number(id));
-        let barred = numbers.any(|number| !self.is_reachable(Some(creator), number));
-        if barred || new.agent.is_none() { Err(violation("supervised", "to")) } else { Ok(()) }
+        let mut numbers = assignees.into_iter().filter_map(|id| self.space.agent_number(id));
+        let unreachable = numbers.any(|number| !self.is_reachable(Some(creator), number));
+        if unreachable || new.agent.is_none() { Err(violation("supervised", "to")) } else { Ok(()) }
     }
 
     /// Stores the new state of an item.

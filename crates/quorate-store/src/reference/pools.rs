@@ -20,9 +20,9 @@ impl Space {
         let Agent { capabilities, role, removed, .. } = self.agent(agent);
         let mut pools = self.pools();
         pools.retain(|pool| {
-            let able = capabilities.iter().any(|one| one == pool.capability.as_str());
-            let allowed = pool.access == PoolAccess::AnyCapable || *role == AgentRole::Coordinator;
-            able && allowed && !removed
+            let is_capable = capabilities.iter().any(|name| name == pool.capability.as_str());
+            let is_allowed = pool.access == PoolAccess::AnyCapable || *role == AgentRole::Coordinator;
+            is_capable && is_allowed && !removed
         });
         let mut numbers: Vec<_> = pools.into_iter().map(|pool| pool.number).collect();
         numbers.sort_unstable();
@@ -30,34 +30,34 @@ impl Space {
     }
 
     /// Whether this agent may take deliveries from an inbox or a pool.
-    pub(super) fn may_take(&self, agent: AgentNo, home: QueueId) -> bool {
-        match home {
+    pub(super) fn may_take(&self, agent: AgentNo, queue: QueueId) -> bool {
+        match queue {
             QueueId::Agent(other) => other == agent,
             QueueId::Pool(pool) => self.pools_of(agent).contains(&pool),
         }
     }
 
     /// Returns the display name of an inbox or a pool.
-    pub(super) fn home_name(&self, home: QueueId) -> String {
-        match home {
+    pub(super) fn queue_name(&self, queue: QueueId) -> String {
+        match queue {
             QueueId::Agent(agent) => self.agent(agent).id.to_string(),
             QueueId::Pool(pool) => {
-                let pool = self.pools().into_iter().find(|one| one.number == pool);
+                let pool = self.pools().into_iter().find(|candidate| candidate.number == pool);
                 pool.map_or_else(String::new, |pool| format!("can:{}", pool.capability))
             }
         }
     }
 
     /// Whether a consumer has credit and may take from an inbox or a pool.
-    pub(super) fn can_serve(&self, consumer: &Consumer, home: QueueId) -> bool {
-        consumer.credit > 0 && self.may_take(consumer.agent, home)
+    pub(super) fn can_serve(&self, consumer: &Consumer, queue: QueueId) -> bool {
+        consumer.credit > 0 && self.may_take(consumer.agent, queue)
     }
 
     /// Moves the consumers of an agent to the end of the queue, after its set of pools has changed.
     pub(super) fn requeue(&mut self, agent: AgentNo) {
-        let (mut moved, mut queue): (Vec<_>, Vec<_>) =
-            self.consumers.drain(..).partition(|one| one.agent == agent);
-        queue.append(&mut moved);
-        self.consumers = queue;
+        let (mut moved, mut others): (Vec<_>, Vec<_>) =
+            self.consumers.drain(..).partition(|consumer| consumer.agent == agent);
+        others.append(&mut moved);
+        self.consumers = others;
     }
 }

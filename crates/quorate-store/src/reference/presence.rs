@@ -12,30 +12,32 @@ impl Space {
     /// Returns the time without activity after which an agent is offline, or `None` if it is not monitored.
     pub(super) fn offline_after_ms(&self, agent: AgentNo) -> Option<u64> {
         let agent = self.agent(agent);
-        let watched =
+        let is_monitored =
             agent.heartbeat_ms > 0 && !agent.removed && agent.presence.status != AgentStatus::Offline;
-        watched.then_some(3 * agent.heartbeat_ms)
+        is_monitored.then_some(3 * agent.heartbeat_ms)
     }
 
     pub(super) fn has_open_wait(&self, agent: AgentNo) -> bool {
-        let asks = |request: &MessageId| self.request(*request).is_some_and(|one| one.from == agent);
-        self.task_runtime.claimers.iter().any(|one| one.agent == agent)
-            || self.consumers.iter().any(|one| one.agent == agent)
-            || self.lock_waiters.iter().any(|one| one.agent == agent)
-            || self.task_waiters.iter().any(|one| one.agent == agent)
-            || self.request_waiters.keys().any(asks)
+        let is_own =
+            |request: &MessageId| self.request(*request).is_some_and(|request| request.from == agent);
+        self.task_runtime.claimers.iter().any(|claimer| claimer.agent == agent)
+            || self.consumers.iter().any(|consumer| consumer.agent == agent)
+            || self.lock_waiters.iter().any(|waiter| waiter.agent == agent)
+            || self.task_waiters.iter().any(|waiter| waiter.agent == agent)
+            || self.request_waiters.keys().any(is_own)
     }
 
     /// Returns the deliveries for offline agents that must not be queued.
     pub(super) fn undeliverable(&self) -> Vec<DeliveryNo> {
-        let mut displaced = self.deliveries_where(|one| {
-            let QueueId::Agent(agent) = one.to.queue() else { return false };
+        let mut undeliverable = self.deliveries_where(|delivery| {
+            let QueueId::Agent(agent) = delivery.to.queue() else { return false };
             let offline = self.agent(agent).presence.status == AgentStatus::Offline;
-            let waits = matches!(one.phase, DeliveryPhase::Ready { .. } | DeliveryPhase::Scheduled { .. });
-            offline && waits && one.if_unavailable != IfUnavailable::Queue
+            let is_waiting =
+                matches!(delivery.phase, DeliveryPhase::Ready { .. } | DeliveryPhase::Scheduled { .. });
+            offline && is_waiting && delivery.if_unavailable != IfUnavailable::Queue
         });
-        displaced.sort_by_key(|number| (self.deliveries[number.0 as usize - 1].to, *number));
-        displaced
+        undeliverable.sort_by_key(|number| (self.deliveries[number.0 as usize - 1].to, *number));
+        undeliverable
     }
 }
 
@@ -43,23 +45,24 @@ impl Transaction<'_> {
     /// Records activity of an agent and schedules the next presence check.
     pub(super) fn record_activity(&mut self, agent: AgentNo) {
         self.space.last_seen[agent.0 as usize - 1] = self.now.mono;
-        if let Some(silence_ms) = self.space.offline_after_ms(agent) {
-            let by = self.now.mono.plus_ms(silence_ms);
-            self.space.presence_check_at = Some(self.space.presence_check_at.map_or(by, |at| at.min(by)));
+        if let Some(delay_ms) = self.space.offline_after_ms(agent) {
+            let check_at = self.now.mono.plus_ms(delay_ms);
+            self.space.presence_check_at =
+                Some(self.space.presence_check_at.map_or(check_at, |at| at.min(check_at)));
         }
     }
 
-    pub(super) fn heartbeat(&mut self, beat: &Heartbeat) -> Result<OpResult, Refused> {
-        let number = self.require_own_agent(&beat.agent)?;
-        let now = self.space.agent(number).presence.clone();
+    pub(super) fn heartbeat(&mut self, heartbeat: &Heartbeat) -> Result<OpResult, Refused> {
+        let number = self.require_own_agent(&heartbeat.agent)?;
+        let current = self.space.agent(number).presence.clone();
         let same_health = matches!(
-            (&now.health, &beat.health),
+            (&current.health, &heartbeat.health),
             (Health::Healthy, Health::Healthy)
                 | (Health::Degraded(_), Health::Degraded(_))
                 | (Health::Error(_), Health::Error(_))
         );
-        let health = if same_health { now.health.clone() } else { beat.health.clone() };
-        self.set_presence(number, Presence { status: beat.status, health, available: true });
+        let health = if same_health { current.health.clone() } else { heartbeat.health.clone() };
+        self.set_presence(number, Presence { status: heartbeat.status, health, available: true });
         self.record_activity(number);
         Ok(OpResult::Done)
     }
@@ -109,20 +112,20 @@ impl Transaction<'_> {
         if self.space.presence_check_at.is_some_and(|at| at <= now) {
             let mut next = None;
             for number in (1..=self.space.agents.len() as u64).map(AgentNo) {
-                let Some(silence_ms) = self.space.offline_after_ms(number) else { continue };
+                let Some(delay_ms) = self.space.offline_after_ms(number) else { continue };
                 let last_seen = match self.space.has_open_wait(number) {
                     true => now,
                     false => self.space.last_seen[number.0 as usize - 1],
                 };
-                let until = last_seen.plus_ms(silence_ms);
-                if until > now {
-                    next = Some(next.map_or(until, |next: quorate_core::Mono| next.min(until)));
+                let offline_at = last_seen.plus_ms(delay_ms);
+                if offline_at > now {
+                    next = Some(next.map_or(offline_at, |next: quorate_core::Mono| next.min(offline_at)));
                 } else {
                     self.go_offline(number);
                 }
             }
-            let soonest = now.plus_ms(limits::PRESENCE_CHECK_MS);
-            self.space.presence_check_at = next.map(|next| next.max(soonest));
+            let earliest = now.plus_ms(limits::PRESENCE_CHECK_MS);
+            self.space.presence_check_at = next.map(|next| next.max(earliest));
         }
         for number in self.space.undeliverable() {
             self.displace(number);
@@ -132,39 +135,39 @@ impl Transaction<'_> {
     fn go_offline(&mut self, number: AgentNo) {
         let health = self.space.agent(number).presence.health.clone();
         self.set_presence(number, Presence { status: AgentStatus::Offline, health, available: false });
-        self.lost_question_code = Code::Unavailable;
+        self.lost_request_code = Code::Unavailable;
         for delivery in self.space.held_by(number) {
             self.return_delivery(delivery, "its holder went offline during the last attempt");
         }
-        self.lost_question_code = Code::Cancelled;
+        self.lost_request_code = Code::Cancelled;
         self.release_everything_of(number);
     }
 
     fn displace(&mut self, number: DeliveryNo) {
         let delivery = self.space.deliveries[number.0 as usize - 1].clone();
-        let QueueId::Agent(away) = delivery.to.queue() else { return };
+        let QueueId::Agent(unavailable) = delivery.to.queue() else { return };
         let message =
             self.space.messages.iter().find(|sent| (sent.seq, sent.n) == (delivery.seq, delivery.n));
         let message = message.map(|sent| sent.message.clone());
         let to = match (delivery.if_unavailable, message) {
-            (IfUnavailable::Redirect, Some(message)) => self.find_substitute(away, &message, &[]),
+            (IfUnavailable::Redirect, Some(message)) => self.find_substitute(unavailable, &message, &[]),
             _ => None,
         };
         self.changed = true;
         let Some(to) = to else {
-            let name = self.space.agent(away).id.clone();
-            self.lost_question_code = Code::Unavailable;
+            let name = self.space.agent(unavailable).id.clone();
+            self.lost_request_code = Code::Unavailable;
             self.end_delivery(number, EndState::Dead, format!("unavailable: agent {name} is offline"));
-            self.lost_question_code = Code::Cancelled;
+            self.lost_request_code = Code::Cancelled;
             return;
         };
         let now = self.now.wall;
-        let moved = self.space.delivery_mut(number);
-        moved.to = to.into();
-        if let DeliveryPhase::Ready { .. } = moved.phase {
-            moved.phase = DeliveryPhase::Ready { since: now, by_time: false };
+        let delivery = self.space.delivery_mut(number);
+        delivery.to = to.into();
+        if let DeliveryPhase::Ready { .. } = delivery.phase {
+            delivery.phase = DeliveryPhase::Ready { since: now, by_time: false };
         }
-        self.redirect_question(number, to);
+        self.redirect_request_delivery(number, to);
         self.space.queue_dispatch(QueueId::Agent(to));
     }
 
@@ -193,21 +196,29 @@ impl Transaction<'_> {
 
     /// Finds a substitute: an available agent that supports the action or shares a capability. Prefers the shortest
     /// inbox, then the lowest number.
-    fn find_substitute(&self, away: AgentNo, message: &Message, taken: &[Recipient]) -> Option<AgentNo> {
+    fn find_substitute(
+        &self,
+        unavailable: AgentNo,
+        message: &Message,
+        recipients: &[Recipient],
+    ) -> Option<AgentNo> {
         let mut best: Option<AgentNo> = None;
         for number in (1..=self.space.agents.len() as u64).map(AgentNo) {
             let agent = self.space.agent(number);
-            let shares =
-                agent.capabilities.iter().any(|one| self.space.agent(away).capabilities.contains(one));
-            let answers = !message.action.is_empty() && agent.supported_actions.contains(&message.action);
+            let shares_capability = agent
+                .capabilities
+                .iter()
+                .any(|capability| self.space.agent(unavailable).capabilities.contains(capability));
+            let supports_action =
+                !message.action.is_empty() && agent.supported_actions.contains(&message.action);
             let is_sender = message.from.as_ref() == Some(&agent.id);
             if agent.removed
                 || agent.presence.is_unavailable()
-                || number == away
+                || number == unavailable
                 || is_sender
-                || taken.contains(&number.into())
+                || recipients.contains(&number.into())
                 || !self.is_reachable(message.from.as_ref(), number)
-                || !(shares || answers)
+                || !(shares_capability || supports_action)
                 || self.space.open_count(QueueId::Agent(number)) >= limits::INBOX_MAX
             {
                 continue;

@@ -40,27 +40,28 @@ impl Transaction<'_> {
         {
             return Err(unknown_agent(driver));
         }
-        if let Some(known) = start.id.as_ref().and_then(|id| self.space.procedure(id)) {
-            return if self.is_same(known, start, driver.as_ref()) {
-                Ok(OpResult::ProcedureStarted { id: known.id.clone() })
+        if let Some(existing) = start.id.as_ref().and_then(|id| self.space.procedure(id)) {
+            return if self.is_same(existing, start, driver.as_ref()) {
+                Ok(OpResult::ProcedureStarted { id: existing.id.clone() })
             } else {
                 Err(Refused::new(
                     Code::Duplicate,
-                    format!("procedure {} exists with different content", known.id),
+                    format!("procedure {} exists with different content", existing.id),
                 ))
             };
         }
-        let running = self.space.procedures().filter(|one| one.status == ProcedureStatus::Running);
+        let running =
+            self.space.procedures().filter(|procedure| procedure.status == ProcedureStatus::Running);
         if running.count() >= limits::PROCEDURES_OPEN_MAX {
             return Err(Refused::new(Code::LimitExceeded, "too many procedures")
                 .limit(limits::PROCEDURES_OPEN_MAX as u64));
         }
         let (now, seq) = (self.now.wall, self.seq);
         // Procedures started in this record, whatever their current state.
-        let here = self.procedures_started;
+        let index = self.procedures_started;
         self.procedures_started += 1;
-        let made = format!("prc_0-{seq}-{here}");
-        let id = start.id.clone().unwrap_or_else(|| ProcedureId::new(&made).expect("valid id"));
+        let generated = format!("prc_0-{seq}-{index}");
+        let id = start.id.clone().unwrap_or_else(|| ProcedureId::new(&generated).expect("valid id"));
         if let Some(driver) = &driver
             && self.commit.principal != Principal::Agent(driver.clone())
         {
@@ -92,7 +93,7 @@ impl Transaction<'_> {
         let to = vec![Recipient::agent(number)];
         self.check_inbox_capacity(&to)?;
         let text = format!("{{\"procedure\":{:?},\"kind\":{kind:?}}}", id.as_str());
-        // The salt is not part of the contract, so any value will do.
+        // Stores are not compared by their salts, so any value will do.
         let payload = Payload::seal(Bytes::from(text), [1; 16]);
         let mut message = Message::new(Destination::Agent(driver.clone()), "procedure.started", payload);
         message.kind = MessageType::Event;
@@ -156,14 +157,16 @@ impl Transaction<'_> {
     }
 
     /// Whether a start repeats an earlier one by the same principal.
-    fn is_same(&self, known: &Procedure, start: &StartProcedure, driver: Option<&AgentId>) -> bool {
-        let spec = match (known.spec, &start.spec) {
+    fn is_same(&self, existing: &Procedure, start: &StartProcedure, driver: Option<&AgentId>) -> bool {
+        let spec = match (existing.spec, &start.spec) {
             (None, None) => true,
-            (Some(part), Some(asked)) => self.bytes_of(part).is_some_and(|bytes| bytes == asked.bytes),
+            (Some(part), Some(requested)) => {
+                self.bytes_of(part).is_some_and(|bytes| bytes == requested.bytes)
+            }
             _ => false,
         };
-        spec && known.started_by == self.commit.principal.to_string()
-            && known.kind == start.kind
-            && known.driver.as_ref() == driver
+        spec && existing.started_by == self.commit.principal.to_string()
+            && existing.kind == start.kind
+            && existing.driver.as_ref() == driver
     }
 }

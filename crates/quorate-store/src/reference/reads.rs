@@ -54,10 +54,10 @@ impl Space {
                 ReadResult::Seq(Seq(newest.map_or(0, |index| index as u64 + 1)))
             }
             ReadQuery::Dependencies { after, limit } => {
-                ReadResult::Dependencies(self.built(after.as_ref(), *limit))
+                ReadResult::Dependencies(self.dependencies(after.as_ref(), *limit))
             }
             ReadQuery::Record(seq) => {
-                ReadResult::Record(self.log(*seq, 1).into_iter().find(|one| one.seq == *seq))
+                ReadResult::Record(self.log(*seq, 1).into_iter().find(|record| record.seq == *seq))
             }
             ReadQuery::Timeline { session, kind, page, limit } => {
                 ReadResult::Timeline(self.timeline(session, *kind, *page, *limit))
@@ -74,7 +74,7 @@ impl Space {
         let mut found: Vec<_> = { self.creations.iter() }
             .filter(|(key, created)| key.kind == kind && range.contains(*created, &key.id))
             .collect();
-        found.sort_by(|one, other| range.compare((one.1, &one.0.id), (other.1, &other.0.id)));
+        found.sort_by(|left, right| range.compare((left.1, &left.0.id), (right.1, &right.0.id)));
         found.truncate(limit);
         let listed = found
             .into_iter()
@@ -84,26 +84,26 @@ impl Space {
 
     /// Removes an item together with its creation position. A later item with the same key counts as newly created.
     pub(super) fn remove_item(&mut self, key: &ItemKey) -> Option<Item> {
-        self.creations.retain(|(of, _)| of != key);
+        self.creations.retain(|(item, _)| item != key);
         self.items.remove(key)
     }
 
-    fn built(&self, after: Option<&Key>, limit: usize) -> Vec<EntryDependencies> {
+    fn dependencies(&self, after: Option<&Key>, limit: usize) -> Vec<EntryDependencies> {
         let newest = |key: &Key| self.entries.get(key).and_then(|versions| versions.last());
-        let mut built = Vec::new();
+        let mut found = Vec::new();
         for key in self.entries.keys().filter(|key| after.is_none_or(|after| *key > after)) {
             if let Some(version) = newest(key)
                 && !version.depends_on.is_empty()
             {
-                let on = |(key, version): &(Key, Version)| {
+                let with_current = |(key, version): &(Key, Version)| {
                     (key.clone(), *version, newest(key).map(|newest| newest.head))
                 };
-                let depends_on = version.depends_on.iter().map(on).collect();
-                built.push(EntryDependencies { key: key.clone(), version: version.head.version, depends_on });
+                let depends_on = version.depends_on.iter().map(with_current).collect();
+                found.push(EntryDependencies { key: key.clone(), version: version.head.version, depends_on });
             }
         }
-        built.truncate(limit);
-        built
+        found.truncate(limit);
+        found
     }
 
     fn entry(&self, key: &Key, when: AsOf) -> Option<StoredEntry> {
@@ -175,8 +175,8 @@ impl Space {
         let mut dead = Vec::new();
         for (index, delivery) in self.deliveries.iter().enumerate() {
             let number = DeliveryNo(index as u64 + 1);
-            let of = |agent| delivery.to.queue() == QueueId::Agent(agent);
-            let matches = number > after && agent.is_none_or(of);
+            let is_recipient = |agent| delivery.to.queue() == QueueId::Agent(agent);
+            let matches = number > after && agent.is_none_or(is_recipient);
             if let DeliveryPhase::Ended { state: EndState::Dead, at, reason, .. } = &delivery.phase
                 && matches
             {
@@ -197,14 +197,14 @@ impl Space {
 
     /// Returns the records as far as the model has them: principal, kind and time, but no effects.
     pub(super) fn log(&self, from: Seq, max: usize) -> Vec<Record> {
-        let numbered = self.records.iter().enumerate().map(|(index, noted)| (Seq(index as u64 + 1), noted));
+        let numbered = self.records.iter().enumerate().map(|(index, logged)| (Seq(index as u64 + 1), logged));
         let page = numbered.filter(|(seq, _)| *seq >= from).take(max);
-        let record = |(seq, noted): (Seq, &crate::reference::space::LogRecord)| Record {
+        let record = |(seq, logged): (Seq, &crate::reference::space::LogRecord)| Record {
             seq,
-            at: noted.at,
+            at: logged.at,
             format: codec::FORMAT,
-            kind: noted.kind.number(),
-            principal: noted.principal.clone(),
+            kind: logged.kind.number(),
+            principal: logged.principal.clone(),
             hash: [0; 32],
             body: codec::write_body(&[], &[]),
             salts: Vec::new(),

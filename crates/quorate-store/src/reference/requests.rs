@@ -12,7 +12,7 @@ use crate::reference::agents::unknown_agent;
 use crate::reference::space::{DeliveryPhase, Space};
 use crate::reference::transaction::Transaction;
 
-/// Waiters of an open request, and the delivery that the requester was processing when it asked.
+/// Waiters of an open request, and the delivery that the requester was processing when it sent the request.
 #[derive(Clone)]
 pub(super) struct RequestWaiters {
     pub(super) ids: Vec<ConsumerId>,
@@ -24,7 +24,7 @@ impl Space {
     pub(super) fn requests_awaited_by(&self, id: ConsumerId) -> Vec<MessageId> {
         self.request_waiters
             .iter()
-            .filter(|(_, one)| one.ids.contains(&id))
+            .filter(|(_, waiters)| waiters.ids.contains(&id))
             .map(|(request, _)| *request)
             .collect()
     }
@@ -60,18 +60,18 @@ fn key(id: MessageId) -> ItemKey {
 }
 
 impl Transaction<'_> {
-    pub(super) fn send_request(&mut self, ask: &SendRequest) -> Result<OpResult, Refused> {
-        self.check_sender(&ask.message)?;
-        if let Some(result) = self.prior_send(&ask.message, &ask.fingerprint)? {
+    pub(super) fn send_request(&mut self, send: &SendRequest) -> Result<OpResult, Refused> {
+        self.check_sender(&send.message)?;
+        if let Some(result) = self.prior_send(&send.message, &send.fingerprint)? {
             let OpResult::Sent { id, first, count } = result else { return Ok(result) };
-            let is_open = self.add_waiter(id, ask.waiting);
+            let is_open = self.add_waiter(id, send.waiting);
             return Ok(OpResult::Requested { id, first, count, is_open });
         }
-        self.check_session(ask.message.session_id.as_deref())?;
-        self.check_repetition(ask)?;
-        self.check_message_format(&ask.message)?;
-        let recipients = self.recipients(&ask.message)?;
-        let recipients = self.resolve_unavailable(&ask.message, recipients)?;
+        self.check_session(send.message.session_id.as_deref())?;
+        self.check_repetition(send)?;
+        self.check_message_format(&send.message)?;
+        let recipients = self.recipients(&send.message)?;
+        let recipients = self.resolve_unavailable(&send.message, recipients)?;
         self.check_inbox_capacity(&recipients)?;
         if recipients.is_empty() {
             return Err(Refused::new(Code::Unavailable, "no recipient is available"));
@@ -81,62 +81,62 @@ impl Transaction<'_> {
                 .limit(limits::REQUEST_RECIPIENTS_MAX as u64));
         }
         let no_sender = || Refused::new(Code::Invalid, "a request needs a sender");
-        let asker = ask.message.from.as_ref().ok_or_else(no_sender)?;
-        let from = self.space.agent_number(asker).ok_or_else(|| unknown_agent(asker))?;
-        let open = self.space.open_requests().iter().filter(|one| one.from == from).count();
+        let requester = send.message.from.as_ref().ok_or_else(no_sender)?;
+        let from = self.space.agent_number(requester).ok_or_else(|| unknown_agent(requester))?;
+        let open = self.space.open_requests().iter().filter(|request| request.from == from).count();
         if open >= limits::REQUESTS_OPEN_MAX {
             return Err(Refused::new(Code::LimitExceeded, "too many open requests")
                 .limit(limits::REQUESTS_OPEN_MAX as u64));
         }
-        let mut length_ms = ask.timeout_ms.unwrap_or(match (recipients.len(), ask.message.kind) {
+        let mut timeout_ms = send.timeout_ms.unwrap_or(match (recipients.len(), send.message.kind) {
             (2.., _) => 1_000,
             (_, MessageType::Query) => 5_000,
             _ => 30_000,
         });
-        if let Some(expires_at) = ask.message.expires_at {
-            length_ms = length_ms.min(expires_at.0.saturating_sub(self.now.wall.0));
+        if let Some(expires_at) = send.message.expires_at {
+            timeout_ms = timeout_ms.min(expires_at.0.saturating_sub(self.now.wall.0));
         }
         let id = MessageId { generation: self.space.generation(), seq: self.seq, n: self.messages };
-        let mut message = (*ask.message).clone();
-        message.expires_at = Some(self.now.wall.plus_ms(length_ms));
+        let mut message = (*send.message).clone();
+        message.expires_at = Some(self.now.wall.plus_ms(timeout_ms));
         let correlation = message.correlation_id.clone().unwrap_or_else(|| id.to_string());
         message.correlation_id = Some(correlation.clone());
         let reply_to = message.reply_to.as_ref().and_then(|agent| self.space.agent_number(agent));
         let pending = |to: &Recipient| RecipientOutcome { recipient: *to, reply: ReplyState::Pending };
-        let asked = recipients.iter().map(pending).collect();
+        let outcomes = recipients.iter().map(pending).collect();
         let count = recipients.len() as u32;
         let first = DeliveryNo(self.space.deliveries.len() as u64 + 1);
         let low = self.charge_budget(&message)?;
-        self.store_message(&Arc::new(message), ask.fingerprint.written, recipients);
+        self.store_message(&Arc::new(message), send.fingerprint.written, recipients);
         let request = Request {
             id,
             from,
             reply_to,
             correlation,
-            timeout_ms: length_ms,
+            timeout_ms,
             first_delivery: first,
-            recipients: asked,
+            recipients: outcomes,
             state: RequestState::Waiting,
         };
         self.set_item(Item::Request(request));
-        self.space.request_deadlines.insert(id, self.now.mono.plus_ms(length_ms));
-        self.add_waiter(id, ask.waiting);
-        let within = self.leased_cause(from, &ask.message);
-        if let Some(listener) = self.space.request_waiters.get_mut(&id) {
-            listener.within = within;
+        self.space.request_deadlines.insert(id, self.now.mono.plus_ms(timeout_ms));
+        self.add_waiter(id, send.waiting);
+        let within = self.leased_cause(from, &send.message);
+        if let Some(waiters) = self.space.request_waiters.get_mut(&id) {
+            waiters.within = within;
         }
         if let Some(budget) = low {
-            self.send_budget_warning(&budget, &ask.message);
+            self.send_budget_warning(&budget, &send.message);
         }
         Ok(OpResult::Requested { id, first, count, is_open: true })
     }
 
     /// Applies loop detection, except to the retry of a request that timed out or failed.
-    fn check_repetition(&self, ask: &SendRequest) -> Result<(), Refused> {
-        let Some(earlier) = ask.retry_of else { return self.check_chain(&ask.message) };
-        match self.own_request(earlier)?.state {
-            RequestState::TimedOut | RequestState::Failed { .. } => ask.message.check_hops(),
-            _ => self.check_chain(&ask.message),
+    fn check_repetition(&self, send: &SendRequest) -> Result<(), Refused> {
+        let Some(original) = send.retry_of else { return self.check_chain(&send.message) };
+        match self.own_request(original)?.state {
+            RequestState::TimedOut | RequestState::Failed { .. } => send.message.check_hops(),
+            _ => self.check_chain(&send.message),
         }
     }
 
@@ -146,10 +146,10 @@ impl Transaction<'_> {
         if let (true, Some(consumer)) = (is_open, waiting) {
             self.schedule_deadlock_check();
             let new = RequestWaiters { ids: Vec::new(), within: None };
-            let listener = self.space.request_waiters.entry(id).or_insert(new);
-            listener.ids.push(consumer);
-            if listener.ids.len() > limits::REQUEST_LISTENERS_MAX {
-                let oldest = listener.ids.remove(0);
+            let waiters = self.space.request_waiters.entry(id).or_insert(new);
+            waiters.ids.push(consumer);
+            if waiters.ids.len() > limits::REQUEST_LISTENERS_MAX {
+                let oldest = waiters.ids.remove(0);
                 let refused = Refused::new(Code::Conflict, "replaced by newer waiters of the same request");
                 self.consumer_events.push((oldest, ConsumerEvent::Refused(refused)));
             }
@@ -159,18 +159,18 @@ impl Transaction<'_> {
 
     /// Removes and returns all waiters of a request. The requester counts as active until now.
     pub(super) fn remove_waiters(&mut self, request: MessageId) -> Vec<ConsumerId> {
-        let Some(listener) = self.space.request_waiters.remove(&request) else { return Vec::new() };
+        let Some(waiters) = self.space.request_waiters.remove(&request) else { return Vec::new() };
         if let Some(request) = self.space.request(request) {
             self.record_activity(request.from);
         }
-        listener.ids
+        waiters.ids
     }
 
     /// Removes one waiter of a request.
     pub(super) fn remove_waiter(&mut self, request: MessageId, id: ConsumerId) {
-        let Some(listener) = self.space.request_waiters.get_mut(&request) else { return };
-        listener.ids.retain(|other| *other != id);
-        if listener.ids.is_empty() {
+        let Some(waiters) = self.space.request_waiters.get_mut(&request) else { return };
+        waiters.ids.retain(|other| *other != id);
+        if waiters.ids.is_empty() {
             self.remove_waiters(request);
         }
     }
@@ -178,19 +178,19 @@ impl Transaction<'_> {
     /// Returns the leased delivery of the agent whose message caused this one.
     fn leased_cause(&self, agent: AgentNo, message: &Message) -> Option<DeliveryNo> {
         let cause: MessageId = message.causation_id.as_ref()?.parse().ok()?;
-        let brings = |number: &DeliveryNo| {
+        let carries_cause = |number: &DeliveryNo| {
             let delivery = self.space.delivery(*number);
-            delivery.is_some_and(|one| (one.seq, one.n) == (cause.seq, cause.n))
+            delivery.is_some_and(|delivery| (delivery.seq, delivery.n) == (cause.seq, cause.n))
         };
-        self.space.held_by(agent).into_iter().find(brings)
+        self.space.held_by(agent).into_iter().find(carries_cause)
     }
 
-    /// Dismisses the request waiters of an agent that began a new epoch or is gone.
+    /// Dismisses the request waiters of an agent that began a new epoch, was removed or went offline.
     pub(super) fn dismiss_request_waiters(&mut self, agent: AgentNo) {
         for request in self.space.open_requests() {
             if request.from == agent {
-                let listener = self.remove_waiters(request.id);
-                self.dismissed_consumers.extend(listener);
+                let waiters = self.remove_waiters(request.id);
+                self.dismissed_consumers.extend(waiters);
             }
         }
     }
@@ -243,11 +243,11 @@ impl Transaction<'_> {
 
     fn unclaimed(&self, request: &Request) -> Vec<DeliveryNo> {
         let last = request.first_delivery.0 + request.recipients.len() as u64;
-        let waits = |number: &DeliveryNo| {
-            let place = self.space.delivery(*number).map(|one| &one.phase);
-            matches!(place, Some(DeliveryPhase::Ready { .. } | DeliveryPhase::Scheduled { .. }))
+        let is_unclaimed = |number: &DeliveryNo| {
+            let phase = self.space.delivery(*number).map(|delivery| &delivery.phase);
+            matches!(phase, Some(DeliveryPhase::Ready { .. } | DeliveryPhase::Scheduled { .. }))
         };
-        (request.first_delivery.0..last).map(DeliveryNo).filter(waits).collect()
+        (request.first_delivery.0..last).map(DeliveryNo).filter(is_unclaimed).collect()
     }
 
     fn cancel_request(&mut self, request: Request) {
@@ -259,12 +259,12 @@ impl Transaction<'_> {
     }
 
     /// Ends a request and purges its unclaimed deliveries.
-    pub(super) fn end_request(&mut self, request: Request, state: RequestState, why: Refused) {
+    pub(super) fn end_request(&mut self, request: Request, state: RequestState, reason: Refused) {
         let unclaimed = self.unclaimed(&request);
         let index = self.consumer_events.len();
-        self.end_wait(request, state, why.code);
+        self.end_wait(request, state, reason.code);
         if let Some((_, ConsumerEvent::Refused(refused))) = self.consumer_events.get_mut(index) {
-            *refused = why;
+            *refused = reason;
         }
         for number in unclaimed {
             self.end_delivery(number, EndState::Purged, String::new());
@@ -290,10 +290,10 @@ impl Transaction<'_> {
             for number in self.unclaimed(&request) {
                 self.end_delivery(number, EndState::Expired, String::new());
             }
-            let asked = request.recipients.clone();
+            let outcomes = request.recipients.clone();
             self.end_wait(request, RequestState::TimedOut, Code::Timeout);
             if let [RecipientOutcome { recipient: to, reply: ReplyState::Pending | ReplyState::Lost }] =
-                asked[..]
+                outcomes[..]
                 && let QueueId::Agent(agent) = to.queue()
             {
                 self.mark_unavailable(agent);
@@ -301,18 +301,18 @@ impl Transaction<'_> {
         }
     }
 
-    /// Marks the answer to a dead-lettered or purged question as lost.
-    pub(super) fn fail_question(&mut self, number: DeliveryNo) {
-        let code = self.lost_question_code;
+    /// Marks the answer to a dead-lettered or purged delivery of a request as lost.
+    pub(super) fn fail_request_delivery(&mut self, number: DeliveryNo) {
+        let code = self.lost_request_code;
         for mut request in self.space.open_requests() {
-            let at = number.0.wrapping_sub(request.first_delivery.0) as usize;
-            if request.recipients.get(at).is_none_or(|one| one.reply != ReplyState::Pending) {
+            let index = number.0.wrapping_sub(request.first_delivery.0) as usize;
+            if request.recipients.get(index).is_none_or(|outcome| outcome.reply != ReplyState::Pending) {
                 continue;
             }
-            request.recipients[at].reply = ReplyState::Lost;
-            let open = request.recipients.iter().any(|one| one.reply == ReplyState::Pending);
+            request.recipients[index].reply = ReplyState::Lost;
+            let open = request.recipients.iter().any(|outcome| outcome.reply == ReplyState::Pending);
             let answered =
-                request.recipients.iter().any(|one| matches!(one.reply, ReplyState::Answered { .. }));
+                request.recipients.iter().any(|outcome| matches!(outcome.reply, ReplyState::Answered { .. }));
             match (open, answered) {
                 (true, _) => self.set_item(Item::Request(request)),
                 (false, true) => self.end_wait(request, RequestState::Answered, code),
@@ -323,12 +323,12 @@ impl Transaction<'_> {
         }
     }
 
-    /// Expects the answer to a redirected question from its new recipient.
-    pub(super) fn redirect_question(&mut self, number: DeliveryNo, to: AgentNo) {
+    /// Expects the answer to a redirected delivery of a request from its new recipient.
+    pub(super) fn redirect_request_delivery(&mut self, number: DeliveryNo, to: AgentNo) {
         for mut request in self.space.open_requests() {
-            let at = number.0.wrapping_sub(request.first_delivery.0) as usize;
-            if let Some(asked) = request.recipients.get_mut(at) {
-                asked.recipient = to.into();
+            let index = number.0.wrapping_sub(request.first_delivery.0) as usize;
+            if let Some(outcome) = request.recipients.get_mut(index) {
+                outcome.recipient = to.into();
                 self.set_item(Item::Request(request));
             }
         }
@@ -340,46 +340,49 @@ impl Transaction<'_> {
             return None;
         }
         let [to] = recipients else { return None };
-        let asker = to.agent_no().filter(|_| message.to.names_agents())?;
+        let requester = to.agent_no().filter(|_| message.to.names_agents())?;
         let from = self.space.agent_number(message.from.as_ref()?)?;
         let request = match (&message.in_reply_to, &message.correlation_id) {
-            (Some(question), _) => self.space.request(self.find_message(question)?)?,
-            (None, Some(conversation)) => self.find_by_conversation(conversation, from, asker)?,
+            (Some(request_id), _) => self.space.request(self.find_message(request_id)?)?,
+            (None, Some(conversation)) => self.find_by_conversation(conversation, from, requester)?,
             (None, None) => return None,
         };
-        if asker != request.from && Some(asker) != request.reply_to {
+        if requester != request.from && Some(requester) != request.reply_to {
             return None;
         }
-        let index =
-            request.recipients.iter().position(|one| self.space.may_take(from, one.recipient.queue()))?;
+        let index = request
+            .recipients
+            .iter()
+            .position(|outcome| self.space.may_take(from, outcome.recipient.queue()))?;
         Some(MatchedReply { request, index, from })
     }
 
     /// Finds the open request between these agents with this id, or else the only one with this correlation id.
-    fn find_by_conversation(&self, conversation: &str, from: AgentNo, asker: AgentNo) -> Option<Request> {
-        let mut waiting = self.space.open_requests();
-        waiting.retain(|request| {
-            let asked = |one: &RecipientOutcome| {
-                one.reply == ReplyState::Pending && self.space.may_take(from, one.recipient.queue())
+    fn find_by_conversation(&self, conversation: &str, from: AgentNo, requester: AgentNo) -> Option<Request> {
+        let mut open = self.space.open_requests();
+        open.retain(|request| {
+            let is_pending = |outcome: &RecipientOutcome| {
+                outcome.reply == ReplyState::Pending && self.space.may_take(from, outcome.recipient.queue())
             };
-            (request.from == asker || request.reply_to == Some(asker)) && request.recipients.iter().any(asked)
+            (request.from == requester || request.reply_to == Some(requester))
+                && request.recipients.iter().any(is_pending)
         });
         let id = self.find_message(conversation);
-        if let Some(request) = waiting.iter().find(|request| Some(request.id) == id) {
+        if let Some(request) = open.iter().find(|request| Some(request.id) == id) {
             return Some(request.clone());
         }
-        waiting.retain(|request| request.correlation == conversation);
-        if waiting.len() == 1 { waiting.pop() } else { None }
+        open.retain(|request| request.correlation == conversation);
+        if open.len() == 1 { open.pop() } else { None }
     }
 
     /// Finds a message by its own id or by its client id.
     fn find_message(&self, name: &str) -> Option<MessageId> {
         name.parse().ok().or_else(|| {
-            let mut sent = self.space.messages.iter();
-            let named = |sent: &&crate::reference::space::LoggedMessage| {
+            let mut messages = self.space.messages.iter();
+            let has_client_id = |sent: &&crate::reference::space::LoggedMessage| {
                 sent.message.client_id.as_ref().is_some_and(|id| id.as_str() == name)
             };
-            let sent = sent.find(named)?;
+            let sent = messages.find(has_client_id)?;
             Some(MessageId { generation: self.space.generation_of(sent.seq), seq: sent.seq, n: sent.n })
         })
     }
@@ -403,20 +406,20 @@ impl Transaction<'_> {
         let to = request.recipients[index].recipient.held_by(from);
         request.recipients[index] =
             RecipientOutcome { recipient: to, reply: ReplyState::Answered { seq: id.seq, n: id.n } };
-        let is_last = request.recipients.iter().all(|one| one.reply != ReplyState::Pending);
+        let is_last = request.recipients.iter().all(|outcome| outcome.reply != ReplyState::Pending);
         if is_last {
             request.state = RequestState::Answered;
             self.space.request_deadlines.remove(&request.id);
         }
-        let question = request.id;
+        let request_id = request.id;
         self.set_item(Item::Request(request));
-        for waiter in self.space.request_waiters.get(&question).into_iter().flat_map(|listener| &listener.ids)
+        for waiter in self.space.request_waiters.get(&request_id).into_iter().flat_map(|waiters| &waiters.ids)
         {
             let (at, message) = (self.now.wall, Arc::clone(message));
             self.consumer_events.push((*waiter, ConsumerEvent::Answered { id, at, message, is_last }));
         }
         if is_last {
-            self.remove_waiters(question);
+            self.remove_waiters(request_id);
         }
         result
     }

@@ -11,13 +11,13 @@ use crate::reference::transaction::Transaction;
 impl Space {
     /// Returns the current generation.
     pub(super) fn generation(&self) -> Generation {
-        self.generations.last().map_or(Generation(0), |era| era.generation)
+        self.generations.last().map_or(Generation(0), |start| start.generation)
     }
 
     /// Returns the generation of a record.
     pub(super) fn generation_of(&self, seq: Seq) -> Generation {
-        let mut before = self.generations.iter().filter(|era| era.first_seq <= seq);
-        before.next_back().map_or(Generation(0), |era| era.generation)
+        let mut before = self.generations.iter().filter(|start| start.first_seq <= seq);
+        before.next_back().map_or(Generation(0), |start| start.generation)
     }
 
     /// Returns the lower bound of tokens, fencing tokens and epochs in the current generation.
@@ -27,8 +27,8 @@ impl Space {
 
     /// Resolves a delivery id, or returns `None` if its generation does not match.
     pub(super) fn resolve_delivery(&self, id: DeliveryId) -> Option<DeliveryNo> {
-        let mut before = self.generations.iter().filter(|era| era.first_delivery <= id.number);
-        let generation = before.next_back().map_or(Generation(0), |era| era.generation);
+        let mut before = self.generations.iter().filter(|start| start.first_delivery <= id.number);
+        let generation = before.next_back().map_or(Generation(0), |start| start.generation);
         (id.generation == generation).then_some(id.number)
     }
 
@@ -36,21 +36,21 @@ impl Space {
     pub(super) fn restore(&mut self, now: Now) {
         let now = decided_at(now, self.newest_at());
         self.activate_due_deliveries(now.wall);
-        let era = GenerationStart {
+        let start = GenerationStart {
             generation: Generation(self.generation().0 + 1),
             first_seq: Seq(self.newest_seq().0 + 1),
             first_delivery: DeliveryNo(self.deliveries.len() as u64 + 1),
         };
-        self.generations.push(era);
+        self.generations.push(start);
         let empty = Commit::new(Principal::System, Vec::new());
-        let mut step = Transaction::new(self, &empty, now);
-        for number in (1..=step.space.agents.len() as u64).map(AgentNo) {
-            for delivery in step.space.held_by(number) {
-                step.return_delivery(delivery, "a backup was restored during the last attempt");
+        let mut transaction = Transaction::new(self, &empty, now);
+        for number in (1..=transaction.space.agents.len() as u64).map(AgentNo) {
+            for delivery in transaction.space.held_by(number) {
+                transaction.return_delivery(delivery, "a backup was restored during the last attempt");
             }
-            step.release_everything_of(number);
+            transaction.release_everything_of(number);
         }
-        let parts = std::mem::take(&mut step.parts);
+        let parts = std::mem::take(&mut transaction.parts);
         let (at, principal) = (now.wall, "system".into());
         self.records.push(LogRecord { at, kind: RecordKind::Restore, principal, parts });
     }

@@ -10,8 +10,8 @@ use crate::reference::transaction::Transaction;
 impl Transaction<'_> {
     pub(super) fn make_snapshot(&mut self, make: &MakeSnapshot) -> Result<OpResult, Refused> {
         let seq = self.space.newest_seq();
-        if let Some(old) = self.snapshot(&make.name) {
-            return if (old.seq, &old.prefix) == (seq, &make.prefix) {
+        if let Some(existing) = self.snapshot(&make.name) {
+            return if (existing.seq, &existing.prefix) == (seq, &make.prefix) {
                 Ok(OpResult::SnapshotMade { seq })
             } else {
                 Err(Refused::new(
@@ -72,20 +72,21 @@ impl Transaction<'_> {
         let (mut restored, mut deleted) = (Vec::new(), Vec::new());
         for key in keys {
             let versions = &self.space.entries[&key];
-            let then = match (&rollback.target, point) {
-                (RollbackTarget::Version(version), _) => {
-                    let found = versions.iter().find(|one| one.head.version == *version);
+            let restored_version = match (&rollback.target, point) {
+                (RollbackTarget::Version(number), _) => {
+                    let found = versions.iter().find(|version| version.head.version == *number);
                     let found = found.ok_or_else(|| Refused::new(Code::NotFound, "unknown version"))?;
                     to = Some(found.head.seq);
                     Some(found)
                 }
-                (_, point) => versions.iter().rev().find(|one| Some(one.head.seq) <= point),
+                (_, point) => versions.iter().rev().find(|version| Some(version.head.seq) <= point),
             };
-            let then = then.filter(|one| !one.head.deleted).cloned();
-            let now = versions.last().filter(|one| !one.head.deleted);
-            match (now, then) {
-                (Some(now), Some(then)) if now.content_part == then.content_part => {}
-                (_, Some(then)) => restored.push((key, then)),
+            let restored_version = restored_version.filter(|version| !version.head.deleted).cloned();
+            let current = versions.last().filter(|version| !version.head.deleted);
+            match (current, restored_version) {
+                (Some(current), Some(restored_version))
+                    if current.content_part == restored_version.content_part => {}
+                (_, Some(restored_version)) => restored.push((key, restored_version)),
                 (Some(_), None) => deleted.push(key),
                 (None, None) => {}
             }
@@ -95,7 +96,7 @@ impl Transaction<'_> {
                 Refused::new(Code::LimitExceeded, "too many entries").limit(limits::ROLLBACK_KEYS_MAX as u64)
             );
         }
-        if restored.iter().any(|(_, then)| self.is_erased(then)) {
+        if restored.iter().any(|(_, restored_version)| self.is_erased(restored_version)) {
             return Err(Refused::new(Code::Conflict, "some of the content was erased"));
         }
         let result = OpResult::RolledBack {
@@ -103,13 +104,13 @@ impl Transaction<'_> {
             written: restored.len() as u32,
             deleted: deleted.len() as u32,
         };
-        for (key, then) in restored {
+        for (key, restored_version) in restored {
             let version = EntryVersion {
                 head: self.next_head(&key, false),
                 at: self.now.wall,
                 author: self.commit.principal.to_string(),
-                restores: Some(then.head.version),
-                ..then
+                restores: Some(restored_version.head.version),
+                ..restored_version
             };
             self.write(&key, version);
         }

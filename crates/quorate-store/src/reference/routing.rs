@@ -18,9 +18,9 @@ impl Transaction<'_> {
         let agents = match &message.to {
             Destination::Agent(_) | Destination::Agents(_) => self.named(message)?,
             Destination::Topic(topic) => {
-                let mut wanting = self.space.subscribers(topic);
-                wanting.retain(|number| Some(*number) != sender && self.is_reachable(from, *number));
-                wanting
+                let mut subscribers = self.space.subscribers(topic);
+                subscribers.retain(|number| Some(*number) != sender && self.is_reachable(from, *number));
+                subscribers
             }
             Destination::Broadcast => {
                 if self.is_confined(from) {
@@ -91,23 +91,23 @@ impl Transaction<'_> {
 
     /// Returns the pool for a capability, creating it on first use.
     fn pool_for(&mut self, message: &Message, capability: &Capability) -> Result<PoolNo, Refused> {
-        let can = |agent: &&Agent| {
-            !agent.removed && agent.capabilities.iter().any(|one| one == capability.as_str())
+        let is_capable = |agent: &&Agent| {
+            !agent.removed && agent.capabilities.iter().any(|name| name == capability.as_str())
         };
-        let able: Vec<_> = self.space.agents.iter().filter(can).collect();
-        if able.is_empty() {
+        let capable: Vec<_> = self.space.agents.iter().filter(is_capable).collect();
+        if capable.is_empty() {
             return Err(Refused::new(
                 Code::UnknownRecipient,
                 format!("no agent has the capability {capability}"),
             ));
         }
         let confined = self.is_confined(message.from.as_ref());
-        if confined && able.iter().all(|agent| agent.role != AgentRole::Coordinator) {
+        if confined && capable.iter().all(|agent| agent.role != AgentRole::Coordinator) {
             return Err(violation("supervised", "to"));
         }
-        let takers = if confined { PoolAccess::Coordinators } else { PoolAccess::AnyCapable };
+        let access = if confined { PoolAccess::Coordinators } else { PoolAccess::AnyCapable };
         let pools = self.space.pools();
-        let same = |pool: &&Pool| pool.capability == *capability && pool.access == takers;
+        let same = |pool: &&Pool| pool.capability == *capability && pool.access == access;
         if let Some(pool) = pools.iter().find(same) {
             return Ok(pool.number);
         }
@@ -115,7 +115,7 @@ impl Transaction<'_> {
             return Err(Refused::new(Code::LimitExceeded, "too many pools").limit(limits::POOLS_MAX as u64));
         }
         let number = PoolNo(pools.len() as u64 + 1);
-        self.set_item(Item::Pool(Pool { number, capability: capability.clone(), access: takers }));
+        self.set_item(Item::Pool(Pool { number, capability: capability.clone(), access }));
         for index in 1..=self.space.agents.len() as u64 {
             if self.space.pools_of(AgentNo(index)).contains(&number) {
                 self.space.requeue(AgentNo(index));

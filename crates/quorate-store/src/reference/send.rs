@@ -25,9 +25,9 @@ impl Transaction<'_> {
         self.check_chain(message)?;
         self.check_message_format(message)?;
         let recipients = self.recipients(message)?;
-        if let Some(answered) = self.match_reply(message, &recipients) {
+        if let Some(matched) = self.match_reply(message, &recipients) {
             let low = self.charge_budget(message)?;
-            let result = self.accept_reply(message, fingerprint, answered);
+            let result = self.accept_reply(message, fingerprint, matched);
             if let Some(budget) = low {
                 self.send_budget_warning(&budget, message);
             }
@@ -162,9 +162,10 @@ impl Transaction<'_> {
         let Some(consumer) = self.next_consumer(to.queue()) else { return delivery };
         // Lease directly only if the consumer has no older or higher-priority delivery waiting.
         let full = self.space.leased_count(consumer.agent) >= limits::IN_FLIGHT_MAX;
-        let waits =
-            |one: &Delivery| self.space.is_ready(one) && self.space.may_take(consumer.agent, one.to.queue());
-        if full || self.space.deliveries.iter().any(waits) {
+        let is_claimable = |other: &Delivery| {
+            self.space.is_ready(other) && self.space.may_take(consumer.agent, other.to.queue())
+        };
+        if full || self.space.deliveries.iter().any(is_claimable) {
             return delivery;
         }
         let token = self.next_token();
@@ -176,7 +177,7 @@ impl Transaction<'_> {
         delivery.attempt = 1;
         self.spend_credit(consumer.id, 1);
         self.record_activity(consumer.agent);
-        let handed = LeasedDelivery {
+        let leased = LeasedDelivery {
             delivery: number,
             token,
             attempt: 1,
@@ -185,7 +186,7 @@ impl Transaction<'_> {
             n: self.messages,
             message: Some((self.now.wall, Arc::clone(message))),
         };
-        self.dispatched.push((consumer.id, handed));
+        self.dispatched.push((consumer.id, leased));
         delivery
     }
 }

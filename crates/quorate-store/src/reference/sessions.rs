@@ -62,18 +62,18 @@ impl Space {
         limit: usize,
     ) -> Vec<Seq> {
         let matches =
-            |line: &&TimelineEntry| line.session == session && kind.is_none_or(|kind| line.kind == kind);
-        let mut found: Vec<_> = self.timeline_entries.iter().filter(matches).map(|line| line.seq).collect();
-        found.dedup();
+            |entry: &&TimelineEntry| entry.session == session && kind.is_none_or(|kind| entry.kind == kind);
+        let mut seqs: Vec<_> = self.timeline_entries.iter().filter(matches).map(|entry| entry.seq).collect();
+        seqs.dedup();
         match page {
-            TimelinePage::After(seq) => found.retain(|one| *one > seq),
+            TimelinePage::After(seq) => seqs.retain(|found| *found > seq),
             TimelinePage::Before(seq) => {
-                found.retain(|one| *one < seq);
-                found.reverse();
+                seqs.retain(|found| *found < seq);
+                seqs.reverse();
             }
         }
-        found.truncate(limit);
-        found
+        seqs.truncate(limit);
+        seqs
     }
 }
 
@@ -82,12 +82,15 @@ fn is_closed(session: &Session) -> bool {
 }
 
 fn participates(session: &Session, agent: &AgentId) -> bool {
-    session.participants.iter().any(|one| one.agent == *agent && one.left_at.is_none())
+    session
+        .participants
+        .iter()
+        .any(|participant| participant.agent == *agent && participant.left_at.is_none())
 }
 
 impl Transaction<'_> {
     pub(super) fn open_session(&mut self, request: &OpenSession) -> Result<OpResult, Refused> {
-        let leader = match (&self.commit.principal, &request.coordinator) {
+        let coordinator = match (&self.commit.principal, &request.coordinator) {
             (Principal::Agent(actor), None) => Some(actor.clone()),
             (Principal::Agent(actor), Some(named)) if actor != named => {
                 return Err(Refused::new(
@@ -97,7 +100,7 @@ impl Transaction<'_> {
             }
             (_, named) => named.clone(),
         };
-        self.all_known(leader.iter())?;
+        self.all_known(coordinator.iter())?;
         if let Some(id) = &request.id
             && self.space.session(id.as_str()).is_some()
         {
@@ -109,14 +112,14 @@ impl Transaction<'_> {
                 .limit(limits::SESSIONS_OPEN_MAX as u64));
         }
         self.all_known(request.participants.iter())?;
-        let here = self.space.openings.iter().filter(|opening| opening.seq == self.seq).count() as u64;
-        let made = format!("ses_0-{}-{here}", self.seq);
-        let id = request.id.clone().unwrap_or_else(|| SessionId::new(&made).expect("valid id"));
+        let index = self.space.openings.iter().filter(|opening| opening.seq == self.seq).count() as u64;
+        let generated = format!("ses_0-{}-{index}", self.seq);
+        let id = request.id.clone().unwrap_or_else(|| SessionId::new(&generated).expect("valid id"));
         let (now, part) = (self.now.wall, self.parts.len() as u32);
         self.parts.extend(request.task.clone());
         let mut participants: Vec<Participant> = Vec::new();
         for agent in &request.participants {
-            if participants.iter().all(|one| one.agent != *agent) {
+            if participants.iter().all(|participant| participant.agent != *agent) {
                 participants.push(Participant { agent: agent.clone(), joined_at: now, left_at: None });
             }
         }
@@ -126,8 +129,8 @@ impl Transaction<'_> {
         self.space.openings.push(opening);
         self.set_session(Session {
             id: id.clone(),
-            number: SessionNo(self.seq.0 * 256 + here),
-            coordinator: leader,
+            number: SessionNo(self.seq.0 * 256 + index),
+            coordinator,
             participants,
             title: request.title.clone(),
             task: request.task.as_ref().map(|_| part),
@@ -151,22 +154,22 @@ impl Transaction<'_> {
     fn opened_again(&self, id: &SessionId, request: &OpenSession) -> Result<OpResult, Refused> {
         let first = self.space.openings.iter().find(|opening| opening.id == *id);
         let same = first.is_some_and(|first| {
-            let leader = |open: &OpenSession| match &self.commit.principal {
+            let coordinator = |open: &OpenSession| match &self.commit.principal {
                 Principal::Agent(actor) => Some(actor.clone()),
                 Principal::System | Principal::Holder { .. } => open.coordinator.clone(),
             };
-            let set = |open: &OpenSession| {
-                let mut list: Vec<AgentId> = Vec::new();
+            let distinct = |open: &OpenSession| {
+                let mut agents: Vec<AgentId> = Vec::new();
                 for agent in &open.participants {
-                    if !list.contains(agent) {
-                        list.push(agent.clone());
+                    if !agents.contains(agent) {
+                        agents.push(agent.clone());
                     }
                 }
-                list
+                agents
             };
             first.principal == self.commit.principal
-                && leader(&first.request) == leader(request)
-                && set(&first.request) == set(request)
+                && coordinator(&first.request) == coordinator(request)
+                && distinct(&first.request) == distinct(request)
                 && first.request.title == request.title
                 && self.task_of(first) == request.task.as_ref().map(|task| task.bytes.clone())
         });
@@ -190,12 +193,12 @@ impl Transaction<'_> {
 
     pub(super) fn change_session(&mut self, request: &ChangeSession) -> Result<OpResult, Refused> {
         let mut session = self.find_session(&request.session)?;
-        let own = match (&request.change, &self.commit.principal) {
+        let is_own_leave = match (&request.change, &self.commit.principal) {
             (SessionChange::Leave(agent), Principal::Agent(actor)) => agent == actor,
             _ => false,
         };
-        if !own {
-            self.require_leader(&session)?;
+        if !is_own_leave {
+            self.require_coordinator(&session)?;
         }
         let now = self.now.wall;
         let status = match &request.change {
@@ -205,7 +208,7 @@ impl Transaction<'_> {
                 if participates(&session, agent) {
                     return Ok(OpResult::Done);
                 }
-                session.participants.retain(|one| one.agent != *agent);
+                session.participants.retain(|participant| participant.agent != *agent);
                 let agent = agent.clone();
                 session.participants.push(Participant { agent, joined_at: now, left_at: None });
                 if session.participants.len() > limits::SESSION_PARTICIPANTS_MAX {
@@ -217,11 +220,12 @@ impl Transaction<'_> {
             }
             SessionChange::Leave(agent) => {
                 require_open(&session)?;
-                let there = |one: &Participant| one.agent == *agent && one.left_at.is_none();
-                if let Some(index) = session.participants.iter().position(there) {
-                    let mut one = session.participants.remove(index);
-                    one.left_at = Some(now);
-                    session.participants.push(one);
+                let is_present =
+                    |participant: &Participant| participant.agent == *agent && participant.left_at.is_none();
+                if let Some(index) = session.participants.iter().position(is_present) {
+                    let mut participant = session.participants.remove(index);
+                    participant.left_at = Some(now);
+                    session.participants.push(participant);
                     self.set_session(session);
                 }
                 return Ok(OpResult::Done);
@@ -239,10 +243,11 @@ impl Transaction<'_> {
         self.set_session(Session { status, since: now, reason: request.reason.clone(), ..session });
         if status != SessionStatus::Paused {
             // Held deliveries become available to waiting consumers, oldest first.
-            let free = |one: &Delivery| one.session.as_ref() == Some(&id) && one.is_waiting();
-            for number in self.space.deliveries_where(free) {
-                let home = self.space.delivery_mut(number).to.queue();
-                self.space.queue_dispatch(home);
+            let is_waiting =
+                |delivery: &Delivery| delivery.session.as_ref() == Some(&id) && delivery.is_waiting();
+            for number in self.space.deliveries_where(is_waiting) {
+                let queue = self.space.delivery_mut(number).to.queue();
+                self.space.queue_dispatch(queue);
             }
         }
         Ok(OpResult::Done)
@@ -259,7 +264,7 @@ impl Transaction<'_> {
             Principal::System | Principal::Holder { .. } => false,
         };
         if !participant {
-            self.require_leader(&session)?;
+            self.require_coordinator(&session)?;
         }
         let index = ContributionKind::ALL.iter().position(|kind| *kind == add.kind).expect("a known kind");
         session.contributions[index] += 1;
@@ -304,7 +309,7 @@ impl Transaction<'_> {
         found.ok_or_else(|| Refused::new(Code::NotFound, format!("unknown session {id}")))
     }
 
-    fn require_leader(&self, session: &Session) -> Result<(), Refused> {
+    fn require_coordinator(&self, session: &Session) -> Result<(), Refused> {
         match &self.commit.principal {
             Principal::Agent(actor) if session.coordinator.as_ref() != Some(actor) => Err(Refused::new(
                 Code::Forbidden,

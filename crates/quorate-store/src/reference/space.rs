@@ -279,8 +279,8 @@ impl Space {
         }
         self.last_seen.fill(now.mono);
         let agents = (1..=self.agents.len() as u64).map(AgentNo);
-        let silences = agents.filter_map(|agent| self.offline_after_ms(agent));
-        self.presence_check_at = silences.min().map(|silence_ms| now.mono.plus_ms(silence_ms));
+        let offline_delays = agents.filter_map(|agent| self.offline_after_ms(agent));
+        self.presence_check_at = offline_delays.min().map(|delay_ms| now.mono.plus_ms(delay_ms));
     }
 
     pub(super) fn newest_seq(&self) -> Seq {
@@ -311,13 +311,16 @@ impl Space {
 
     /// Returns the deliveries leased by an agent, ordered by number.
     pub(super) fn held_by(&self, agent: AgentNo) -> Vec<DeliveryNo> {
-        self.deliveries_where(|one| one.is_leased() && one.to.agent_no() == Some(agent))
+        self.deliveries_where(|delivery| delivery.is_leased() && delivery.to.agent_no() == Some(agent))
     }
 
     /// Returns the numbers of the deliveries that match a predicate, in order.
     pub(super) fn deliveries_where(&self, matches: impl Fn(&Delivery) -> bool) -> Vec<DeliveryNo> {
         let numbered = self.deliveries.iter().enumerate();
-        numbered.filter(|(_, one)| matches(one)).map(|(index, _)| DeliveryNo(index as u64 + 1)).collect()
+        numbered
+            .filter(|(_, delivery)| matches(delivery))
+            .map(|(index, _)| DeliveryNo(index as u64 + 1))
+            .collect()
     }
 
     /// Whether a delivery can be claimed.
@@ -325,16 +328,16 @@ impl Space {
         delivery.is_waiting() && !self.is_held(delivery)
     }
 
-    pub(super) fn has_ready(&self, home: QueueId) -> bool {
-        self.deliveries.iter().any(|delivery| delivery.to.queue() == home && self.is_ready(delivery))
+    pub(super) fn has_ready(&self, queue: QueueId) -> bool {
+        self.deliveries.iter().any(|delivery| delivery.to.queue() == queue && self.is_ready(delivery))
     }
 
     pub(super) fn leased_count(&self, agent: AgentNo) -> usize {
         self.held_by(agent).len()
     }
 
-    pub(super) fn open_count(&self, home: QueueId) -> usize {
-        self.deliveries.iter().filter(|delivery| delivery.to.queue() == home && delivery.is_open()).count()
+    pub(super) fn open_count(&self, queue: QueueId) -> usize {
+        self.deliveries.iter().filter(|delivery| delivery.to.queue() == queue && delivery.is_open()).count()
     }
 
     fn counts(&self) -> DeliveryStateCounts {
@@ -368,17 +371,17 @@ impl Space {
     /// Returns the time of the next timer, without those of tasks.
     fn wake(&self) -> NextWake {
         let mut wake = NextWake::default();
-        let sooner = |old: Option<Timestamp>, at| Some(old.map_or(at, |old: Timestamp| old.min(at)));
+        let earlier = |old: Option<Timestamp>, at| Some(old.map_or(at, |old: Timestamp| old.min(at)));
         for delivery in &self.deliveries {
             match delivery.phase {
-                DeliveryPhase::Scheduled { due } => wake.wall = sooner(wake.wall, due),
+                DeliveryPhase::Scheduled { due } => wake.wall = earlier(wake.wall, due),
                 DeliveryPhase::Leased { deadline, .. } => {
                     wake.mono = Some(wake.mono.map_or(deadline, |old| old.min(deadline)));
                 }
                 DeliveryPhase::Ready { .. } | DeliveryPhase::Ended { .. } => {}
             }
             if let (true, false, Some(at)) = (delivery.is_open(), delivery.is_leased(), delivery.expires_at) {
-                wake.wall = sooner(wake.wall, at);
+                wake.wall = earlier(wake.wall, at);
             }
         }
         for hold in &self.holds {
@@ -387,13 +390,13 @@ impl Space {
         if let (Some(check_at), true) = (self.deadlock_check_at, self.has_waits()) {
             wake.mono = Some(wake.mono.map_or(check_at, |old| old.min(check_at)));
         }
-        let soonest = [wake.mono, self.presence_check_at, self.request_deadlines.values().min().copied()];
-        wake.mono = soonest.into_iter().flatten().min();
+        let timers = [wake.mono, self.presence_check_at, self.request_deadlines.values().min().copied()];
+        wake.mono = timers.into_iter().flatten().min();
         if !self.undeliverable().is_empty() {
             wake.mono = Some(Mono(0));
         }
         for at in [self.earliest_token_expiry(), self.earliest_approval_expiry()].into_iter().flatten() {
-            wake.wall = sooner(wake.wall, at);
+            wake.wall = earlier(wake.wall, at);
         }
         // Deliveries that became ready during a refused commit are dispatched by the next one, which should run
         // immediately.
@@ -414,7 +417,11 @@ impl Space {
             tasks: self.task_counts(),
             approval_changes: self.approval_changes(),
             wake: self.wake_for_tasks(self.wake()),
-            topics: Arc::new(self.subscriptions().map(|one| (one.number, one.pattern.clone())).collect()),
+            topics: Arc::new(
+                self.subscriptions()
+                    .map(|subscription| (subscription.number, subscription.pattern.clone()))
+                    .collect(),
+            ),
             policy: Arc::new(self.policy()),
             tokens: Arc::new(self.tokens().cloned().collect()),
         }

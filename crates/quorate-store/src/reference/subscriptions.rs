@@ -14,7 +14,9 @@ pub(super) fn pattern_matches(pattern: &[&str], topic: &[&str]) -> bool {
         ([], []) => true,
         ([">"], [_, ..]) => true,
         (["*", pattern @ ..], [_, topic @ ..]) => pattern_matches(pattern, topic),
-        ([one, pattern @ ..], [other, topic @ ..]) => one == other && pattern_matches(pattern, topic),
+        ([token, pattern @ ..], [topic_token, topic @ ..]) => {
+            token == topic_token && pattern_matches(pattern, topic)
+        }
         (_, _) => false,
     }
 }
@@ -29,11 +31,12 @@ impl Space {
 
     pub(super) fn subscribers(&self, topic: &Topic) -> Vec<AgentNo> {
         let topic: Vec<&str> = topic.as_str().split('.').collect();
-        let wants = |one: &&Subscription| {
-            let pattern: Vec<&str> = one.pattern.as_str().split('.').collect();
+        let is_match = |subscription: &&Subscription| {
+            let pattern: Vec<&str> = subscription.pattern.as_str().split('.').collect();
             pattern_matches(&pattern, &topic)
         };
-        let mut numbers: Vec<_> = self.subscriptions().filter(wants).map(|one| one.number).collect();
+        let mut numbers: Vec<_> =
+            self.subscriptions().filter(is_match).map(|subscription| subscription.number).collect();
         numbers.sort_unstable();
         numbers.dedup();
         numbers
@@ -51,10 +54,10 @@ impl Space {
 impl Transaction<'_> {
     pub(super) fn subscribe(&mut self, request: &Subscribe) -> Result<OpResult, Refused> {
         let number = self.require_own_agent(&request.agent)?;
-        if let Some(known) = self.space.subscription(&request.agent, &request.pattern) {
-            return Ok(OpResult::Subscribed { since: known.since, backfill: pending_history(&known) });
+        if let Some(existing) = self.space.subscription(&request.agent, &request.pattern) {
+            return Ok(OpResult::Subscribed { since: existing.since, backfill: pending_history(&existing) });
         }
-        let own = self.space.subscriptions().filter(|one| one.number == number).count();
+        let own = self.space.subscriptions().filter(|subscription| subscription.number == number).count();
         let all = self.space.subscriptions().count();
         for (count, max) in [(own, limits::SUBSCRIPTIONS_PER_AGENT_MAX), (all, limits::SUBSCRIPTIONS_MAX)] {
             if count >= max {
@@ -73,58 +76,61 @@ impl Transaction<'_> {
 
     pub(super) fn unsubscribe(&mut self, agent: &AgentId, pattern: &Pattern) -> Result<OpResult, Refused> {
         self.require_own_agent(agent)?;
-        let Some(known) = self.space.subscription(agent, pattern) else {
+        let Some(subscription) = self.space.subscription(agent, pattern) else {
             return Err(Refused::new(Code::NotFound, "unknown subscription"));
         };
-        self.end_subscription(known);
+        self.end_subscription(subscription);
         Ok(OpResult::Done)
     }
 
     pub(super) fn unsubscribe_all(&mut self, agent: AgentNo) {
-        let own: Vec<_> = self.space.subscriptions().filter(|one| one.number == agent).cloned().collect();
-        own.into_iter().for_each(|one| self.end_subscription(one));
+        let own: Vec<_> =
+            self.space.subscriptions().filter(|subscription| subscription.number == agent).cloned().collect();
+        own.into_iter().for_each(|subscription| self.end_subscription(subscription));
     }
 
-    fn end_subscription(&mut self, known: Subscription) {
-        let ended = Subscription { state: SubscriptionState::Ended, ..known };
+    fn end_subscription(&mut self, subscription: Subscription) {
+        let ended = Subscription { state: SubscriptionState::Ended, ..subscription };
         self.set_item(Item::Subscription(Box::new(ended)));
     }
 
     /// Creates deliveries of earlier messages for a subscriber that requested them.
     pub(super) fn backfill(&mut self, history: &Backfill) -> Result<OpResult, Refused> {
-        let known = self.space.subscription(&history.agent, &history.pattern);
-        let Some(known) = known.filter(|known| pending_history(known) == Some(history.expected)) else {
+        let subscription = self.space.subscription(&history.agent, &history.pattern);
+        let Some(subscription) =
+            subscription.filter(|subscription| pending_history(subscription) == Some(history.expected))
+        else {
             return Err(Refused::new(Code::NotFound, "no subscription requests this history"));
         };
-        if history.messages.iter().any(|one| one.message.seq >= known.since) {
+        if history.messages.iter().any(|earlier| earlier.message.seq >= subscription.since) {
             return Err(Refused::new(Code::Invalid, "invalid history"));
         }
-        let mut letters = Vec::new();
+        let mut deliveries = Vec::new();
         for earlier in &history.messages {
             let own = earlier.from.as_ref() == Some(&history.agent);
             let expired = earlier.message.expires_at.is_some_and(|at| at <= self.now.wall);
-            if !own && !expired && self.is_reachable(earlier.from.as_ref(), known.number) {
+            if !own && !expired && self.is_reachable(earlier.from.as_ref(), subscription.number) {
                 let session = self.space.open_session_id(earlier.session_id.as_deref());
-                letters.push((earlier.message, session));
+                deliveries.push((earlier.message, session));
             }
         }
-        self.deliveries += letters.len();
+        self.deliveries += deliveries.len();
         if self.deliveries > limits::DELIVERIES_PER_COMMIT_MAX {
             return Err(Refused::new(Code::LimitExceeded, "too many deliveries in one commit")
                 .limit(limits::DELIVERIES_PER_COMMIT_MAX as u64));
         }
-        let home = QueueId::Agent(known.number);
-        if self.space.open_count(home) + letters.len() > limits::INBOX_MAX {
+        let queue = QueueId::Agent(subscription.number);
+        if self.space.open_count(queue) + deliveries.len() > limits::INBOX_MAX {
             return Err(Refused::new(Code::QueueFull, "the inbox is full").limit(limits::INBOX_MAX as u64));
         }
-        for (letter, session) in letters {
+        for (message, session) in deliveries {
             self.space.deliveries.push(Delivery {
-                to: Recipient::agent(known.number),
-                seq: letter.seq,
-                n: letter.n,
-                priority: letter.priority,
-                attempts_max: letter.attempts_max,
-                expires_at: letter.expires_at,
+                to: Recipient::agent(subscription.number),
+                seq: message.seq,
+                n: message.n,
+                priority: message.priority,
+                attempts_max: message.attempts_max,
+                expires_at: message.expires_at,
                 attempt: 0,
                 session,
                 if_unavailable: quorate_core::IfUnavailable::Queue,
@@ -132,14 +138,14 @@ impl Transaction<'_> {
             });
             self.changed = true;
         }
-        self.space.queue_dispatch(home);
-        let state = if history.next >= known.since {
+        self.space.queue_dispatch(queue);
+        let state = if history.next >= subscription.since {
             SubscriptionState::Active
         } else {
             SubscriptionState::CatchingUp(History::Seq(history.next))
         };
-        if state != known.state {
-            self.set_item(Item::Subscription(Box::new(Subscription { state, ..known })));
+        if state != subscription.state {
+            self.set_item(Item::Subscription(Box::new(Subscription { state, ..subscription })));
         }
         Ok(OpResult::Done)
     }

@@ -27,9 +27,9 @@ pub(super) struct TaskRuntime {
     /// Waiting claims, in queue order.
     pub(super) claimers: Vec<WaitingClaim>,
     /// Consumer that received each task through a waiting claim.
-    takers: BTreeMap<TaskId, ConsumerId>,
+    receivers: BTreeMap<TaskId, ConsumerId>,
     /// Record that leased each task.
-    pub(super) taken: BTreeMap<TaskId, Seq>,
+    pub(super) leased_in: BTreeMap<TaskId, Seq>,
     fairness: BTreeMap<TaskTarget, Fairness>,
     /// Small inputs, which are included in the claim result.
     inputs: BTreeMap<TaskId, Bytes>,
@@ -49,7 +49,7 @@ impl Space {
     /// Whether an agent has a waiting claim that would receive a task assigned to it.
     pub(super) fn has_claim_for_own_tasks(&self, agent: AgentNo) -> bool {
         let own = TaskTarget::Agent(agent);
-        self.task_runtime.claimers.iter().any(|one| one.credit > 0 && one.targets.contains(&own))
+        self.task_runtime.claimers.iter().any(|claimer| claimer.credit > 0 && claimer.targets.contains(&own))
     }
 
     /// Returns all tasks in creation order.
@@ -93,11 +93,11 @@ impl Space {
     }
 
     pub(super) fn restart_tasks(&mut self, now: Mono) {
-        let mut memory = TaskRuntime::default();
+        let mut runtime = TaskRuntime::default();
         for task in self.tasks() {
-            memory.deadlines.extend(deadlines_of(task, now));
+            runtime.deadlines.extend(deadlines_of(task, now));
         }
-        self.task_runtime = memory;
+        self.task_runtime = runtime;
     }
 
     pub(super) fn wake_for_tasks(&self, mut wake: NextWake) -> NextWake {
@@ -124,9 +124,9 @@ impl Space {
     pub(super) fn remove_waiting_claims(&mut self, agent: AgentNo) -> Vec<ConsumerId> {
         let claimers = &mut self.task_runtime.claimers;
         let mut dismissed: Vec<_> =
-            claimers.iter().filter(|one| one.agent == agent).map(|one| one.id).collect();
+            claimers.iter().filter(|claimer| claimer.agent == agent).map(|claimer| claimer.id).collect();
         dismissed.sort_unstable();
-        claimers.retain(|one| one.agent != agent);
+        claimers.retain(|claimer| claimer.agent != agent);
         dismissed
     }
 }
@@ -145,22 +145,22 @@ fn deadlines_of(task: &Task, now: Mono) -> Vec<((TaskId, u64, bool), Mono)> {
 impl Transaction<'_> {
     /// Stores the new state of a task. Timers that are already running continue.
     fn set_task(&mut self, task: Task) {
-        let memory = &mut self.space.task_runtime;
+        let runtime = &mut self.space.task_runtime;
         let running = deadlines_of(&task, self.now.mono);
-        memory.deadlines.retain(|key, _| key.0 != task.spec.id || running.iter().any(|(new, _)| new == key));
+        runtime.deadlines.retain(|key, _| key.0 != task.spec.id || running.iter().any(|(new, _)| new == key));
         for (key, deadline) in running {
-            memory.deadlines.entry(key).or_insert(deadline);
+            runtime.deadlines.entry(key).or_insert(deadline);
         }
         if task.lease().is_none() {
-            memory.takers.remove(&task.spec.id);
-            memory.taken.remove(&task.spec.id);
+            runtime.receivers.remove(&task.spec.id);
+            runtime.leased_in.remove(&task.spec.id);
         }
         if task.status().has_ended() {
-            memory.inputs.remove(&task.spec.id);
+            runtime.inputs.remove(&task.spec.id);
         }
-        let over = task.status().has_ended().then(|| task.spec.id.clone());
+        let ended = task.status().has_ended().then(|| task.spec.id.clone());
         self.set_item(Item::Task(task));
-        if let Some(id) = over {
+        if let Some(id) = ended {
             self.notify_task_waiters(&id);
         }
     }

@@ -26,9 +26,9 @@ impl Space {
 }
 
 impl Transaction<'_> {
-    /// Checks the permission for an operation. Agents work for themselves, operators also keep work going, admins also
-    /// change policy and tokens, and approvers also decide approvals. Only the hub runs timers. Other roles are
-    /// read-only.
+    /// Checks the permission for an operation. Agents act for themselves. Operators also redrive, purge pools and create
+    /// tokens of agents. Admins may do everything except run timers, which only the hub does. Approvers decide
+    /// approvals. Other roles are read-only.
     pub(super) fn check_permission(&self, op: &Op) -> Result<(), Refused> {
         let hub_only = matches!(op, Op::Sweep | Op::Backfill(_) | Op::HeartbeatBatch { .. });
         let reads = matches!(op, Op::Inspect(_));
@@ -43,7 +43,7 @@ impl Transaction<'_> {
             Op::SetPolicy(_) | Op::ErasePayload(_) | Op::RevokeToken { .. } => true,
             Op::CreateToken(_) => !operates,
             Op::Send { message, .. } => message.from.is_none(),
-            Op::Request(ask) => ask.message.from.is_none(),
+            Op::Request(request) => request.message.from.is_none(),
             _ => false,
         };
         let allowed = match &self.commit.principal {

@@ -41,32 +41,32 @@ pub(super) struct Transaction<'a> {
     pub(super) op_index: usize,
     /// Whether the commit ended an attempt of a task.
     pub(super) ends_task_lease: bool,
-    /// Error code for requesters whose question is lost.
-    pub(super) lost_question_code: Code,
+    /// Error code for requesters whose request message is lost.
+    pub(super) lost_request_code: Code,
 }
 
 impl Space {
-    pub(super) fn commit(&mut self, commit: &Commit, now: Now, handover: &mut BatchDispatch) -> CommitResult {
+    pub(super) fn commit(&mut self, commit: &Commit, now: Now, dispatch: &mut BatchDispatch) -> CommitResult {
         let now = decided_at(now, self.newest_at());
         self.activate_due_deliveries(now.wall);
         if let Some((key, fingerprint)) = &commit.key {
-            let same = |answer: &&StoredReceipt| answer.principal == commit.principal && answer.key == *key;
-            if let Some(answer) = self.receipts.iter().find(same) {
-                return if answer.fingerprint == *fingerprint {
-                    Ok(answer.receipt.clone())
+            let same = |stored: &&StoredReceipt| stored.principal == commit.principal && stored.key == *key;
+            if let Some(stored) = self.receipts.iter().find(same) {
+                return if stored.fingerprint == *fingerprint {
+                    Ok(stored.receipt.clone())
                 } else {
                     Err(Refused::new(Code::Duplicate, "the idempotency key was used for another commit"))
                 };
             }
         }
         let before = self.clone();
-        let mut step = Transaction::new(self, commit, now);
-        match step.run() {
+        let mut transaction = Transaction::new(self, commit, now);
+        match transaction.run() {
             Ok(results) => {
-                handover.dispatched.append(&mut step.dispatched);
-                handover.dismissed_consumers.append(&mut step.dismissed_consumers);
-                handover.consumer_events.append(&mut step.consumer_events);
-                Ok(step.conclude(results))
+                dispatch.dispatched.append(&mut transaction.dispatched);
+                dispatch.dismissed_consumers.append(&mut transaction.dismissed_consumers);
+                dispatch.consumer_events.append(&mut transaction.consumer_events);
+                Ok(transaction.conclude(results))
             }
             Err(refused) => {
                 *self = before;
@@ -77,26 +77,28 @@ impl Space {
 
     /// Makes due deliveries ready, even if the commit is refused afterwards.
     pub(super) fn activate_due_deliveries(&mut self, now: Timestamp) {
-        let due = |space: &Self, number: DeliveryNo| match space.delivery(number).map(|one| &one.phase) {
-            Some(DeliveryPhase::Scheduled { due }) => *due,
-            _ => Timestamp(u64::MAX),
-        };
-        let mut now_due =
-            self.deliveries_where(|one| matches!(one.phase, DeliveryPhase::Scheduled { due } if due <= now));
+        let due =
+            |space: &Self, number: DeliveryNo| match space.delivery(number).map(|delivery| &delivery.phase) {
+                Some(DeliveryPhase::Scheduled { due }) => *due,
+                _ => Timestamp(u64::MAX),
+            };
+        let mut now_due = self.deliveries_where(
+            |delivery| matches!(delivery.phase, DeliveryPhase::Scheduled { due } if due <= now),
+        );
         now_due.sort_by_key(|number| (due(self, *number), *number));
         for number in now_due {
             let since = due(self, number);
             self.delivery_mut(number).phase = DeliveryPhase::Ready { since, by_time: true };
-            let home = self.deliveries[number.0 as usize - 1].to.queue();
-            self.queue_dispatch(home);
+            let queue = self.deliveries[number.0 as usize - 1].to.queue();
+            self.queue_dispatch(queue);
         }
     }
 
     /// Queues an inbox or a pool for dispatch if it has a ready delivery and a waiting consumer.
-    pub(super) fn queue_dispatch(&mut self, home: QueueId) {
-        let awaited = self.consumers.iter().any(|one| self.can_serve(one, home));
-        if awaited && self.has_ready(home) && !self.dispatch_queue.contains(&home) {
-            self.dispatch_queue.push(home);
+    pub(super) fn queue_dispatch(&mut self, queue: QueueId) {
+        let awaited = self.consumers.iter().any(|consumer| self.can_serve(consumer, queue));
+        if awaited && self.has_ready(queue) && !self.dispatch_queue.contains(&queue) {
+            self.dispatch_queue.push(queue);
         }
     }
 
@@ -132,7 +134,7 @@ impl<'a> Transaction<'a> {
             repeated_ends: Vec::new(),
             op_index: 0,
             ends_task_lease: false,
-            lost_question_code: Code::Cancelled,
+            lost_request_code: Code::Cancelled,
         }
     }
 
@@ -145,7 +147,7 @@ impl<'a> Transaction<'a> {
             self.mark_online(actor);
         }
         let mut results = Vec::new();
-        let mut first: Option<Refused> = None;
+        let mut first_refusal: Option<Refused> = None;
         for (index, op) in self.commit.ops.iter().enumerate() {
             self.op_index = index;
             match self.operation(op) {
@@ -154,7 +156,7 @@ impl<'a> Transaction<'a> {
                     let (code, ended_by) = (refused.code, refused.facts.ended_by);
                     let mut refused = refused.at_op(index);
                     let stale = std::mem::take(&mut refused.facts.stale);
-                    let named = first.get_or_insert(refused);
+                    let first = first_refusal.get_or_insert(refused);
                     // A refusal lists all stale items, so the remaining operations are checked too. Any other error
                     // ends the check.
                     if !matches!(code, Code::StaleLease | Code::VersionConflict | Code::StaleFence) {
@@ -162,22 +164,22 @@ impl<'a> Transaction<'a> {
                     }
                     if stale.is_empty() {
                         let (item, token) = item(op);
-                        named.facts.stale.push(StaleReference { op: index, item, code, token, ended_by });
+                        first.facts.stale.push(StaleReference { op: index, item, code, token, ended_by });
                     }
-                    named
+                    first
                         .facts
                         .stale
-                        .extend(stale.into_iter().map(|one| StaleReference { op: index, ..one }));
+                        .extend(stale.into_iter().map(|reference| StaleReference { op: index, ..reference }));
                 }
             }
         }
-        if let Some(refused) = first {
+        if let Some(refused) = first_refusal {
             return Err(refused);
         }
         if self.ends_task_lease && !self.repeated_ends.is_empty() {
             let mut refused = ended_before(self.repeated_ends[0].ended_by.unwrap_or_default());
             // The operations that ended a lease again, in order.
-            refused.facts.op = self.repeated_ends.iter().map(|one| one.op).min();
+            refused.facts.op = self.repeated_ends.iter().map(|reference| reference.op).min();
             refused.facts.stale = std::mem::take(&mut self.repeated_ends);
             return Err(refused);
         }
@@ -232,7 +234,7 @@ impl<'a> Transaction<'a> {
             Op::ErasePayload(erase) => self.erase(*erase),
             Op::Sweep => self.sweep(),
             Op::SetPolicy(policy) => self.set_policy(policy),
-            Op::AcquireLocks(ask) => self.acquire(ask),
+            Op::AcquireLocks(acquire) => self.acquire(acquire),
             Op::RenewLocks(renew) => self.renew(renew),
             Op::ReleaseLocks(locks) => self.release(locks),
             Op::SetBudget(set) => self.set_budget(set),
@@ -241,28 +243,28 @@ impl<'a> Transaction<'a> {
             Op::AddToSession(add) => self.add_to_session(add),
             Op::CreateTasks(create) => self.create_tasks(create),
             Op::ClaimTasks(claim) => self.claim_tasks(claim),
-            Op::HeartbeatTask(beat) => self.heartbeat_task(beat),
-            Op::CompleteTask(done) => self.complete_task(done),
+            Op::HeartbeatTask(heartbeat) => self.heartbeat_task(heartbeat),
+            Op::CompleteTask(complete) => self.complete_task(complete),
             Op::FailTask(fail) => self.fail_task(fail),
             Op::ReleaseTask(lease) => self.release_task(lease),
             Op::CancelTask(cancel) => self.cancel_task(cancel),
             Op::MakeSnapshot(make) => self.make_snapshot(make),
             Op::DropSnapshot { name } => self.drop_snapshot(name),
             Op::Rollback(rollback) => self.rollback(rollback),
-            Op::Subscribe(asked) => self.subscribe(asked),
+            Op::Subscribe(subscribe) => self.subscribe(subscribe),
             Op::Unsubscribe { agent, pattern } => self.unsubscribe(agent, pattern),
             Op::Backfill(history) => self.backfill(history),
             Op::AckMany(leases) => self.ack_many(leases),
-            Op::Request(ask) => self.send_request(ask),
+            Op::Request(request) => self.send_request(request),
             Op::AwaitRequest { request, waiting } => self.await_request(*request, *waiting),
             Op::CancelRequest { request } => self.cancel_request_by_id(*request),
             Op::Heartbeat(heartbeat) => self.heartbeat(heartbeat),
-            Op::Inspect(what) => self.inspect(what),
+            Op::Inspect(query) => self.inspect(query),
             Op::AwaitTask(wait) => self.await_task(wait),
             Op::HeartbeatBatch { agents } => self.heartbeat_batch(agents),
             Op::CreateToken(new) => self.create_token(new),
             Op::RevokeToken { token } => self.revoke_token(*token),
-            Op::RequestApproval(ask) => self.request_approval(ask),
+            Op::RequestApproval(request) => self.request_approval(request),
             Op::DecideApproval(decide) => self.decide_approval(decide),
             Op::StartProcedure(start) => self.start_procedure(start),
             Op::StepProcedure(step) => self.step_procedure(step),
@@ -274,10 +276,10 @@ impl<'a> Transaction<'a> {
         let at = self.now.wall;
         let seq = self.changed.then_some(self.seq);
         if self.changed {
-            let by_time = matches!(self.commit.ops.as_slice(), [Op::Sweep]);
+            let is_sweep = matches!(self.commit.ops.as_slice(), [Op::Sweep]);
             self.space.records.push(LogRecord {
                 at,
-                kind: if by_time { RecordKind::Sweep } else { RecordKind::Commit },
+                kind: if is_sweep { RecordKind::Sweep } else { RecordKind::Commit },
                 principal: self.commit.principal.to_string(),
                 parts: self.parts,
             });
@@ -306,7 +308,7 @@ impl<'a> Transaction<'a> {
             self.space.queue_dispatch_of_agent(agent);
         }
         if matches!(state, EndState::Dead | EndState::Purged) {
-            self.fail_question(number);
+            self.fail_request_delivery(number);
         }
     }
 }
@@ -315,8 +317,8 @@ impl<'a> Transaction<'a> {
 fn without_inputs(receipt: &Receipt) -> Receipt {
     let mut stored = receipt.clone();
     for result in &mut stored.results {
-        if let OpResult::TasksClaimed(handed) = result {
-            handed.iter_mut().for_each(|one| one.input = None);
+        if let OpResult::TasksClaimed(tasks) = result {
+            tasks.iter_mut().for_each(|task| task.input = None);
         }
     }
     stored
@@ -331,10 +333,10 @@ fn item(op: &Op) -> (String, Option<LeaseToken>) {
         Op::Put(put) => (put.key.to_string(), None),
         Op::Delete(delete) => (delete.key.to_string(), None),
         Op::RenewLocks(RenewLocks { locks, .. }) | Op::ReleaseLocks(locks) => {
-            (locks.first().map(|one| one.lock.to_string()).unwrap_or_default(), None)
+            (locks.first().map(|fence| fence.lock.to_string()).unwrap_or_default(), None)
         }
-        Op::HeartbeatTask(beat) => (beat.lease.task.to_string(), Some(beat.lease.token)),
-        Op::CompleteTask(done) => (done.lease.task.to_string(), Some(done.lease.token)),
+        Op::HeartbeatTask(heartbeat) => (heartbeat.lease.task.to_string(), Some(heartbeat.lease.token)),
+        Op::CompleteTask(complete) => (complete.lease.task.to_string(), Some(complete.lease.token)),
         Op::FailTask(fail) => (fail.lease.task.to_string(), Some(fail.lease.token)),
         Op::ReleaseTask(lease) => (lease.task.to_string(), Some(lease.token)),
         Op::StepProcedure(step) => (step.procedure.to_string(), None),

@@ -66,18 +66,18 @@ fn claim(max: u32, lease_ms: u64) -> Op {
 fn a_commit_has_1_to_256_operations() {
     assert_eq!(check(vec![]).expect_err("no operations").code, Code::Invalid);
     check(vec![Op::Sweep; limits::OPS_MAX]).expect("the maximum");
-    let more = check(vec![Op::Sweep; limits::OPS_MAX + 1]).expect_err("one too many");
-    assert_eq!((more.code, more.facts.limit), (Code::LimitExceeded, Some(limits::OPS_MAX as u64)));
+    let refusal = check(vec![Op::Sweep; limits::OPS_MAX + 1]).expect_err("one too many");
+    assert_eq!((refusal.code, refusal.facts.limit), (Code::LimitExceeded, Some(limits::OPS_MAX as u64)));
 }
 
 #[test]
 fn a_payload_has_at_most_512_kb() {
-    let (most, limit) = (limits::PAYLOAD_BYTES_MAX, Some(limits::PAYLOAD_BYTES_MAX as u64));
-    allowed(Op::send(Message { payload: payload(most), ..message() }));
-    let sent = refused(Code::TooLarge, Op::send(Message { payload: payload(most + 1), ..message() }));
+    let (max, limit) = (limits::PAYLOAD_BYTES_MAX, Some(limits::PAYLOAD_BYTES_MAX as u64));
+    allowed(Op::send(Message { payload: payload(max), ..message() }));
+    let sent = refused(Code::TooLarge, Op::send(Message { payload: payload(max + 1), ..message() }));
     assert_eq!(sent.facts.limit, limit);
-    allowed(Op::Put(PutEntry { content: payload(most), ..put() }));
-    let written = refused(Code::TooLarge, Op::Put(PutEntry { content: payload(most + 1), ..put() }));
+    allowed(Op::Put(PutEntry { content: payload(max), ..put() }));
+    let written = refused(Code::TooLarge, Op::Put(PutEntry { content: payload(max + 1), ..put() }));
     assert_eq!(written.facts.limit, limit);
 }
 
@@ -88,8 +88,8 @@ fn the_payloads_of_a_commit_have_at_most_2_mb_together() {
         (0..limits::COMMIT_BYTES_MAX / limits::PAYLOAD_BYTES_MAX).map(|_| full()).collect();
     check(ops.clone()).expect("the maximum");
     ops.push(Op::send(Message { payload: payload(1), ..message() }));
-    let more = check(ops).expect_err("one byte too many");
-    assert_eq!((more.code, more.facts.limit), (Code::TooLarge, Some(limits::COMMIT_BYTES_MAX as u64)));
+    let refusal = check(ops).expect_err("one byte too many");
+    assert_eq!((refusal.code, refusal.facts.limit), (Code::TooLarge, Some(limits::COMMIT_BYTES_MAX as u64)));
 }
 
 #[test]
@@ -103,12 +103,12 @@ fn an_id_has_1_to_128_bytes_and_no_control_characters() {
             Key::new(text).map(drop),
         ]
     }
-    for good in ["a", "ö b/c:d", &"x".repeat(limits::ID_BYTES_MAX)] {
-        assert!(ids(good).iter().all(Result::is_ok), "{good}");
+    for valid in ["a", "ö b/c:d", &"x".repeat(limits::ID_BYTES_MAX)] {
+        assert!(ids(valid).iter().all(Result::is_ok), "{valid}");
     }
-    for bad in ["", "a\nb", "\u{7f}", "\0"] {
-        for refused in ids(bad) {
-            assert_eq!(refused.expect_err("invalid id").code, Code::Invalid, "{bad:?}");
+    for invalid in ["", "a\nb", "\u{7f}", "\0"] {
+        for refused in ids(invalid) {
+            assert_eq!(refused.expect_err("invalid id").code, Code::Invalid, "{invalid:?}");
         }
     }
     for long in ["x".repeat(limits::ID_BYTES_MAX + 1), "ö".repeat(limits::ID_BYTES_MAX / 2 + 1)] {
@@ -133,70 +133,70 @@ fn an_agent_id_cannot_be_a_reserved_destination() {
 
 #[test]
 fn text_fields_have_at_most_128_bytes_and_no_control_characters() {
-    let with = |word: &str| {
-        let word = Some(word.to_owned());
+    let op_with = |text: &str| {
+        let text = Some(text.to_owned());
         [
-            Op::send(Message { action: word.clone().unwrap_or_default(), ..message() }),
-            Op::send(Message { content_type: word.clone(), ..message() }),
-            Op::send(Message { in_reply_to: word.clone(), ..message() }),
-            Op::send(Message { correlation_id: word.clone(), ..message() }),
-            Op::send(Message { causation_id: word.clone(), ..message() }),
-            Op::send(Message { session_id: word.clone(), ..message() }),
-            Op::send(Message { budget: word.clone(), ..message() }),
-            Op::send(Message { traceparent: word.clone(), ..message() }),
-            Op::send(Message { origin: word.clone(), ..message() }),
-            Op::Put(PutEntry { entry_type: word.clone().unwrap_or_default(), ..put() }),
-            Op::Put(PutEntry { content_type: word.clone(), ..put() }),
+            Op::send(Message { action: text.clone().unwrap_or_default(), ..message() }),
+            Op::send(Message { content_type: text.clone(), ..message() }),
+            Op::send(Message { in_reply_to: text.clone(), ..message() }),
+            Op::send(Message { correlation_id: text.clone(), ..message() }),
+            Op::send(Message { causation_id: text.clone(), ..message() }),
+            Op::send(Message { session_id: text.clone(), ..message() }),
+            Op::send(Message { budget: text.clone(), ..message() }),
+            Op::send(Message { traceparent: text.clone(), ..message() }),
+            Op::send(Message { origin: text.clone(), ..message() }),
+            Op::Put(PutEntry { entry_type: text.clone().unwrap_or_default(), ..put() }),
+            Op::Put(PutEntry { content_type: text.clone(), ..put() }),
             Op::RegisterAgent(RegisterAgent {
-                name: word.clone().unwrap_or_default(),
+                name: text.clone().unwrap_or_default(),
                 ..RegisterAgent::named(bob())
             }),
             Op::RegisterAgent(RegisterAgent {
-                capabilities: word.clone().into_iter().collect(),
+                capabilities: text.clone().into_iter().collect(),
                 ..RegisterAgent::named(bob())
             }),
             Op::RegisterAgent(RegisterAgent {
-                supported_actions: word.into_iter().collect(),
+                supported_actions: text.into_iter().collect(),
                 ..RegisterAgent::named(bob())
             }),
         ]
     };
-    with(&"x".repeat(limits::ID_BYTES_MAX)).into_iter().for_each(allowed);
-    for bad in ["x".repeat(limits::ID_BYTES_MAX + 1), "a\tb".into()] {
-        with(&bad).into_iter().for_each(|op| drop(refused(Code::Invalid, op)));
+    op_with(&"x".repeat(limits::ID_BYTES_MAX)).into_iter().for_each(allowed);
+    for invalid in ["x".repeat(limits::ID_BYTES_MAX + 1), "a\tb".into()] {
+        op_with(&invalid).into_iter().for_each(|op| drop(refused(Code::Invalid, op)));
     }
 }
 
 #[test]
 fn reasons_have_at_most_1000_characters() {
-    let with = |text: String| {
+    let op_with = |text: String| {
         let nack = Nack { lease: lease(), action: NackAction::DeadLetter, reason: text.clone() };
         [Op::Nack(nack), Op::send(Message { rationale: Some(text), ..message() })]
     };
-    with("ö".repeat(limits::REASON_CHARS_MAX)).into_iter().for_each(allowed);
-    for op in with("ö".repeat(limits::REASON_CHARS_MAX + 1)) {
+    op_with("ö".repeat(limits::REASON_CHARS_MAX)).into_iter().for_each(allowed);
+    for op in op_with("ö".repeat(limits::REASON_CHARS_MAX + 1)) {
         assert_eq!(refused(Code::TooLarge, op).facts.limit, Some(limits::REASON_CHARS_MAX as u64));
     }
 }
 
 #[test]
 fn metadata_has_at_most_16_kb() {
-    let with = |bytes| Op::send(Message { metadata: Some("x".repeat(bytes)), ..message() });
-    allowed(with(limits::METADATA_BYTES_MAX));
-    let more = refused(Code::TooLarge, with(limits::METADATA_BYTES_MAX + 1));
-    assert_eq!(more.facts.limit, Some(limits::METADATA_BYTES_MAX as u64));
+    let op_with = |bytes| Op::send(Message { metadata: Some("x".repeat(bytes)), ..message() });
+    allowed(op_with(limits::METADATA_BYTES_MAX));
+    let refusal = refused(Code::TooLarge, op_with(limits::METADATA_BYTES_MAX + 1));
+    assert_eq!(refusal.facts.limit, Some(limits::METADATA_BYTES_MAX as u64));
 }
 
 #[test]
 fn lists_have_at_most_256_items() {
-    let words = |count| vec!["x".to_owned(); count];
-    let agent = |count| RegisterAgent { capabilities: words(count), ..RegisterAgent::named(bob()) };
-    let other = |count| RegisterAgent { supported_actions: words(count), ..RegisterAgent::named(bob()) };
+    let texts = |count| vec!["x".to_owned(); count];
+    let agent = |count| RegisterAgent { capabilities: texts(count), ..RegisterAgent::named(bob()) };
+    let other = |count| RegisterAgent { supported_actions: texts(count), ..RegisterAgent::named(bob()) };
     let entry = |count| PutEntry { depends_on: vec![Key::new("k").expect("valid key"); count], ..put() };
-    let with =
+    let op_with =
         |count| [Op::RegisterAgent(agent(count)), Op::RegisterAgent(other(count)), Op::Put(entry(count))];
-    with(limits::LIST_MAX).into_iter().for_each(allowed);
-    for op in with(limits::LIST_MAX + 1) {
+    op_with(limits::LIST_MAX).into_iter().for_each(allowed);
+    for op in op_with(limits::LIST_MAX + 1) {
         assert_eq!(refused(Code::LimitExceeded, op).facts.limit, Some(limits::LIST_MAX as u64));
     }
 }
@@ -206,8 +206,8 @@ fn a_message_names_1_to_4096_recipients() {
     let to = |count| Op::send(Message { to: Destination::Agents(vec![bob(); count]), ..message() });
     refused(Code::Invalid, to(0));
     allowed(to(limits::DELIVERIES_PER_COMMIT_MAX));
-    let more = refused(Code::LimitExceeded, to(limits::DELIVERIES_PER_COMMIT_MAX + 1));
-    assert_eq!(more.facts.limit, Some(limits::DELIVERIES_PER_COMMIT_MAX as u64));
+    let refusal = refused(Code::LimitExceeded, to(limits::DELIVERIES_PER_COMMIT_MAX + 1));
+    assert_eq!(refusal.facts.limit, Some(limits::DELIVERIES_PER_COMMIT_MAX as u64));
 }
 
 #[test]
@@ -216,102 +216,104 @@ fn a_claim_takes_1_to_256_deliveries() {
     allowed(claim(1, lease_ms));
     allowed(claim(limits::CLAIM_MAX, lease_ms));
     for max in [0, limits::CLAIM_MAX + 1, u32::MAX] {
-        let no = refused(Code::LimitExceeded, claim(max, lease_ms));
-        assert_eq!(no.facts.limit, Some(u64::from(limits::CLAIM_MAX)));
+        let refusal = refused(Code::LimitExceeded, claim(max, lease_ms));
+        assert_eq!(refusal.facts.limit, Some(u64::from(limits::CLAIM_MAX)));
     }
 }
 
 #[test]
 fn a_lease_lasts_1_second_to_12_hours() {
-    let with = |lease_ms| [claim(1, lease_ms), Op::Extend(Extend { lease: lease(), lease_ms })];
-    with(limits::LEASE_MS_MIN).into_iter().for_each(allowed);
-    with(limits::LEASE_MS_MAX).into_iter().for_each(allowed);
+    let op_with = |lease_ms| [claim(1, lease_ms), Op::Extend(Extend { lease: lease(), lease_ms })];
+    op_with(limits::LEASE_MS_MIN).into_iter().for_each(allowed);
+    op_with(limits::LEASE_MS_MAX).into_iter().for_each(allowed);
     for lease_ms in [0, limits::LEASE_MS_MIN - 1, limits::LEASE_MS_MAX + 1, u64::MAX] {
-        with(lease_ms).into_iter().for_each(|op| drop(refused(Code::Invalid, op)));
+        op_with(lease_ms).into_iter().for_each(|op| drop(refused(Code::Invalid, op)));
     }
 }
 
 #[test]
 fn a_retry_delay_is_at_most_one_day() {
-    let with = |delay_ms| {
+    let op_with = |delay_ms| {
         Op::Nack(Nack { lease: lease(), action: NackAction::Retry { delay_ms }, reason: String::new() })
     };
-    allowed(with(0));
-    allowed(with(limits::NACK_DELAY_MS_MAX));
+    allowed(op_with(0));
+    allowed(op_with(limits::NACK_DELAY_MS_MAX));
     assert_eq!(
-        refused(Code::Invalid, with(limits::NACK_DELAY_MS_MAX + 1)).facts.limit,
+        refused(Code::Invalid, op_with(limits::NACK_DELAY_MS_MAX + 1)).facts.limit,
         Some(limits::NACK_DELAY_MS_MAX)
     );
 }
 
 #[test]
 fn a_message_has_1_to_100_attempts() {
-    let with = |attempts_max| Op::send(Message { attempts_max, ..message() });
-    allowed(with(1));
-    allowed(with(limits::ATTEMPTS_MAX));
-    refused(Code::Invalid, with(0));
-    refused(Code::Invalid, with(limits::ATTEMPTS_MAX + 1));
+    let op_with = |attempts_max| Op::send(Message { attempts_max, ..message() });
+    allowed(op_with(1));
+    allowed(op_with(limits::ATTEMPTS_MAX));
+    refused(Code::Invalid, op_with(0));
+    refused(Code::Invalid, op_with(limits::ATTEMPTS_MAX + 1));
 }
 
 #[test]
 fn priorities_are_0_to_3_and_1_to_10() {
-    let with = |level| Op::send(Message { priority: Priority { level, rank: 255 }, ..message() });
-    allowed(with(3));
-    refused(Code::Invalid, with(4));
-    let scale: Vec<_> = (1..=10).map(|ten| Priority::from_ten_scale(ten).expect("on the scale")).collect();
+    let op_with = |level| Op::send(Message { priority: Priority { level, rank: 255 }, ..message() });
+    allowed(op_with(3));
+    refused(Code::Invalid, op_with(4));
+    let scale: Vec<_> =
+        (1..=10).map(|value| Priority::from_ten_scale(value).expect("on the scale")).collect();
     assert!(scale.windows(2).all(|pair| pair[0] < pair[1]), "the order is preserved");
-    for ten in [0, 11, 255] {
-        assert_eq!(Priority::from_ten_scale(ten).expect_err("not on the scale").code, Code::Invalid);
+    for value in [0, 11, 255] {
+        assert_eq!(Priority::from_ten_scale(value).expect_err("not on the scale").code, Code::Invalid);
     }
 }
 
 #[test]
 fn confidence_is_between_0_and_1() {
-    let with = |confidence| Op::send(Message { confidence: Some(confidence), ..message() });
-    [0.0, 0.5, 1.0].into_iter().for_each(|good| allowed(with(good)));
-    for bad in [-0.1, 1.1, f64::NAN, f64::INFINITY] {
-        refused(Code::Invalid, with(bad));
+    let op_with = |confidence| Op::send(Message { confidence: Some(confidence), ..message() });
+    [0.0, 0.5, 1.0].into_iter().for_each(|valid| allowed(op_with(valid)));
+    for invalid in [-0.1, 1.1, f64::NAN, f64::INFINITY] {
+        refused(Code::Invalid, op_with(invalid));
     }
 }
 
 #[test]
 fn timestamps_are_ordered_and_within_the_safe_integer_range() {
-    let with = |deliver_at: Option<u64>, expires_at: Option<u64>| {
+    let op_with = |deliver_at: Option<u64>, expires_at: Option<u64>| {
         Op::send(Message {
             deliver_at: deliver_at.map(Timestamp),
             expires_at: expires_at.map(Timestamp),
             ..message()
         })
     };
-    allowed(with(Some(5), Some(6)));
-    allowed(with(Some(limits::NUMBER_MAX), None));
-    refused(Code::Invalid, with(Some(5), Some(5)));
-    refused(Code::Invalid, with(Some(limits::NUMBER_MAX + 1), None));
-    refused(Code::Invalid, with(None, Some(u64::MAX)));
+    allowed(op_with(Some(5), Some(6)));
+    allowed(op_with(Some(limits::NUMBER_MAX), None));
+    refused(Code::Invalid, op_with(Some(5), Some(5)));
+    refused(Code::Invalid, op_with(Some(limits::NUMBER_MAX + 1), None));
+    refused(Code::Invalid, op_with(None, Some(u64::MAX)));
 }
 
 #[test]
 fn hub_generated_ids_have_one_canonical_form() {
-    for good in ["dlv_0-1", "dlv_7-140737488355327"] {
-        assert_eq!(good.parse::<DeliveryId>().expect("valid id").to_string(), good);
+    for valid in ["dlv_0-1", "dlv_7-140737488355327"] {
+        assert_eq!(valid.parse::<DeliveryId>().expect("valid id").to_string(), valid);
     }
-    for good in ["msg_0-17-0", "msg_3-1-4095"] {
-        assert_eq!(good.parse::<MessageId>().expect("valid id").to_string(), good);
+    for valid in ["msg_0-17-0", "msg_3-1-4095"] {
+        assert_eq!(valid.parse::<MessageId>().expect("valid id").to_string(), valid);
     }
-    for bad in ["", "dlv_", "dlv_0", "dlv_0-01", "dlv_+0-1", "dlv_0-1-2", "msg_0-1", "dlv_0-140737488355328"]
+    for invalid in
+        ["", "dlv_", "dlv_0", "dlv_0-01", "dlv_+0-1", "dlv_0-1-2", "msg_0-1", "dlv_0-140737488355328"]
     {
-        assert_eq!(bad.parse::<DeliveryId>().expect_err("invalid id").code, Code::Invalid, "{bad:?}");
+        assert_eq!(invalid.parse::<DeliveryId>().expect_err("invalid id").code, Code::Invalid, "{invalid:?}");
     }
-    for bad in ["msg_0-1", "msg_0-1-", "msg_0-1-4294967296", "dlv_0-1-0", "msg_0-1-0 "] {
-        assert_eq!(bad.parse::<MessageId>().expect_err("invalid id").code, Code::Invalid, "{bad:?}");
+    for invalid in ["msg_0-1", "msg_0-1-", "msg_0-1-4294967296", "dlv_0-1-0", "msg_0-1-0 "] {
+        assert_eq!(invalid.parse::<MessageId>().expect_err("invalid id").code, Code::Invalid, "{invalid:?}");
     }
 }
 
 #[test]
 fn d4_a_batch_ack_has_1_to_4096_leases() {
     allowed(Op::AckMany(vec![lease(); limits::ACKS_MAX]));
-    let more = refused(Code::LimitExceeded, Op::AckMany(vec![lease(); limits::ACKS_MAX + 1]));
-    assert_eq!(more.facts.limit, Some(limits::ACKS_MAX as u64));
+    let refusal = refused(Code::LimitExceeded, Op::AckMany(vec![lease(); limits::ACKS_MAX + 1]));
+    assert_eq!(refusal.facts.limit, Some(limits::ACKS_MAX as u64));
     refused(Code::Invalid, Op::AckMany(Vec::new()));
 }
 
@@ -322,7 +324,7 @@ fn d4_a_subscription_requests_1_to_4096_messages_of_history() {
         Op::Subscribe(Subscribe { agent: bob(), pattern, history: Some(History::Last(count)) })
     };
     allowed(last(limits::HISTORY_LAST_MAX));
-    let more = refused(Code::LimitExceeded, last(limits::HISTORY_LAST_MAX + 1));
-    assert_eq!(more.facts.limit, Some(u64::from(limits::HISTORY_LAST_MAX)));
+    let refusal = refused(Code::LimitExceeded, last(limits::HISTORY_LAST_MAX + 1));
+    assert_eq!(refusal.facts.limit, Some(u64::from(limits::HISTORY_LAST_MAX)));
     refused(Code::LimitExceeded, last(0));
 }

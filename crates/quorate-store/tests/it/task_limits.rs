@@ -29,14 +29,14 @@ fn payload(bytes: usize) -> Payload {
     Payload::seal(Bytes::from(vec![b' '; bytes]), [1; 16])
 }
 
-fn make(tasks: Vec<NewTask>) -> Op {
+fn create_tasks(tasks: Vec<NewTask>) -> Op {
     Op::CreateTasks(CreateTasks { tasks, inputs: None })
 }
 
-fn one(change: impl FnOnce(&mut NewTask)) -> Op {
+fn create_one(change: impl FnOnce(&mut NewTask)) -> Op {
     let mut task = NewTask::new("work");
     change(&mut task);
-    make(vec![task])
+    create_tasks(vec![task])
 }
 
 fn with_input(bytes: usize, input: (u64, u64)) -> Op {
@@ -63,10 +63,10 @@ fn complete(change: impl FnOnce(&mut CompleteTask)) -> Op {
 
 #[test]
 fn c4_a_graph_has_at_most_10_000_tasks() {
-    let most = limits::TASKS_PER_OP_MAX;
-    refused(Code::Invalid, None, make(vec![]));
-    allowed(make(vec![NewTask::new("work"); most]));
-    refused(Code::LimitExceeded, Some(most as u64), make(vec![NewTask::new("work"); most + 1]));
+    let max = limits::TASKS_PER_OP_MAX;
+    refused(Code::Invalid, None, create_tasks(vec![]));
+    allowed(create_tasks(vec![NewTask::new("work"); max]));
+    refused(Code::LimitExceeded, Some(max as u64), create_tasks(vec![NewTask::new("work"); max + 1]));
 }
 
 #[test]
@@ -74,21 +74,22 @@ fn c4_a_graph_has_at_most_100_000_dependencies() {
     let graph = |count| {
         let mut tasks = vec![NewTask::new("work"); 2];
         tasks[1].depends_on = vec![Dependency::Index(0); count];
-        make(tasks)
+        create_tasks(tasks)
     };
     allowed(graph(limits::TASK_EDGES_MAX));
     let limit = Some(limits::TASK_EDGES_MAX as u64);
     refused(Code::LimitExceeded, limit, graph(limits::TASK_EDGES_MAX + 1));
-    refused(Code::Invalid, None, one(|task| task.depends_on = vec![Dependency::Index(1)]));
+    refused(Code::Invalid, None, create_one(|task| task.depends_on = vec![Dependency::Index(1)]));
 }
 
 #[test]
 fn c4_the_text_fields_of_a_graph_have_at_most_2_mb_together() {
-    let word = "x".repeat(128);
-    let most = limits::TASK_TEXT_BYTES_MAX / 256;
-    let graph = |count| make(vec![NewTask { session: Some(word.clone()), ..NewTask::new(&word) }; count]);
-    allowed(graph(most));
-    refused(Code::LimitExceeded, Some(limits::TASK_TEXT_BYTES_MAX as u64), graph(most + 1));
+    let text = "x".repeat(128);
+    let max = limits::TASK_TEXT_BYTES_MAX / 256;
+    let graph =
+        |count| create_tasks(vec![NewTask { session: Some(text.clone()), ..NewTask::new(&text) }; count]);
+    allowed(graph(max));
+    refused(Code::LimitExceeded, Some(limits::TASK_TEXT_BYTES_MAX as u64), graph(max + 1));
 }
 
 #[test]
@@ -105,37 +106,41 @@ fn c4_inputs_have_at_most_2_mb_together_and_512_kb_each() {
 #[test]
 fn c4_invalid_task_fields_are_refused() {
     let long = "x".repeat(limits::ID_BYTES_MAX + 1);
-    refused(Code::Invalid, None, one(|task| task.task_type = String::new()));
-    allowed(one(|task| {
+    refused(Code::Invalid, None, create_one(|task| task.task_type = String::new()));
+    allowed(create_one(|task| {
         task.task_type = String::new();
         task.agent = Some(AgentId::new("bob").expect("valid id"));
     }));
-    refused(Code::Invalid, Some(128), one(|task| task.task_type = long.clone()));
-    refused(Code::Invalid, Some(128), one(|task| task.session = Some(long.clone())));
-    refused(Code::Invalid, None, one(|task| task.id = Some(TaskId::new("tsk_0-1-0").expect("valid id"))));
-    refused(Code::Invalid, None, one(|task| task.priority = Priority { level: 4, rank: 0 }));
+    refused(Code::Invalid, Some(128), create_one(|task| task.task_type = long.clone()));
+    refused(Code::Invalid, Some(128), create_one(|task| task.session = Some(long.clone())));
+    refused(
+        Code::Invalid,
+        None,
+        create_one(|task| task.id = Some(TaskId::new("tsk_0-1-0").expect("valid id"))),
+    );
+    refused(Code::Invalid, None, create_one(|task| task.priority = Priority { level: 4, rank: 0 }));
     assert!(Priority::from_ten_scale(0).is_err() && Priority::from_ten_scale(11).is_err());
 }
 
 #[test]
 fn c9_attempts_backoffs_and_durations_are_bounded() {
     let attempts = Some(u64::from(limits::ATTEMPTS_MAX));
-    refused(Code::Invalid, attempts, one(|task| task.attempts_max = 0));
-    allowed(one(|task| task.attempts_max = limits::ATTEMPTS_MAX));
-    refused(Code::Invalid, attempts, one(|task| task.attempts_max = limits::ATTEMPTS_MAX + 1));
-    allowed(one(|task| task.backoff_ms = limits::BACKOFF_MS_MAX));
+    refused(Code::Invalid, attempts, create_one(|task| task.attempts_max = 0));
+    allowed(create_one(|task| task.attempts_max = limits::ATTEMPTS_MAX));
+    refused(Code::Invalid, attempts, create_one(|task| task.attempts_max = limits::ATTEMPTS_MAX + 1));
+    allowed(create_one(|task| task.backoff_ms = limits::BACKOFF_MS_MAX));
     let backoff = Some(limits::BACKOFF_MS_MAX);
-    refused(Code::Invalid, backoff, one(|task| task.backoff_ms = limits::BACKOFF_MS_MAX + 1));
+    refused(Code::Invalid, backoff, create_one(|task| task.backoff_ms = limits::BACKOFF_MS_MAX + 1));
     for lease_ms in [limits::LEASE_MS_MIN - 1, limits::LEASE_MS_MAX + 1] {
-        refused(Code::Invalid, None, one(|task| task.lease_ms = lease_ms));
+        refused(Code::Invalid, None, create_one(|task| task.lease_ms = lease_ms));
         refused(Code::Invalid, None, claim(|claim| claim.lease_ms = Some(lease_ms)));
     }
     for timeout_ms in [limits::TASK_TIMEOUT_MS_MIN, limits::TASK_TIMEOUT_MS_MAX] {
-        allowed(one(|task| task.timeout_ms = Some(timeout_ms)));
+        allowed(create_one(|task| task.timeout_ms = Some(timeout_ms)));
     }
     let timeout = Some(limits::TASK_TIMEOUT_MS_MAX);
     for timeout_ms in [limits::TASK_TIMEOUT_MS_MIN - 1, limits::TASK_TIMEOUT_MS_MAX + 1] {
-        refused(Code::Invalid, timeout, one(|task| task.timeout_ms = Some(timeout_ms)));
+        refused(Code::Invalid, timeout, create_one(|task| task.timeout_ms = Some(timeout_ms)));
     }
 }
 
@@ -153,21 +158,17 @@ fn c4_a_claim_takes_1_to_256_tasks_of_at_most_256_types() {
 
 #[test]
 fn c9_the_fields_of_holder_operations_are_bounded() {
-    let most = limits::PAYLOAD_BYTES_MAX;
+    let max = limits::PAYLOAD_BYTES_MAX;
     let reason = limits::REASON_CHARS_MAX;
     let fail = |reason: usize, details: Option<Payload>| {
         let reason = "é".repeat(reason);
         Op::FailTask(FailTask { lease: lease(), reason, details, recoverable: true })
     };
-    allowed(fail(reason, Some(payload(most))));
+    allowed(fail(reason, Some(payload(max))));
     refused(Code::TooLarge, Some(reason as u64), fail(reason + 1, None));
-    refused(Code::TooLarge, Some(most as u64), fail(0, Some(payload(most + 1))));
-    allowed(complete(|complete| complete.result = Some(payload(most))));
-    refused(
-        Code::TooLarge,
-        Some(most as u64),
-        complete(|complete| complete.result = Some(payload(most + 1))),
-    );
+    refused(Code::TooLarge, Some(max as u64), fail(0, Some(payload(max + 1))));
+    allowed(complete(|complete| complete.result = Some(payload(max))));
+    refused(Code::TooLarge, Some(max as u64), complete(|complete| complete.result = Some(payload(max + 1))));
     allowed(complete(|complete| complete.status = TaskStatus::Partial));
     refused(Code::Invalid, None, complete(|complete| complete.status = TaskStatus::Failed));
     refused(Code::Invalid, None, complete(|complete| complete.confidence = Some(1.1)));
@@ -175,9 +176,10 @@ fn c9_the_fields_of_holder_operations_are_bounded() {
     let rationale = |count| complete(|complete| complete.rationale = Some("x".repeat(count)));
     allowed(rationale(reason));
     refused(Code::TooLarge, Some(reason as u64), rationale(reason + 1));
-    let beat = |bytes| Op::HeartbeatTask(HeartbeatTask { lease: lease(), partial: Some(payload(bytes)) });
-    allowed(beat(most));
-    refused(Code::TooLarge, Some(most as u64), beat(most + 1));
+    let heartbeat =
+        |bytes| Op::HeartbeatTask(HeartbeatTask { lease: lease(), partial: Some(payload(bytes)) });
+    allowed(heartbeat(max));
+    refused(Code::TooLarge, Some(max as u64), heartbeat(max + 1));
     let cancel = |count| Op::CancelTask(CancelTask { task: lease().task, reason: "x".repeat(count) });
     allowed(cancel(reason));
     refused(Code::TooLarge, Some(reason as u64), cancel(reason + 1));

@@ -68,8 +68,8 @@ impl ApprovalInfo {
     /// # Errors
     /// Returns `INVALID` if the payload does not match the type.
     pub fn approved_payload<T: DeserializeOwned>(&self) -> Result<Option<T>, Error> {
-        let read = |bytes| from_json::<Document<T>>(bytes).map(|document| document.payload);
-        self.approved_document().map(read).transpose()
+        let parse = |bytes| from_json::<Document<T>>(bytes).map(|document| document.payload);
+        self.approved_document().map(parse).transpose()
     }
 }
 

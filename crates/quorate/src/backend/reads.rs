@@ -8,8 +8,8 @@ use quorate_api::query::{MessageCursor, MessageFilter, MessagesPage, OutboxPage,
 use quorate_api::rollback::ConsistencyReport;
 use quorate_core::{
     AgentFilter, AgentId, ApprovalId, AsOf, BudgetId, DeliveryStateCounts, Key, Pattern, Payload, Policy,
-    ProcedureId, ProcedureStatus, Seq, SessionId, TaskCounts, TaskId, TimelineKind, TimelinePage as Span,
-    Version, Violation, Why,
+    ProcedureId, ProcedureStatus, Seq, SessionId, TaskCounts, TaskId, TimelineKind, TimelinePage, Version,
+    Violation, Why,
 };
 
 use super::BackendFuture;
@@ -22,7 +22,7 @@ use crate::task::{Task, TaskWithPayloads};
 /// Read operations of a hub. A missing item is a `NOT_FOUND` error, or `None` where the return type is an `Option`.
 pub trait BackendReads: Send + Sync {
     /// Returns one version of a memory entry; tombstones included.
-    fn entry(&self, key: Key, when: AsOf) -> BackendFuture<'_, Option<Entry>>;
+    fn entry(&self, key: Key, as_of: AsOf) -> BackendFuture<'_, Option<Entry>>;
     /// Returns the versions of an entry after the given one, oldest first.
     fn history(&self, key: Key, after: Version, limit: usize) -> BackendFuture<'_, Vec<Entry>>;
     /// Returns the live entries with a key prefix, ordered by key.
@@ -80,7 +80,7 @@ pub trait BackendReads: Send + Sync {
         &self,
         id: SessionId,
         kind: Option<TimelineKind>,
-        page: Span,
+        page: TimelinePage,
         limit: usize,
     ) -> BackendFuture<'_, (Vec<TimelineEntry>, Option<Seq>)>;
 

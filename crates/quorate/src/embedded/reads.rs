@@ -1,7 +1,6 @@
 //! Read operations of an embedded hub.
 
-use std::collections::BTreeMap;
-use std::collections::btree_map::Entry as Named;
+use std::collections::{BTreeMap, btree_map};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -20,7 +19,7 @@ use quorate_engine::{
     Error, MessageCursor, MessageFilter, MessagesPage, OutboxPage, ProcedureView, Space, StoredItem,
     TaskFilter, views,
 };
-use quorate_store::{AsOf, TimelinePage as Span};
+use quorate_store::{AsOf, TimelinePage};
 
 use super::convert::{approval, task};
 
@@ -32,8 +31,8 @@ use crate::session::{SessionInfo, TimelineEntry};
 use crate::task::{Task, TaskWithPayloads};
 
 impl BackendReads for Space {
-    fn entry(&self, key: Key, when: AsOf) -> BackendFuture<'_, Option<Entry>> {
-        Box::pin(async move { Ok(Self::entry(self, &key, when).await?.map(|entry| views::entry(&entry))) })
+    fn entry(&self, key: Key, as_of: AsOf) -> BackendFuture<'_, Option<Entry>> {
+        Box::pin(async move { Ok(Self::entry(self, &key, as_of).await?.map(|entry| views::entry(&entry))) })
     }
 
     fn history(&self, key: Key, after: Version, limit: usize) -> BackendFuture<'_, Vec<Entry>> {
@@ -51,7 +50,7 @@ impl BackendReads for Space {
     }
 
     fn snapshots(&self, page: PageQuery) -> BackendFuture<'_, Page<Snapshot>> {
-        Box::pin(list(self, page, |_| true, |one: &CoreSnapshot| Snapshot::from(one)))
+        Box::pin(list(self, page, |_| true, |snapshot: &CoreSnapshot| Snapshot::from(snapshot)))
     }
 
     fn check(&self) -> BackendFuture<'_, ConsistencyReport> {
@@ -71,8 +70,8 @@ impl BackendReads for Space {
 
     fn subscriptions(&self, agent: AgentId) -> BackendFuture<'_, Vec<Pattern>> {
         Box::pin(async move {
-            let all = Self::subscriptions(self, &agent).await?;
-            Ok(all.into_iter().map(|one| one.pattern).collect())
+            let subscriptions = Self::subscriptions(self, &agent).await?;
+            Ok(subscriptions.into_iter().map(|subscription| subscription.pattern).collect())
         })
     }
 
@@ -144,19 +143,19 @@ impl BackendReads for Space {
     }
 
     fn sessions(&self, page: PageQuery) -> BackendFuture<'_, Page<SessionInfo>> {
-        Box::pin(list(self, page, |_| true, |one: &CoreSession| SessionInfo::from(one)))
+        Box::pin(list(self, page, |_| true, |session: &CoreSession| SessionInfo::from(session)))
     }
 
     fn timeline(
         &self,
         id: SessionId,
         kind: Option<TimelineKind>,
-        page: Span,
+        page: TimelinePage,
         limit: usize,
     ) -> BackendFuture<'_, (Vec<TimelineEntry>, Option<Seq>)> {
         Box::pin(async move {
-            let (lines, rest) = Self::timeline(self, &id, kind, page, limit).await?;
-            Ok((lines.iter().map(views::timeline_entry).collect(), rest))
+            let (entries, next) = Self::timeline(self, &id, kind, page, limit).await?;
+            Ok((entries.iter().map(views::timeline_entry).collect(), next))
         })
     }
 
@@ -167,8 +166,8 @@ impl BackendReads for Space {
                 None => Self::procedure(self, &id).await?,
             };
             let ProcedureView { procedure, spec, state, result } = self.procedure_view(procedure).await?;
-            let whole = ProcedureWithState::new(&procedure, spec.as_ref(), state.as_ref(), result.as_ref());
-            Ok(whole.into())
+            let [spec, state, result] = [&spec, &state, &result].map(Option::as_ref);
+            Ok(ProcedureWithState::new(&procedure, spec, state, result).into())
         })
     }
 
@@ -177,8 +176,8 @@ impl BackendReads for Space {
         status: Option<ProcedureStatus>,
         page: PageQuery,
     ) -> BackendFuture<'_, Page<Procedure>> {
-        let matches = move |one: &CoreProcedure| status.is_none_or(|status| status == one.status);
-        Box::pin(list(self, page, matches, |one| Procedure::from(one)))
+        let matches = move |procedure: &CoreProcedure| status.is_none_or(|status| status == procedure.status);
+        Box::pin(list(self, page, matches, |procedure| Procedure::from(procedure)))
     }
 
     fn approval(&self, id: ApprovalId, wait: Duration) -> BackendFuture<'_, ApprovalInfo> {
@@ -186,7 +185,7 @@ impl BackendReads for Space {
     }
 
     fn pending_approvals(&self, page: PageQuery) -> BackendFuture<'_, Page<Approval>> {
-        let render = |one: &CoreApproval| Approval::new(&self.published().agents, one);
+        let render = |approval: &CoreApproval| Approval::new(&self.published().agents, approval);
         Box::pin(list(self, page, CoreApproval::is_pending, render))
     }
 
@@ -224,26 +223,28 @@ async fn list<T: StoredItem, U>(
 /// Returns dead letters with the name of their recipient. The name of a pool is only stored in the messages sent to
 /// it.
 async fn dead_letters(space: &Space, agent: Option<AgentId>, limit: usize) -> Result<Vec<DeadLetter>, Error> {
-    let letters = space.dead_letters(agent.as_ref(), DeliveryNo(0), limit).await?;
+    let found = space.dead_letters(agent.as_ref(), DeliveryNo(0), limit).await?;
     let published = space.published();
     let mut pools: BTreeMap<PoolNo, String> = BTreeMap::new();
-    let mut dead_letters = Vec::with_capacity(letters.len());
-    for letter in letters {
-        let message = published.generations.message_id(letter.seq, letter.n);
-        let to = match letter.to.queue() {
+    let mut dead_letters = Vec::with_capacity(found.len());
+    for dead_letter in found {
+        let message_id = published.generations.message_id(dead_letter.seq, dead_letter.n);
+        let queue_name = match dead_letter.to.queue() {
             QueueId::Agent(number) => published.agents.get(number).map(|agent| agent.id.to_string()),
             QueueId::Pool(pool) => Some(match pools.entry(pool) {
-                Named::Occupied(name) => name.get().clone(),
-                Named::Vacant(slot) => slot.insert(space.destination(message).await?.to_string()).clone(),
+                btree_map::Entry::Occupied(entry) => entry.get().clone(),
+                btree_map::Entry::Vacant(entry) => {
+                    entry.insert(space.destination(message_id).await?.to_string()).clone()
+                }
             }),
         };
         dead_letters.push(DeadLetter {
-            delivery_id: published.generations.delivery_id(letter.delivery),
-            message_id: message,
-            agent: to.unwrap_or_default(),
-            attempts: letter.attempts,
-            reason: letter.reason,
-            at: letter.at,
+            delivery_id: published.generations.delivery_id(dead_letter.delivery),
+            message_id,
+            agent: queue_name.unwrap_or_default(),
+            attempts: dead_letter.attempts,
+            reason: dead_letter.reason,
+            at: dead_letter.at,
         });
     }
     Ok(dead_letters)

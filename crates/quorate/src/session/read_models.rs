@@ -1,6 +1,6 @@
 //! Read models of sessions and timelines.
 
 pub use quorate_api::session::{
-    Session as SessionInfo, TimelineAddition, TimelineChange, TimelineEntry, TimelineEvent, TimelineMessage,
-    TimelineRecord,
+    Session as SessionInfo, TimelineChange, TimelineContribution, TimelineEntry, TimelineEvent,
+    TimelineMessage, TimelineRecord,
 };

@@ -19,10 +19,10 @@ use crate::task::{ClaimedTask, Task};
 pub struct TaskWork<P> {
     /// Deserialized input.
     pub input: P,
-    taken: ClaimedTask,
+    claimed: ClaimedTask,
     agent: Agent,
-    extra: SharedEffects,
-    verdict: SharedMetadata,
+    effects: SharedEffects,
+    metadata: SharedMetadata,
 }
 
 /// Metadata that a handler attaches to its result.
@@ -45,13 +45,13 @@ impl<P> TaskWork<P> {
     /// Returns the task id.
     #[must_use]
     pub fn id(&self) -> &TaskId {
-        self.taken.id()
+        self.claimed.id()
     }
 
     /// Returns the task: attempts so far, reason of the last failure, failed dependencies.
     #[must_use]
     pub fn task(&self) -> &Task {
-        self.taken.task()
+        self.claimed.task()
     }
 
     /// Returns the agent that handles the task.
@@ -65,26 +65,26 @@ impl<P> TaskWork<P> {
     /// # Errors
     /// Returns `STALE_LEASE` or `CANCELLED` if the agent no longer holds the task, or a storage error.
     pub async fn progress(&self, partial: impl Serialize) -> Result<(), Error> {
-        self.agent.progress(&self.taken, partial).await
+        self.agent.progress(&self.claimed, partial).await
     }
 
     /// Sets the confidence in the result, from 0 to 1.
     pub fn confidence(&self, confidence: f64) {
-        self.update_verdict(|verdict| verdict.confidence = Some(confidence));
+        self.update_metadata(|metadata| metadata.confidence = Some(confidence));
     }
 
     /// Sets the rationale of the result.
     pub fn rationale(&self, rationale: impl Into<String>) {
-        self.update_verdict(|verdict| verdict.rationale = Some(rationale.into()));
+        self.update_metadata(|metadata| metadata.rationale = Some(rationale.into()));
     }
 
     /// Marks the result as partial: the task ends, but its dependents are not satisfied.
     pub fn mark_partial(&self) {
-        self.update_verdict(|verdict| verdict.status = TaskStatus::Partial);
+        self.update_metadata(|metadata| metadata.status = TaskStatus::Partial);
     }
 
-    fn update_verdict(&self, update: impl FnOnce(&mut ResultMetadata)) {
-        update(&mut self.verdict.lock().unwrap_or_else(PoisonError::into_inner));
+    fn update_metadata(&self, update: impl FnOnce(&mut ResultMetadata)) {
+        update(&mut self.metadata.lock().unwrap_or_else(PoisonError::into_inner));
     }
 
     /// Sends a message in the commit that completes the task. If the handler fails, the message is not sent.
@@ -100,7 +100,7 @@ impl<P> TaskWork<P> {
     }
 
     fn add(&self, op: Result<Op, Error>) {
-        crate::handler::add_op(&self.extra, op);
+        crate::handler::add_op(&self.effects, op);
     }
 }
 
@@ -112,15 +112,15 @@ pub(crate) trait TaskHandler: Send + Sync {
     fn handle(
         &self,
         agent: Agent,
-        taken: ClaimedTask,
-        extra: SharedEffects,
-        verdict: SharedMetadata,
+        claimed: ClaimedTask,
+        effects: SharedEffects,
+        metadata: SharedMetadata,
     ) -> TaskFuture;
 }
 
-struct Typed<F, P>(F, std::marker::PhantomData<fn(P)>);
+struct TypedTaskHandler<F, P>(F, std::marker::PhantomData<fn(P)>);
 
-impl<P, R, F, Fut> TaskHandler for Typed<F, P>
+impl<P, R, F, Fut> TaskHandler for TypedTaskHandler<F, P>
 where
     P: DeserializeOwned + Send + 'static,
     R: Serialize + Send + 'static,
@@ -130,18 +130,18 @@ where
     fn handle(
         &self,
         agent: Agent,
-        taken: ClaimedTask,
-        extra: SharedEffects,
-        verdict: SharedMetadata,
+        claimed: ClaimedTask,
+        effects: SharedEffects,
+        metadata: SharedMetadata,
     ) -> TaskFuture {
         // Retrying cannot fix an input of the wrong type.
-        let input: P = match from_json(taken.json()) {
+        let input: P = match from_json(claimed.json()) {
             Ok(input) => input,
             Err(error) => return Box::pin(async move { Err(Failure::permanent(error.to_string())) }),
         };
-        let done = (self.0)(TaskWork { input, taken, agent, extra, verdict });
+        let handled = (self.0)(TaskWork { input, claimed, agent, effects, metadata });
         Box::pin(async move {
-            let result = done.await?;
+            let result = handled.await?;
             to_json(result).map_err(|error| Failure::permanent(error.to_string()))
         })
     }
@@ -154,5 +154,5 @@ where
     F: Fn(TaskWork<P>) -> Fut + Send + Sync + 'static,
     Fut: Future<Output = Result<R, Failure>> + Send + 'static,
 {
-    Arc::new(Typed(function, std::marker::PhantomData))
+    Arc::new(TypedTaskHandler(function, std::marker::PhantomData))
 }

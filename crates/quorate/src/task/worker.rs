@@ -35,15 +35,15 @@ pub(crate) async fn run_task_loop(
         };
         match next {
             Some(TaskEvent::Task(task)) => {
-                let taken = ClaimedTask(*task);
-                let (lease, credit) = (taken.lease(), inbox.credit_return());
+                let claimed = ClaimedTask(*task);
+                let (lease, credit) = (claimed.lease(), inbox.credit_return());
                 let worker = Arc::clone(&worker);
-                let work = running.spawn(async move { worker.handle_task(taken, credit).await });
+                let work = running.spawn(async move { worker.handle_task(claimed, credit).await });
                 in_progress.insert(lease, work);
             }
             Some(TaskEvent::Lost(lease)) => {
-                let lost = in_progress.remove(&lease);
-                if let Some(work) = lost.filter(|work| !work.is_finished()) {
+                let handle = in_progress.remove(&lease);
+                if let Some(work) = handle.filter(|work| !work.is_finished()) {
                     // The lease is lost: abort this attempt. Aborting drops the task that would have returned the
                     // credit, so the credit is returned here.
                     work.abort();
@@ -68,51 +68,51 @@ struct TaskWorker {
 
 impl TaskWorker {
     /// Handles one task and ends it with one commit, which also returns its credit.
-    async fn handle_task(&self, taken: ClaimedTask, credit: CreditReturn) {
-        let extra = handler::no_effects();
-        let verdict = SharedMetadata::default();
-        let done = tokio::select! {
-            done = self.run_handler(&taken, Arc::clone(&extra), Arc::clone(&verdict)) => done,
-            () = self.keep_lease(&taken) => return self.agent.return_credit(&credit).await,
+    async fn handle_task(&self, claimed: ClaimedTask, credit: CreditReturn) {
+        let effects = handler::no_effects();
+        let metadata = SharedMetadata::default();
+        let result = tokio::select! {
+            result = self.run_handler(&claimed, Arc::clone(&effects), Arc::clone(&metadata)) => result,
+            () = self.keep_lease(&claimed) => return self.agent.return_credit(&credit).await,
         };
-        let ops = done.and_then(|result| self.completion(&taken, result, &extra, &verdict));
-        let refusal = match ops {
+        let ops = result.and_then(|result| self.completion(&claimed, result, &effects, &metadata));
+        let error = match ops {
             Ok(ops) => self.agent.commit_end(ops, &credit).await.err(),
-            Err(failure) => return self.fail(&taken, &failure, &credit).await,
+            Err(failure) => return self.fail(&claimed, &failure, &credit).await,
         };
-        match refusal {
+        match error {
             None => {}
             Some(error) if is_lost(&error) => self.agent.return_credit(&credit).await,
             // The commit was rejected atomically, so the task can be retried.
-            Some(error) => self.fail(&taken, &Failure::retry(error.to_string()), &credit).await,
+            Some(error) => self.fail(&claimed, &Failure::retry(error.to_string()), &credit).await,
         }
     }
 
     /// Runs the handler once a permit is available. A panic counts as a retryable failure.
     async fn run_handler(
         &self,
-        taken: &ClaimedTask,
-        extra: SharedEffects,
-        verdict: SharedMetadata,
+        claimed: &ClaimedTask,
+        effects: SharedEffects,
+        metadata: SharedMetadata,
     ) -> Result<Vec<u8>, Failure> {
         let Ok(_permit) = Arc::clone(&self.permits).acquire_owned().await else {
             return Err(Failure::retry("the agent is stopped"));
         };
-        let task_type = &taken.task().task_type;
+        let task_type = &claimed.task().task_type;
         let Some(handler) = self.handlers.get(task_type) else {
             let reason = format!("agent {} has no handler for tasks of type {task_type:?}", self.agent.id());
             return Err(Failure::permanent(reason));
         };
-        let work = tokio::spawn(handler.handle(self.agent.clone(), taken.clone(), extra, verdict));
+        let work = tokio::spawn(handler.handle(self.agent.clone(), claimed.clone(), effects, metadata));
         // Dropping this future aborts the handler, which happens when the lease is lost.
         AbortOnDrop(work).await
     }
 
     /// Extends the lease while the handler runs. Returns when the lease is lost.
-    async fn keep_lease(&self, taken: &ClaimedTask) {
+    async fn keep_lease(&self, claimed: &ClaimedTask) {
         loop {
-            self.agent.backend.sleep(Duration::from_millis(taken.lease_ms() / 3)).await;
-            if self.agent.heartbeat_task(taken).await.is_err_and(|error| is_lost(&error)) {
+            self.agent.backend.sleep(Duration::from_millis(claimed.lease_ms() / 3)).await;
+            if self.agent.heartbeat_task(claimed).await.is_err_and(|error| is_lost(&error)) {
                 return;
             }
         }
@@ -121,29 +121,29 @@ impl TaskWorker {
     /// Returns the operations that complete a task: its result, and the operations added by the handler.
     fn completion(
         &self,
-        taken: &ClaimedTask,
+        claimed: &ClaimedTask,
         result: Vec<u8>,
-        extra: &SharedEffects,
-        verdict: &SharedMetadata,
+        effects: &SharedEffects,
+        metadata: &SharedMetadata,
     ) -> Result<Vec<Op>, Failure> {
         let ResultMetadata { status, confidence, rationale } =
-            verdict.lock().unwrap_or_else(PoisonError::into_inner).clone();
+            metadata.lock().unwrap_or_else(PoisonError::into_inner).clone();
         let result = Some(self.agent.backend.seal(result.into()));
-        let done =
-            CompleteTask { status, confidence, rationale, ..CompleteTask::done(taken.lease(), result) };
-        let mut ops = vec![Op::CompleteTask(done)];
-        let added =
-            handler::collected_effects(extra).map_err(|error| Failure::permanent(error.to_string()))?;
-        ops.extend(added.ops);
+        let complete =
+            CompleteTask { status, confidence, rationale, ..CompleteTask::done(claimed.lease(), result) };
+        let mut ops = vec![Op::CompleteTask(complete)];
+        let collected =
+            handler::collected_effects(effects).map_err(|error| Failure::permanent(error.to_string()))?;
+        ops.extend(collected.ops);
         Ok(ops)
     }
 
-    async fn fail(&self, taken: &ClaimedTask, failure: &Failure, credit: &CreditReturn) {
+    async fn fail(&self, claimed: &ClaimedTask, failure: &Failure, credit: &CreditReturn) {
         // The reason is not logged because it can contain payload data. It is stored with the task.
-        let (agent, task) = (self.agent.id(), taken.lease().task);
+        let (agent, task) = (self.agent.id(), claimed.lease().task);
         tracing::warn!(%agent, %task, retried = failure.retryable, "task attempt failed");
         // If this commit fails, the lease expires and the task is retried.
-        if self.agent.commit_end(vec![fail_op(taken.lease(), failure)], credit).await.is_err() {
+        if self.agent.commit_end(vec![fail_op(claimed.lease(), failure)], credit).await.is_err() {
             self.agent.return_credit(credit).await;
         }
     }

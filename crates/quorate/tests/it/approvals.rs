@@ -5,7 +5,7 @@ use std::time::Duration;
 use quorate::{ApprovalDraft, Code, Hub, HubOptions, ManualClock, PageQuery};
 use serde_json::{Value, json};
 
-const NOON: u64 = 1_800_000_000_000;
+const START_MS: u64 = 1_800_000_000_000;
 
 // Fails under: a decision whose delivery is lost with the requesting process; a patch that is not applied by an
 // embedded hub.
@@ -13,8 +13,8 @@ const NOON: u64 = 1_800_000_000_000;
 async fn e3_a_decision_reaches_the_requester_after_a_restart() {
     let directory = tempfile::tempdir().expect("a directory");
     let open = async || {
-        let settings = HubOptions { clock: ManualClock::at(NOON), ..HubOptions::default() };
-        Hub::open_with(directory.path().join("team"), settings).await.expect("the hub opens")
+        let options = HubOptions { clock: ManualClock::at(START_MS), ..HubOptions::default() };
+        Hub::open_with(directory.path().join("team"), options).await.expect("the hub opens")
     };
     let hub = open().await;
     let alice = hub.agent("alice").join().await.expect("joins");
@@ -39,7 +39,7 @@ async fn e3_a_decision_reaches_the_requester_after_a_restart() {
     let digest = view.approval().approved_digest.expect("it is approved");
     assert_eq!(decision["digest"], digest.to_string());
     let anna = hub.approver("anna").expect("a name");
-    let again = anna.reject(&id, pending[0].digest, "no").await.expect_err("it is decided");
-    assert_eq!(again.code(), Code::Conflict);
+    let error = anna.reject(&id, pending[0].digest, "no").await.expect_err("it is decided");
+    assert_eq!(error.code(), Code::Conflict);
     hub.close().await;
 }

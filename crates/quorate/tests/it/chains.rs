@@ -12,8 +12,8 @@ const SOON: Duration = Duration::from_secs(20);
 async fn hub() -> (TempDir, Hub, Arc<ManualClock>) {
     let directory = tempfile::tempdir().unwrap();
     let clock = ManualClock::at(1_800_000_000_000);
-    let settings = HubOptions { clock: clock.clone(), ..HubOptions::default() };
-    let hub = Hub::open_with(directory.path().join("team"), settings).await.unwrap();
+    let options = HubOptions { clock: clock.clone(), ..HubOptions::default() };
+    let hub = Hub::open_with(directory.path().join("team"), options).await.unwrap();
     (directory, hub, clock)
 }
 
@@ -51,11 +51,11 @@ async fn d8_a_message_loop_of_two_handlers_is_stopped() {
     let alice = hub.agent("alice").join().await.unwrap();
     alice.send("ping", "play", "ball").await.unwrap();
     until_dead(&hub, &clock, 1).await;
-    let letter = hub.dead_letters(None, 9).await.unwrap().remove(0);
+    let dead_letter = hub.dead_letters(None, 9).await.unwrap().remove(0);
     assert!(
-        letter.reason.contains("already sent this \"play\" to the same recipient 2 times"),
+        dead_letter.reason.contains("already sent this \"play\" to the same recipient 2 times"),
         "{}",
-        letter.reason
+        dead_letter.reason
     );
     assert!(hub.counts().await.expect("read").acked < 20, "stopped after a few rounds");
 }

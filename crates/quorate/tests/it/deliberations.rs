@@ -15,7 +15,7 @@ fn spec(agents: &[&str]) -> Spec {
 }
 
 /// Runs an agent that recommends this and never changes its position.
-async fn sure(hub: &Hub, name: &'static str, recommendation: &'static str) -> RunningAgent {
+async fn run_steadfast_agent(hub: &Hub, name: &'static str, recommendation: &'static str) -> RunningAgent {
     let analyse = move |_: Work<Value>| async move {
         let summary = format!("{name} looked.");
         Ok::<_, Failure>(json!({"summary": summary, "confidence": 0.7, "recommendation": recommendation}))
@@ -29,7 +29,7 @@ async fn sure(hub: &Hub, name: &'static str, recommendation: &'static str) -> Ru
     hub.agent(name).on("analyse", analyse).on("discuss", discuss).concurrency(8).run().await.expect("it runs")
 }
 
-async fn over(hub: &Hub, id: &str) -> ProcedureInfo {
+async fn wait_until_ended(hub: &Hub, id: &str) -> ProcedureInfo {
     let waiting = async {
         loop {
             let procedure = hub.procedure(id).await.expect("it is there");
@@ -51,14 +51,15 @@ async fn open() -> (tempfile::TempDir, Hub) {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a1_findings_and_the_discussion_are_published() {
     let (_directory, hub) = open().await;
-    let _agents = (sure(&hub, "ada", "yes").await, sure(&hub, "ben", "no").await);
+    let _agents =
+        (run_steadfast_agent(&hub, "ada", "yes").await, run_steadfast_agent(&hub, "ben", "no").await);
     let watcher = hub.agent("watcher").join().await.expect("it joins");
     watcher.subscribe("deliberation.>").await.expect("it subscribes");
     let driver = hub.drive_deliberations().await.expect("it drives");
     let id =
         hub.start_procedure(ProcedureDraft::deliberation(&spec(&["ada", "ben"]))).await.expect("started");
-    let done = over(&hub, id.as_str()).await;
-    let outcome: Value = done.result().expect("JSON").expect("a result");
+    let ended = wait_until_ended(&hub, id.as_str()).await;
+    let outcome: Value = ended.result().expect("JSON").expect("a result");
     assert_eq!(outcome["decisions"][0]["how"], "tied");
     let mut message_types = Vec::new();
     while let Some(received) = watcher.receive(Duration::ZERO).await.expect("it receives") {
@@ -77,11 +78,12 @@ async fn a1_findings_and_the_discussion_are_published() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a8_an_unknown_agent_is_missing_immediately() {
     let (_directory, hub) = open().await;
-    let _agents = (sure(&hub, "ada", "yes").await, sure(&hub, "ben", "yes").await);
+    let _agents =
+        (run_steadfast_agent(&hub, "ada", "yes").await, run_steadfast_agent(&hub, "ben", "yes").await);
     let _driver = hub.drive_deliberations().await.expect("it drives");
-    let asked = spec(&["ada", "ben", "unknown"]);
-    let id = hub.start_procedure(ProcedureDraft::deliberation(&asked)).await.expect("started");
-    let outcome: Value = over(&hub, id.as_str()).await.result().expect("JSON").expect("a result");
+    let spec = spec(&["ada", "ben", "unknown"]);
+    let id = hub.start_procedure(ProcedureDraft::deliberation(&spec)).await.expect("started");
+    let outcome: Value = wait_until_ended(&hub, id.as_str()).await.result().expect("JSON").expect("a result");
     assert_eq!(outcome["missing"][0]["agent"], "unknown");
     assert_eq!(outcome["synthesis"]["recommendation"], "yes");
 }
@@ -90,26 +92,29 @@ async fn a8_an_unknown_agent_is_missing_immediately() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_rejected_step_fails_the_deliberation_with_its_reason() {
     let (_directory, hub) = open().await;
-    let _ada = sure(&hub, "ada", "yes").await;
+    let _ada = run_steadfast_agent(&hub, "ada", "yes").await;
     let _driver = hub.drive_deliberations().await.expect("it drives");
     // As large as a payload can be, which leaves no space for the rest of a request.
-    let asked = Spec { input: json!({"text": "a".repeat(523_500)}), ..spec(&["ada"]) };
-    let id = hub.start_procedure(ProcedureDraft::deliberation(&asked)).await.expect("started");
-    let ended = over(&hub, id.as_str()).await;
+    let spec = Spec { input: json!({"text": "a".repeat(523_500)}), ..spec(&["ada"]) };
+    let id = hub.start_procedure(ProcedureDraft::deliberation(&spec)).await.expect("started");
+    let ended = wait_until_ended(&hub, id.as_str()).await;
     let result: Value = ended.result().expect("JSON").expect("a result");
     assert_eq!(ended.procedure().status, quorate::ProcedureStatus::Failed);
     assert!(result["reason"].as_str().is_some_and(|reason| reason.contains("TOO_LARGE")), "{result}");
-    let wrong = ProcedureDraft::new("deliberation", json!({"subject": 1})).driver("deliberations");
-    let id = hub.start_procedure(wrong).await.expect("started");
-    let result: Value = over(&hub, id.as_str()).await.result().expect("JSON").expect("a result");
+    let invalid = ProcedureDraft::new("deliberation", json!({"subject": 1})).driver("deliberations");
+    let id = hub.start_procedure(invalid).await.expect("started");
+    let result: Value = wait_until_ended(&hub, id.as_str()).await.result().expect("JSON").expect("a result");
     assert!(result["reason"].as_str().is_some_and(|reason| reason.starts_with("spec: ")), "{result}");
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn many_concurrent_deliberations_all_end() {
     let (_directory, hub) = open().await;
-    let _agents =
-        (sure(&hub, "ada", "yes").await, sure(&hub, "ben", "no").await, sure(&hub, "cleo", "yes").await);
+    let _agents = (
+        run_steadfast_agent(&hub, "ada", "yes").await,
+        run_steadfast_agent(&hub, "ben", "no").await,
+        run_steadfast_agent(&hub, "cleo", "yes").await,
+    );
     let _driver = hub.drive_deliberations().await.expect("it drives");
     let mut ids = Vec::new();
     for _ in 0..20 {
@@ -117,7 +122,8 @@ async fn many_concurrent_deliberations_all_end() {
         ids.push(hub.start_procedure(draft).await.expect("started"));
     }
     for id in ids {
-        let outcome: Value = over(&hub, id.as_str()).await.result().expect("JSON").expect("a result");
+        let outcome: Value =
+            wait_until_ended(&hub, id.as_str()).await.result().expect("JSON").expect("a result");
         assert_eq!(outcome["synthesis"]["recommendation"], "yes");
     }
 }

@@ -9,17 +9,17 @@ use quorate::{Code, Failure, Hub, HubOptions, ManualClock, Priority, ReceivedMes
 use tempfile::TempDir;
 use tokio::sync::mpsc;
 
-const NOON: u64 = 1_800_000_000_000;
+const START_MS: u64 = 1_800_000_000_000;
 const SOON: Duration = Duration::from_secs(20);
 
 async fn hub_at(path: &Path, clock: &Arc<ManualClock>) -> Hub {
-    let settings = HubOptions { clock: Arc::<ManualClock>::clone(clock), ..HubOptions::default() };
-    Hub::open_with(path, settings).await.expect("the hub opens")
+    let options = HubOptions { clock: Arc::<ManualClock>::clone(clock), ..HubOptions::default() };
+    Hub::open_with(path, options).await.expect("the hub opens")
 }
 
 async fn hub() -> (TempDir, Hub, Arc<ManualClock>) {
     let directory = tempfile::tempdir().expect("a directory");
-    let clock = ManualClock::at(NOON);
+    let clock = ManualClock::at(START_MS);
     let hub = hub_at(&directory.path().join("team"), &clock).await;
     (directory, hub, clock)
 }
@@ -75,12 +75,12 @@ async fn handler_effects_are_committed_with_the_ack() {
 #[tokio::test]
 async fn a_failing_handler_is_retried_after_1_2_and_4_seconds_then_dead_lettered() {
     let (_directory, hub, clock) = hub().await;
-    let tries = Arc::new(AtomicU32::new(0));
-    let (tried, mut attempts) = mpsc::unbounded_channel();
-    let count = Arc::clone(&tries);
+    let calls = Arc::new(AtomicU32::new(0));
+    let (sender, mut attempts) = mpsc::unbounded_channel();
+    let count = Arc::clone(&calls);
     let fail = move |work: Work<()>| {
         count.fetch_add(1, Ordering::SeqCst);
-        let _ = tried.send(work.message().attempt());
+        let _ = sender.send(work.message().attempt());
         async move { Err::<(), _>(Failure::retry("the model is busy")) }
     };
     let _worker = hub.agent("worker").on("try", fail).run().await.expect("it runs");
@@ -97,7 +97,7 @@ async fn a_failing_handler_is_retried_after_1_2_and_4_seconds_then_dead_lettered
     let dead = hub.dead_letters(Some("worker"), 10).await.expect("read");
     assert_eq!((dead[0].attempts, dead[0].reason.as_str()), (4, "the model is busy"));
     hub.redrive(&dead[0]).await.expect("redriven");
-    assert_eq!(attempts.recv().await, Some(1), "a redrive grants all tries anew");
+    assert_eq!(attempts.recv().await, Some(1), "a redrive resets the attempts");
     hub.close().await;
 }
 
@@ -106,14 +106,14 @@ async fn a_panic_in_a_handler_is_a_failed_attempt() {
     let (_directory, hub, clock) = hub().await;
     let calls = Arc::new(AtomicU32::new(0));
     let count = Arc::clone(&calls);
-    let shaky = move |_: Work<()>| {
+    let fail_once = move |_: Work<()>| {
         let first = count.fetch_add(1, Ordering::SeqCst) == 0;
         async move {
             assert!(!first, "the first try panics, on purpose");
             Ok("second try")
         }
     };
-    let _worker = hub.agent("worker").on("try", shaky).run().await.expect("it runs");
+    let _worker = hub.agent("worker").on("try", fail_once).run().await.expect("it runs");
     let alice = hub.agent("alice").join().await.expect("she joins");
     alice.send("worker", "try", ()).await.expect("sent");
     until(&hub, |counts| counts.scheduled == 1).await;
@@ -140,10 +140,10 @@ async fn a_payload_of_the_wrong_type_is_dead_lettered_immediately() {
 #[tokio::test]
 async fn a_running_handler_keeps_its_lease_until_a_new_epoch() {
     let (_directory, hub, clock) = hub().await;
-    let (begun, mut begins) = mpsc::unbounded_channel();
+    let (started, mut starts) = mpsc::unbounded_channel();
     let (ended, mut ends) = mpsc::unbounded_channel::<()>();
     let slow = move |work: Work<()>| {
-        let _ = begun.send(work.message().attempt());
+        let _ = started.send(work.message().attempt());
         let ended = ended.clone();
         async move {
             // Dropped with the handler, so that the test sees its cancellation.
@@ -155,7 +155,7 @@ async fn a_running_handler_keeps_its_lease_until_a_new_epoch() {
     let mut first = hub.agent("worker").on("work", slow.clone()).run().await.expect("it runs");
     let alice = hub.agent("alice").join().await.expect("she joins");
     alice.send("worker", "work", ()).await.expect("sent");
-    assert_eq!(begins.recv().await, Some(1));
+    assert_eq!(starts.recv().await, Some(1));
     for _ in 0..50 {
         // In small steps: the next extension starts after the previous one was answered, a step or two late.
         clock.advance(Duration::from_secs(2));
@@ -164,7 +164,7 @@ async fn a_running_handler_keeps_its_lease_until_a_new_epoch() {
     }
     assert_eq!(hub.counts().await.expect("read").leased, 1, "100 s later it is still held");
     let _second = hub.agent("worker").on("work", slow).run().await.expect("it runs");
-    assert_eq!(begins.recv().await, Some(2), "the new start gets it at once");
+    assert_eq!(starts.recv().await, Some(2), "the new epoch receives it immediately");
     clock.advance(Duration::from_secs(10));
     first.wait().await.expect("the old epoch ends");
     assert!(ends.try_recv().is_err(), "no further signal");
@@ -235,9 +235,9 @@ async fn memory_keeps_every_version_and_detects_lost_updates() {
     assert_eq!(memory.put_if_version("plan/a", "plan", "two", 1).await.expect("written"), 2);
     let conflict = memory.put_if_version("plan/a", "plan", "lost", 1).await.expect_err("stale");
     assert_eq!(conflict.refusal().expect("refused").facts.current_version, Some(2));
-    let ahead = memory.put_if_version("plan/a", "plan", "lost", 7).await.expect_err("not there yet");
+    let error = memory.put_if_version("plan/a", "plan", "lost", 7).await.expect_err("not there yet");
     assert_eq!(
-        (ahead.code(), ahead.refusal().expect("refused").facts.current_version),
+        (error.code(), error.refusal().expect("refused").facts.current_version),
         (Code::VersionConflict, Some(2))
     );
     memory.write("plan/b", "plan", "b", None, &["plan/a"]).await.expect("written");
@@ -252,8 +252,8 @@ async fn memory_keeps_every_version_and_detects_lost_updates() {
     assert_eq!(seen, [(1, false), (2, false), (3, true), (4, false)]);
     let list = memory.list("plan/", None, 10).await.expect("read");
     assert_eq!(list.iter().map(|entry| entry.key.as_str()).collect::<Vec<_>>(), ["plan/a", "plan/b"]);
-    let on = &list[1].depends_on[0];
-    assert_eq!((on.key.as_str(), on.version.0), ("plan/a", 2));
+    let dependency = &list[1].depends_on[0];
+    assert_eq!((dependency.key.as_str(), dependency.version.0), ("plan/a", 2));
     assert_eq!(memory.list("plan/", Some("plan/a"), 10).await.expect("read").len(), 1);
     hub.close().await;
 }
@@ -309,14 +309,14 @@ async fn i21_an_ephemeral_mailbox_is_bounded() {
         .expect("an embedded hub")
         .consume(&principal, None, &id, 1, 30_000)
         .await
-        .expect("it listens");
+        .expect("it consumes");
     for number in 0..1024 {
-        alice.send("bob", "hint", number).ephemeral().await.expect("there is room");
+        alice.send("bob", "hint", number).ephemeral().await.expect("the mailbox has capacity");
     }
-    let full = alice.send("bob", "hint", ()).ephemeral().await.expect_err("it takes nothing");
+    let full = alice.send("bob", "hint", ()).ephemeral().await.expect_err("the mailbox is full");
     assert_eq!(full.code(), Code::QueueFull);
     assert!(consumer.next().await.expect("a message").is_some());
-    alice.send("bob", "hint", 1024).ephemeral().await.expect("one was taken");
+    alice.send("bob", "hint", 1024).ephemeral().await.expect("one was received");
     drop((consumer, bob));
     hub.close().await;
 }
@@ -328,7 +328,7 @@ async fn a_claim_ended_by_an_ephemeral_message_stops_consuming() {
     let alice = hub.agent("alice").join().await.expect("she joins");
     let bob = hub.agent("bob").capability("cook").join().await.expect("he joins");
     let waiting = bob.clone();
-    let waits = tokio::spawn(async move { waiting.receive(Duration::from_secs(60)).await });
+    let wait = tokio::spawn(async move { waiting.receive(Duration::from_secs(60)).await });
     // Ephemeral messages to a capability only reach waiting agents.
     let sent = async {
         while alice.send("can:cook", "cook", 1).ephemeral().await.is_err() {
@@ -336,7 +336,7 @@ async fn a_claim_ended_by_an_ephemeral_message_stops_consuming() {
         }
     };
     tokio::time::timeout(SOON, sent).await.expect("in time");
-    let first = waits.await.expect("it ends").expect("an answer").expect("a message");
+    let first = wait.await.expect("it ends").expect("an answer").expect("a message");
     assert_eq!(first.payload::<u64>().expect("a number"), 1);
     alice.send("bob", "work", 2).await.expect("sent");
     assert_eq!(next(&bob).await.payload::<u64>().expect("a number"), 2);
@@ -344,7 +344,7 @@ async fn a_claim_ended_by_an_ephemeral_message_stops_consuming() {
 }
 
 #[tokio::test]
-async fn bad_input_gets_a_clear_refusal_and_changes_nothing() {
+async fn invalid_input_is_refused_and_changes_nothing() {
     let (_directory, hub, _clock) = hub().await;
     let alice = hub.agent("alice").join().await.expect("she joins");
     let before = hub.space().expect("an embedded hub").published().head;
@@ -373,26 +373,30 @@ async fn bad_input_gets_a_clear_refusal_and_changes_nothing() {
 async fn state_survives_a_restart() {
     let directory = tempfile::tempdir().expect("a directory");
     let path = directory.path().join("team");
-    let clock = ManualClock::at(NOON);
+    let clock = ManualClock::at(START_MS);
     let hub = hub_at(&path, &clock).await;
     let alice = hub.agent("alice").join().await.expect("she joins");
     let bob = hub.agent("bob").join().await.expect("he joins");
     alice.send("bob", "one", 1).id("m1").await.expect("sent");
     alice.send("bob", "two", 2).await.expect("sent");
-    let one = next(&bob).await;
+    let first = next(&bob).await;
     alice.memory().put("k", "t", "v").await.expect("written");
     assert!(Hub::open(&path).await.is_err(), "a second opener is refused");
     hub.close().await;
 
     let hub = hub_at(&path, &clock).await;
     let again = hub.agent("bob").join().await.expect("he joins again");
-    assert_eq!(bob.step(&one).commit().await.expect_err("closed").code(), Code::Unavailable);
-    let one = next(&again).await;
-    assert_eq!((one.action(), one.attempt()), ("one", 2), "the new start got it back, and the try counts");
+    assert_eq!(bob.step(&first).commit().await.expect_err("closed").code(), Code::Unavailable);
+    let first = next(&again).await;
+    assert_eq!(
+        (first.action(), first.attempt()),
+        ("one", 2),
+        "the new epoch receives it again, and the attempt counts"
+    );
     assert_eq!(next(&again).await.action(), "two");
     let alice = hub.agent("alice").join().await.expect("she joins again");
     let repeated = alice.send("bob", "one", 1).id("m1").await.expect("the same answer");
-    assert_eq!(repeated.id.to_string(), one.id().to_string());
+    assert_eq!(repeated.id.to_string(), first.id().to_string());
     let other = alice.send("bob", "one", 99).id("m1").await.expect_err("another message");
     assert_eq!(other.code(), Code::Duplicate);
     assert_eq!(
@@ -418,8 +422,8 @@ async fn a_backup_restores_with_a_new_generation() {
     hub.close().await;
 
     let restored = directory.path().join("restored");
-    quorate_sqlite::restore(&copy, &restored, quorate_core::Timestamp(NOON)).expect("restored");
-    let clock = ManualClock::at(NOON);
+    quorate_sqlite::restore(&copy, &restored, quorate_core::Timestamp(START_MS)).expect("restored");
+    let clock = ManualClock::at(START_MS);
     let hub = hub_at(&restored, &clock).await;
     let bob = hub.agent("bob").join().await.expect("he joins");
     let work = next(&bob).await;

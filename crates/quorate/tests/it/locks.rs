@@ -12,8 +12,8 @@ const SECOND: Duration = Duration::from_secs(1);
 async fn hub() -> (TempDir, Hub, Arc<ManualClock>) {
     let directory = tempfile::tempdir().unwrap();
     let clock = ManualClock::at(1_800_000_000_000);
-    let settings = HubOptions { clock: clock.clone(), ..HubOptions::default() };
-    let hub = Hub::open_with(directory.path().join("team"), settings).await.unwrap();
+    let options = HubOptions { clock: clock.clone(), ..HubOptions::default() };
+    let hub = Hub::open_with(directory.path().join("team"), options).await.unwrap();
     (directory, hub, clock)
 }
 
@@ -51,9 +51,9 @@ async fn c8_a_waiting_agent_gets_the_lock_when_it_is_released() {
     settle(&hub).await;
     assert!(!waiting.is_finished());
     held.release().await.unwrap();
-    let got = waiting.await.unwrap().unwrap();
-    assert_eq!(got.fence("plan").unwrap().fence.0, 2);
-    assert_eq!(got.fence("budget").unwrap_err().code(), Code::NotFound);
+    let granted = waiting.await.unwrap().unwrap();
+    assert_eq!(granted.fence("plan").unwrap().fence.0, 2);
+    assert_eq!(granted.fence("budget").unwrap_err().code(), Code::NotFound);
 }
 
 #[tokio::test]
@@ -86,8 +86,8 @@ async fn c8_a_dropped_wait_leaves_the_queue() {
     held.release().await.unwrap();
     settle(&hub).await;
     let carol = join(&hub, "carol").await;
-    let got = carol.lock(["plan"]).timeout(Duration::ZERO).await.unwrap();
-    assert_eq!(got.fences()[0].1.0, 2, "it was not granted in between");
+    let granted = carol.lock(["plan"]).timeout(Duration::ZERO).await.unwrap();
+    assert_eq!(granted.fences()[0].1.0, 2, "it was not granted in between");
 }
 
 #[tokio::test]
@@ -105,22 +105,22 @@ async fn c8_a_dropped_guard_releases_its_locks() {
 async fn i12_a_stale_fencing_token_is_rejected() {
     let (_directory, hub, clock) = hub().await;
     let (alice, bob) = (join(&hub, "alice").await, join(&hub, "bob").await);
-    let late = alice.lock(["plan"]).ttl(10 * SECOND).await.unwrap();
+    let expired = alice.lock(["plan"]).ttl(10 * SECOND).await.unwrap();
     clock.advance(9 * SECOND);
-    late.renew().await.unwrap();
+    expired.renew().await.unwrap();
     let head = hub.space().expect("an embedded hub").published().head.seq.0;
     clock.advance(10 * SECOND);
     until_record(&hub, head + 1).await;
     let next = bob.lock(["plan"]).timeout(Duration::ZERO).await.unwrap();
     bob.memory().with_fence(next.fence("plan").unwrap()).put("plan", "plan", 2).await.unwrap();
-    let fence = late.fence("plan").unwrap();
+    let fence = expired.fence("plan").unwrap();
     let written = alice.memory().with_fence(fence.clone()).put("plan", "plan", 1).await;
     assert_eq!(written.unwrap_err().code(), Code::StaleFence);
     let deleted = alice.memory().with_fence(fence.clone()).delete("plan", None).await;
     assert_eq!(deleted.unwrap_err().code(), Code::StaleFence);
     let step = alice.commit().with_fence(fence).put("plan", "plan", 1).commit().await;
     assert_eq!(step.unwrap_err().code(), Code::StaleFence);
-    assert_eq!(late.renew().await.unwrap_err().code(), Code::StaleFence);
+    assert_eq!(expired.renew().await.unwrap_err().code(), Code::StaleFence);
     assert_eq!(hub.memory().get("plan").await.unwrap().unwrap().content::<u32>().unwrap(), 2);
 }
 

@@ -49,7 +49,7 @@ impl Team {
         sent.map_err(|error| error.code())?;
         let mut reached = Vec::new();
         for agent in &self.others {
-            while let Some(received) = take(agent).await {
+            while let Some(received) = receive(agent).await {
                 // Ephemeral messages are not acknowledged.
                 if let MessageRef::Durable(_) = received.id() {
                     agent.step(&received).commit().await.expect("acked");
@@ -95,7 +95,7 @@ impl Team {
     }
 }
 
-async fn take(agent: &Agent) -> Option<ReceivedMessage> {
+async fn receive(agent: &Agent) -> Option<ReceivedMessage> {
     agent.receive(Duration::ZERO).await.expect("an answer")
 }
 
@@ -108,7 +108,7 @@ fn names(matches: impl Fn(AgentRole) -> bool) -> Vec<String> {
 }
 
 /// The rule, restated: a coordinator reaches all agents, and all agents reach coordinators.
-fn may(preset: Preset, from: AgentRole, to: AgentRole) -> bool {
+fn is_allowed(preset: Preset, from: AgentRole, to: AgentRole) -> bool {
     preset == Preset::Mesh || from == AgentRole::Coordinator || to == AgentRole::Coordinator
 }
 
@@ -116,26 +116,26 @@ fn only(name: &str, allowed: bool) -> Reached {
     if allowed { Ok(vec![name.to_owned()]) } else { Err(Code::PolicyViolation) }
 }
 
-async fn cell(preset: Preset, from: AgentRole) {
-    let what = format!("{} in {}", from.as_str(), preset.as_str());
+async fn check_sends(preset: Preset, from: AgentRole) {
+    let case = format!("{} in {}", from.as_str(), preset.as_str());
     let team = Team::new(from).await;
     team.set(preset).await;
     for (name, role) in OTHERS {
-        let allowed = may(preset, from, role);
-        assert_eq!(team.send(name).await, only(name, allowed), "{what}: to {name}");
+        let allowed = is_allowed(preset, from, role);
+        assert_eq!(team.send(name).await, only(name, allowed), "{case}: to {name}");
         let both = team.sender.send_all([name, "coordinator"], "work", 1).await.map(drop);
         let expected = match (allowed, name) {
             (true, "coordinator") => Ok(vec![name.to_owned()]),
             (true, name) => Ok(vec![name.to_owned(), "coordinator".to_owned()]),
             (false, _) => Err(Code::PolicyViolation),
         };
-        assert_eq!(team.reached(both).await, expected, "{what}: a list with {name}");
+        assert_eq!(team.reached(both).await, expected, "{case}: a list with {name}");
         let can = format!("can:{name}");
-        assert_eq!(team.send(&can).await, only(name, allowed), "{what}: {can}");
+        assert_eq!(team.send(&can).await, only(name, allowed), "{case}: {can}");
         let to_role = format!("role:{}", role.as_str());
-        assert_eq!(team.send(&to_role).await, only(name, allowed), "{what}: {to_role}");
-        assert_eq!(team.send_ephemeral(name).await, only(name, allowed), "{what}: ephemeral to {name}");
-        assert_eq!(team.send_ephemeral(&to_role).await, only(name, allowed), "{what}: ephemeral {to_role}");
+        assert_eq!(team.send(&to_role).await, only(name, allowed), "{case}: {to_role}");
+        assert_eq!(team.send_ephemeral(name).await, only(name, allowed), "{case}: ephemeral to {name}");
+        assert_eq!(team.send_ephemeral(&to_role).await, only(name, allowed), "{case}: ephemeral {to_role}");
         for principal in [Principal::System, Principal::Agent("sender".parse().expect("an id"))] {
             let answer = team.commit(principal, |message| {
                 message.to = agent(name);
@@ -145,21 +145,21 @@ async fn cell(preset: Preset, from: AgentRole) {
             assert_eq!(
                 team.reached(answer.await.map(drop)).await,
                 only(name, allowed),
-                "{what}: answer {name}"
+                "{case}: answer {name}"
             );
         }
     }
-    let all = names(|role| may(preset, from, role));
-    assert_eq!(team.send("topic:a.b").await, Ok(all.clone()), "{what}: topic");
-    assert_eq!(team.send_ephemeral("topic:a.b").await, Ok(all), "{what}: ephemeral topic");
-    let broadcast = match may(preset, from, AgentRole::Worker) {
+    let all = names(|role| is_allowed(preset, from, role));
+    assert_eq!(team.send("topic:a.b").await, Ok(all.clone()), "{case}: topic");
+    assert_eq!(team.send_ephemeral("topic:a.b").await, Ok(all), "{case}: ephemeral topic");
+    let broadcast = match is_allowed(preset, from, AgentRole::Worker) {
         true => Ok(names(|_| true)),
         false => Err(Code::PolicyViolation),
     };
-    assert_eq!(team.send("*").await, broadcast, "{what}: broadcast");
-    assert_eq!(team.send_ephemeral("*").await, broadcast, "{what}: ephemeral broadcast");
+    assert_eq!(team.send("*").await, broadcast, "{case}: broadcast");
+    assert_eq!(team.send_ephemeral("*").await, broadcast, "{case}: ephemeral broadcast");
     let shared = team.sender.send("can:all", "work", 1).await.map(drop);
-    assert_eq!(team.reached(shared).await.map(|names| names.len()), Ok(1), "{what}: can:all");
+    assert_eq!(team.reached(shared).await.map(|names| names.len()), Ok(1), "{case}: can:all");
     team.hub.close().await;
 }
 
@@ -168,14 +168,14 @@ async fn cell(preset: Preset, from: AgentRole) {
 async fn c1_the_policy_holds_for_all_operations_senders_and_presets() {
     for preset in [Preset::Mesh, Preset::Supervised] {
         for role in AgentRole::ALL {
-            cell(preset, role).await;
+            check_sends(preset, role).await;
         }
     }
 }
 
 /// Messages sent before the policy was set: ready, or dead letters that are redriven.
-async fn cell_of_earlier_messages(preset: Preset, from: AgentRole) {
-    let what = format!("{} in {}", from.as_str(), preset.as_str());
+async fn check_earlier_messages(preset: Preset, from: AgentRole) {
+    let case = format!("{} in {}", from.as_str(), preset.as_str());
     let team = Team::new(from).await;
     let mut dead = Vec::new();
     for (other, (name, _)) in team.others.iter().zip(OTHERS) {
@@ -184,14 +184,14 @@ async fn cell_of_earlier_messages(preset: Preset, from: AgentRole) {
             message.attempts_max = 1;
         });
         dead.push(sent.await.expect("sent"));
-        let received = take(other).await.expect("it is there");
+        let received = receive(other).await.expect("it is there");
         other.nack(&received, Duration::ZERO, "no use").await.expect("released");
         team.commit(Principal::System, |message| message.to = agent(name)).await.expect("sent");
     }
     team.set(preset).await;
     for ((other, (name, role)), delivery) in team.others.iter().zip(OTHERS).zip(dead) {
-        let allowed = may(preset, from, role);
-        assert_eq!(take(other).await.is_some(), allowed, "{what}: what waits for {name}");
+        let allowed = is_allowed(preset, from, role);
+        assert_eq!(receive(other).await.is_some(), allowed, "{case}: ready for {name}");
         let redrive = Commit::new(Principal::System, vec![Op::Redrive { delivery }]);
         let redriven = team
             .hub
@@ -202,28 +202,28 @@ async fn cell_of_earlier_messages(preset: Preset, from: AgentRole) {
             .map(drop)
             .map_err(|error| error.code());
         let expected = if allowed { Ok(()) } else { Err(Code::PolicyViolation) };
-        assert_eq!(redriven, expected, "{what}: redrive for {name}");
-        assert_eq!(take(other).await.is_some(), allowed, "{what}: redriven for {name}");
+        assert_eq!(redriven, expected, "{case}: redrive for {name}");
+        assert_eq!(receive(other).await.is_some(), allowed, "{case}: redriven for {name}");
     }
     team.hub.close().await;
 }
 
 /// A coordinator that does not answer, and another agent with the same capability.
-async fn cell_of_redirect(preset: Preset, from: AgentRole) {
-    let what = format!("{} in {}", from.as_str(), preset.as_str());
+async fn check_redirect(preset: Preset, from: AgentRole) {
+    let case = format!("{} in {}", from.as_str(), preset.as_str());
     let team = Team::new(from).await;
     team.set(preset).await;
     for (name, role) in OTHERS {
-        let away = format!("away-{name}");
-        team.hub.agent(&away).role(AgentRole::Coordinator).capability(name).join().await.expect("it joins");
-        let silence = team.sender.ask(&away, "work", 1).timeout(Duration::from_millis(1)).await;
-        assert_eq!(silence.map(drop).map_err(|error| error.code()), Err(Code::Timeout));
-        let sent = team.sender.send(&away, "work", 1).if_unavailable(IfUnavailable::Redirect).await;
-        let expected = match may(preset, from, role) {
+        let silent = format!("silent-{name}");
+        team.hub.agent(&silent).role(AgentRole::Coordinator).capability(name).join().await.expect("it joins");
+        let result = team.sender.ask(&silent, "work", 1).timeout(Duration::from_millis(1)).await;
+        assert_eq!(result.map(drop).map_err(|error| error.code()), Err(Code::Timeout));
+        let sent = team.sender.send(&silent, "work", 1).if_unavailable(IfUnavailable::Redirect).await;
+        let expected = match is_allowed(preset, from, role) {
             true => Ok(vec![name.to_owned()]),
             false => Err(Code::Unavailable),
         };
-        assert_eq!(team.reached(sent.map(drop)).await, expected, "{what}: redirect to {name}");
+        assert_eq!(team.reached(sent.map(drop)).await, expected, "{case}: redirect to {name}");
     }
     team.hub.close().await;
 }
@@ -233,7 +233,7 @@ async fn cell_of_redirect(preset: Preset, from: AgentRole) {
 async fn c1_a_redirect_obeys_the_policy() {
     for preset in [Preset::Mesh, Preset::Supervised] {
         for role in AgentRole::ALL {
-            cell_of_redirect(preset, role).await;
+            check_redirect(preset, role).await;
         }
     }
 }
@@ -243,7 +243,7 @@ async fn c1_a_redirect_obeys_the_policy() {
 async fn c1_a_new_policy_applies_to_earlier_messages() {
     for preset in [Preset::Mesh, Preset::Supervised] {
         for role in AgentRole::ALL {
-            cell_of_earlier_messages(preset, role).await;
+            check_earlier_messages(preset, role).await;
         }
     }
 }
@@ -268,8 +268,11 @@ async fn e6_violations_are_recorded_without_content() {
         team.sender.send("coordinator", "work", many).await.expect_err("too many actions")
     };
     assert_eq!(refused.code(), Code::LimitExceeded);
-    let noted = team.hub.violations().await.expect("read");
-    let found: Vec<_> = noted.iter().map(|one| (one.rule.as_str(), one.field.as_str(), one.code)).collect();
+    let violations = team.hub.violations().await.expect("read");
+    let found: Vec<_> = violations
+        .iter()
+        .map(|violation| (violation.rule.as_str(), violation.field.as_str(), violation.code))
+        .collect();
     assert_eq!(
         found,
         [
@@ -279,8 +282,8 @@ async fn e6_violations_are_recorded_without_content() {
             ("actionsMax", "payload", Code::LimitExceeded),
         ]
     );
-    assert!(noted.iter().all(|one: &Violation| one.principal == "agent:sender"));
-    assert!(!format!("{noted:?}").contains("xxxx"), "never any content");
+    assert!(violations.iter().all(|violation: &Violation| violation.principal == "agent:sender"));
+    assert!(!format!("{violations:?}").contains("xxxx"), "never any content");
     assert_eq!(
         team.hub.space().expect("an embedded hub").published().head.seq.0,
         records.0 + 1,
@@ -293,13 +296,13 @@ async fn e6_violations_are_recorded_without_content() {
 #[tokio::test]
 async fn e7_a_message_lists_at_most_50_actions() {
     let team = Team::new(AgentRole::Worker).await;
-    let report = |word: &str, count: usize| serde_json::json!({ word: vec![0; count] });
+    let report = |field: &str, count: usize| serde_json::json!({ field: vec![0; count] });
     team.sender.send("coordinator", "work", report("actions", 51)).await.expect("a mesh has no limit");
     team.hub.set_policy(Policy::supervised()).await.expect("set");
-    for word in ["actions_taken", "actionsTaken", "actions"] {
-        team.sender.send("coordinator", "work", report(word, 50)).await.expect("50 are fine");
-        let refused = team.sender.send("coordinator", "work", report(word, 51)).await.expect_err("too many");
-        assert_eq!(refused.code(), Code::LimitExceeded, "{word}");
+    for field in ["actions_taken", "actionsTaken", "actions"] {
+        team.sender.send("coordinator", "work", report(field, 50)).await.expect("50 are fine");
+        let refused = team.sender.send("coordinator", "work", report(field, 51)).await.expect_err("too many");
+        assert_eq!(refused.code(), Code::LimitExceeded, "{field}");
     }
     team.hub.close().await;
 }

@@ -7,12 +7,12 @@ use quorate::{
 };
 use tempfile::TempDir;
 
-const NOON: u64 = 1_800_000_000_000;
+const START_MS: u64 = 1_800_000_000_000;
 
 async fn open(directory: &TempDir) -> Hub {
-    let clock = ManualClock::at(NOON);
-    let settings = HubOptions { clock, ..HubOptions::default() };
-    Hub::open_with(directory.path().join("team"), settings).await.expect("the hub opens")
+    let clock = ManualClock::at(START_MS);
+    let options = HubOptions { clock, ..HubOptions::default() };
+    Hub::open_with(directory.path().join("team"), options).await.expect("the hub opens")
 }
 
 /// One step of a driver: acknowledges a message, steps the procedure and sends the next message in one commit.
@@ -25,8 +25,8 @@ async fn a_driver_acks_steps_and_sends_in_one_commit() {
     let draft = ProcedureDraft::new("deliberation", "is it risky?").driver("driver");
     let id = hub.start_procedure(draft).await.expect("starts").to_string();
     let why = hub.why(&id).await.expect("it is there");
-    let begun = "deliberation, started at 08:00:00; waiting for the first step by driver";
-    assert_eq!((&*why.state, why.summary.as_str()), ("running", begun));
+    let summary = "deliberation, started at 08:00:00; waiting for the first step by driver";
+    assert_eq!((&*why.state, why.summary.as_str()), ("running", summary));
 
     let started = driver.receive(Duration::ZERO).await.expect("works").expect("the driver is notified");
     assert_eq!(started.action(), "procedure.started");
@@ -45,23 +45,23 @@ async fn a_driver_acks_steps_and_sends_in_one_commit() {
     let seq = seq.expect("commits").expect("a record");
     assert!(analyst.receive(Duration::ZERO).await.expect("works").is_some());
 
-    // The slower step changes nothing, and its message is not sent.
-    let late = ProcedureStep::new(&id, Version(1), "vote").state(7);
-    let refused = driver.commit().step_procedure(late).send("analyst", "vote", ()).commit().await;
+    // A step from a stale version changes nothing, and its message is not sent.
+    let stale = ProcedureStep::new(&id, Version(1), "vote").state(7);
+    let refused = driver.commit().step_procedure(stale).send("analyst", "vote", ()).commit().await;
     assert_eq!(refused.expect_err("it is refused").code(), Code::VersionConflict);
     assert!(analyst.receive(Duration::ZERO).await.expect("works").is_none());
 
     let last = ProcedureStep::new(&id, Version(2), "synthesis").done("sign");
     driver.commit().step_procedure(last).commit().await.expect("commits");
-    let then = hub.procedure_at(&id, seq).await.expect("it was there");
+    let earlier = hub.procedure_at(&id, seq).await.expect("it was there");
     assert_eq!(
-        (then.state::<u64>().expect("a number"), then.procedure().phase.as_str()),
+        (earlier.state::<u64>().expect("a number"), earlier.procedure().phase.as_str()),
         (Some(42), "discussion")
     );
     let before = hub.procedure_at(&id, quorate::Seq(1)).await.expect_err("not yet");
     assert_eq!(before.code(), Code::NotFound);
-    let over = hub.procedure(&id).await.expect("it is there");
-    assert_eq!(over.result::<String>().expect("text").as_deref(), Some("sign"));
+    let ended = hub.procedure(&id).await.expect("it is there");
+    assert_eq!(ended.result::<String>().expect("text").as_deref(), Some("sign"));
     assert_eq!(hub.why(&id).await.expect("it is there").state, "done");
     hub.close().await;
 }
@@ -80,11 +80,11 @@ async fn a_driver_resumes_after_a_restart() {
     hub.close().await;
     let hub = open(&directory).await;
     let running = hub.procedures(Some(ProcedureStatus::Running), PageQuery::oldest(10)).await.expect("reads");
-    let names: Vec<_> = running.items.iter().map(|one| one.id.to_string()).collect();
+    let names: Vec<_> = running.items.iter().map(|procedure| procedure.id.to_string()).collect();
     assert_eq!((names, running.cursor), (vec!["a".to_owned(), "c".into()], None));
     let page = hub.procedures(None, PageQuery::newest(2)).await.expect("reads");
     let rest = hub.procedures(None, PageQuery::newest(2).after(page.cursor)).await.expect("reads");
-    let names: Vec<_> = page.items.iter().chain(&rest.items).map(|one| one.id.as_str()).collect();
+    let names: Vec<_> = page.items.iter().chain(&rest.items).map(|procedure| procedure.id.as_str()).collect();
     assert_eq!(names, ["c", "b", "a"]);
     hub.close().await;
 }

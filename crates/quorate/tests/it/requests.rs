@@ -17,8 +17,8 @@ const SOON: Duration = Duration::from_secs(20);
 async fn hub() -> (TempDir, Hub, Arc<ManualClock>) {
     let directory = tempfile::tempdir().expect("a directory");
     let clock = ManualClock::at(START_MS);
-    let settings = HubOptions { clock: clock.clone(), ..HubOptions::default() };
-    let hub = Hub::open_with(directory.path().join("team"), settings).await.expect("the hub opens");
+    let options = HubOptions { clock: clock.clone(), ..HubOptions::default() };
+    let hub = Hub::open_with(directory.path().join("team"), options).await.expect("the hub opens");
     (directory, hub, clock)
 }
 
@@ -27,11 +27,11 @@ async fn double(work: Work<u32>) -> Result<u32, Failure> {
 }
 
 /// Advances the clock in small steps until a future resolves: waiters may read the clock a little later.
-async fn until<T>(clock: &ManualClock, done: impl Future<Output = T>) -> T {
-    let mut done = std::pin::pin!(done);
+async fn until<T>(clock: &ManualClock, future: impl Future<Output = T>) -> T {
+    let mut future = std::pin::pin!(future);
     loop {
-        if let Ok(done) = tokio::time::timeout(Duration::from_millis(2), &mut done).await {
-            return done;
+        if let Ok(output) = tokio::time::timeout(Duration::from_millis(2), &mut future).await {
+            return output;
         }
         clock.advance(Duration::from_millis(25));
     }
@@ -46,8 +46,8 @@ async fn d4_a_request_is_answered_directly() {
     let reply = alice.ask("bob", "double", 21).await.expect("an answer");
     assert_eq!((reply.payload::<u32>().expect("a number"), reply.sender()), (42, "bob"));
     assert!(alice.receive(Duration::ZERO).await.expect("an answer").is_none());
-    let in_memory = alice.ask("bob", "double", 4).ephemeral().await.expect("an answer");
-    assert_eq!(in_memory.payload::<u32>().expect("a number"), 8);
+    let ephemeral = alice.ask("bob", "double", 4).ephemeral().await.expect("an answer");
+    assert_eq!(ephemeral.payload::<u32>().expect("a number"), 8);
     hub.close().await;
 }
 
@@ -55,10 +55,10 @@ async fn d4_a_request_is_answered_directly() {
 #[tokio::test]
 async fn d4_a_chain_of_requests_keeps_its_correlation() {
     let (_directory, hub, _clock) = hub().await;
-    let (seen, mut sees) = mpsc::unbounded_channel();
+    let (sender, mut received) = mpsc::unbounded_channel();
     let last = move |work: Work<u32>| {
         let message = work.message().message();
-        let _ = seen.send((message.correlation_id.clone(), message.causation_id.clone(), message.hops));
+        let _ = sender.send((message.correlation_id.clone(), message.causation_id.clone(), message.hops));
         async move { Ok(work.payload + 1) }
     };
     let middle = |work: Work<u32>| async move {
@@ -68,13 +68,13 @@ async fn d4_a_chain_of_requests_keeps_its_correlation() {
     let _carol = hub.agent("carol").on("add", last).run().await.expect("she runs");
     let _bob = hub.agent("bob").on("start", middle).run().await.expect("he runs");
     let alice = hub.agent("alice").join().await.expect("she joins");
-    let mut asking = alice.ask("bob", "start", 4).start().await.expect("asked");
-    let question = asking.id().to_string();
-    let answer = asking.answer().await.expect("an answer");
+    let mut request = alice.ask("bob", "start", 4).start().await.expect("asked");
+    let id = request.id().to_string();
+    let answer = request.answer().await.expect("an answer");
     assert_eq!(&answer.message.payload.bytes[..], b"42");
-    assert_eq!(answer.message.correlation_id.as_deref(), Some(question.as_str()));
-    let (correlation, cause, hops) = sees.recv().await.expect("carol saw it");
-    assert_eq!((correlation, cause, hops), (Some(question.clone()), Some(question), 1));
+    assert_eq!(answer.message.correlation_id.as_deref(), Some(id.as_str()));
+    let (correlation, cause, hops) = received.recv().await.expect("carol received it");
+    assert_eq!((correlation, cause, hops), (Some(id.clone()), Some(id), 1));
     hub.close().await;
 }
 
@@ -84,14 +84,17 @@ async fn d7_a_request_is_retried_after_1_2_and_4_s() {
     let (_directory, hub, clock) = hub().await;
     let alice = hub.agent("alice").join().await.expect("she joins");
     hub.agent("bob").join().await.expect("he joins");
-    let began = clock_ms(&hub);
-    let question = alice.ask("bob", "work", 1).timeout(Duration::from_secs(1)).retries(3);
-    let error = until(&clock, question.into_future()).await.expect_err("no answer");
+    let start = clock_ms(&hub);
+    let request = alice.ask("bob", "work", 1).timeout(Duration::from_secs(1)).retries(3);
+    let error = until(&clock, request.into_future()).await.expect_err("no answer");
     assert_eq!(error.code(), Code::Timeout);
-    let took = clock_ms(&hub) - began;
-    assert!((11_000..13_000).contains(&took), "4 attempts of 1 s, and 1 + 2 + 4 s between them: {took}");
-    let asked = hub.outbox("alice", None, 10).await.expect("read").messages;
-    assert_eq!(asked.len(), 4);
+    let elapsed = clock_ms(&hub) - start;
+    assert!(
+        (11_000..13_000).contains(&elapsed),
+        "4 attempts of 1 s, and 1 + 2 + 4 s between them: {elapsed}"
+    );
+    let sent = hub.outbox("alice", None, 10).await.expect("read").messages;
+    assert_eq!(sent.len(), 4);
     let unknown = alice.ask("unknown", "work", 1).retries(3).await.expect_err("there is no such agent");
     assert_eq!(unknown.code(), Code::UnknownRecipient);
     hub.close().await;
@@ -121,10 +124,10 @@ async fn d4_dropping_a_request_cancels_it() {
     let (_directory, hub, _clock) = hub().await;
     let alice = hub.agent("alice").join().await.expect("she joins");
     let bob = hub.agent("bob").join().await.expect("he joins");
-    let asking = alice.ask("bob", "work", 1).start().await.expect("asked");
-    let (first, question) = (asking.id(), alice.ask("bob", "work", 2).start().await.expect("asked"));
-    drop(asking);
-    question.cancel().await.expect("cancelled");
+    let request = alice.ask("bob", "work", 1).start().await.expect("asked");
+    let (first, second) = (request.id(), alice.ask("bob", "work", 2).start().await.expect("asked"));
+    drop(request);
+    second.cancel().await.expect("cancelled");
     let mut follow = hub.space().expect("an embedded hub").follow();
     follow.wait_for(|published| published.counts.purged == 2).await.expect("the hub is open");
     assert!(bob.receive(Duration::ZERO).await.expect("an answer").is_none());
@@ -139,10 +142,10 @@ async fn d4_an_answer_survives_a_restart_of_the_hub() {
     let (directory, hub, clock) = hub().await;
     let alice = hub.agent("alice").join().await.expect("she joins");
     let bob = hub.agent("bob").join().await.expect("he joins");
-    let asking = alice.ask("bob", "work", 1).start().await.expect("asked");
-    let question = asking.id();
-    std::mem::forget(asking);
-    let received = bob.receive(SOON).await.expect("an answer").expect("a question");
+    let request = alice.ask("bob", "work", 1).start().await.expect("asked");
+    let id = request.id();
+    std::mem::forget(request);
+    let received = bob.receive(SOON).await.expect("an answer").expect("a request");
     let mut reply = Message::new(
         Destination::Agent("alice".parse().expect("an id")),
         "work",
@@ -159,10 +162,10 @@ async fn d4_an_answer_survives_a_restart_of_the_hub() {
         .await
         .expect("answered");
     hub.close().await;
-    let settings = HubOptions { clock, ..HubOptions::default() };
-    let hub = Hub::open_with(directory.path().join("team"), settings).await.expect("it opens again");
+    let options = HubOptions { clock, ..HubOptions::default() };
+    let hub = Hub::open_with(directory.path().join("team"), options).await.expect("it opens again");
     let alice = hub.agent("alice").join().await.expect("she joins");
-    let reply = alice.wait_for_answer(question).await.expect("it was answered");
+    let reply = alice.wait_for_answer(id).await.expect("it was answered");
     assert_eq!(reply.payload::<String>().expect("a text"), "done");
     hub.close().await;
 }
@@ -175,8 +178,8 @@ async fn d5_an_ephemeral_request_accepts_only_its_recipient() {
     let alice = hub.agent("alice").join().await.expect("she joins");
     let bob = hub.agent("bob").join().await.expect("he joins");
     let carol = hub.agent("carol").join().await.expect("she joins");
-    let question = tokio::spawn(alice.ask("bob", "work", 1).query().ephemeral().into_future());
-    let received = bob.receive(SOON).await.expect("an answer").expect("the question");
+    let request = tokio::spawn(alice.ask("bob", "work", 1).query().ephemeral().into_future());
+    let received = bob.receive(SOON).await.expect("an answer").expect("the request");
     let answer = async |from: &str| {
         let to = Destination::Agent("alice".parse().expect("an id"));
         let mut message = Message::new(to, "work", hub.space().expect("an embedded hub").seal("1"));
@@ -188,11 +191,14 @@ async fn d5_an_ephemeral_request_accepts_only_its_recipient() {
         hub.space().expect("an embedded hub").send_ephemeral(&principal, None, message).await.expect("sent")
     };
     answer("carol").await;
-    let error = until(&clock, question).await.expect("it ends").expect_err("carol was not asked");
+    let error = until(&clock, request).await.expect("it ends").expect_err("carol was not asked");
     assert_eq!(error.code(), Code::Timeout);
     answer("bob").await;
     for agent in [&alice, &carol] {
-        assert!(agent.receive(Duration::ZERO).await.expect("an answer").is_none(), "late is late");
+        assert!(
+            agent.receive(Duration::ZERO).await.expect("an answer").is_none(),
+            "a late answer is not delivered"
+        );
     }
     hub.close().await;
 }
@@ -209,12 +215,12 @@ async fn d6_heartbeats_are_sent_automatically() {
     let state = hub.agent_info("carol").await.expect("there");
     assert_eq!((state.status, state.note.as_str()), (AgentStatus::Waiting, "slow"));
     drop(carol);
-    let gone = async {
+    let offline = async {
         while hub.agent_info("carol").await.expect("there").status != AgentStatus::Offline {
             tokio::task::yield_now().await;
         }
     };
-    until(&clock, gone).await;
+    until(&clock, offline).await;
     assert_eq!(
         hub.agent_info("bob").await.expect("there").status,
         AgentStatus::Idle,
@@ -222,7 +228,7 @@ async fn d6_heartbeats_are_sent_automatically() {
     );
     let alice = hub.agent("alice").join().await.expect("she joins");
     let refused = alice.send("carol", "work", 1).if_unavailable(IfUnavailable::Fail).await;
-    assert_eq!(refused.expect_err("she is away").code(), Code::Unavailable);
+    assert_eq!(refused.expect_err("she is offline").code(), Code::Unavailable);
     hub.close().await;
 }
 
@@ -271,8 +277,8 @@ async fn d4_why_for_messages_and_tasks() {
     );
     bob.step(&received).commit().await.expect("acked");
     assert!(hub.why("mine").await.expect("it is there").summary.starts_with("acked by bob in record"));
-    let asking = alice.ask("bob", "work", 2).start().await.expect("asked");
-    let why = hub.why(&asking.id().to_string()).await.expect("it is there");
+    let request = alice.ask("bob", "work", 2).start().await.expect("asked");
+    let why = hub.why(&request.id().to_string()).await.expect("it is there");
     assert_eq!((&*why.state, why.next), ("waiting", NextTransition::TimesOut));
     assert_eq!(why.waits_for, WaitsFor::Answers(vec!["bob".into()]));
     let first = TaskDraft::new("cook", ()).id("t1");
@@ -296,11 +302,11 @@ async fn d8_a_deadlock_of_a_request_and_a_task_ends_the_youngest_wait() {
     let bob = hub.agent("bob").capability("cook").join().await.expect("he joins");
     let task = alice.create_task(TaskDraft::new("cook", ())).await.expect("made");
     bob.claim_task(&[], Duration::ZERO).await.expect("an answer").expect("a task");
-    let waits = {
+    let wait = {
         let (alice, task) = (alice.clone(), task.clone());
         async move { alice.wait_for_task(&task, SOON).await }
     };
-    let waits = tokio::spawn(waits);
+    let wait = tokio::spawn(wait);
     while hub.agent_info("alice").await.expect("there").status != AgentStatus::Waiting {
         tokio::task::yield_now().await;
     }
@@ -308,6 +314,6 @@ async fn d8_a_deadlock_of_a_request_and_a_task_ends_the_youngest_wait() {
     let error = until(&clock, bob.ask("alice", "help", 1).into_future()).await.expect_err("deadlock");
     let quorate::Error::Refused(refused) = &error else { panic!("not a refusal: {error}") };
     assert_eq!((refused.code, refused.facts.cycle.len()), (Code::Deadlock, 2), "{refused}");
-    waits.abort();
+    wait.abort();
     hub.close().await;
 }

@@ -6,19 +6,23 @@ use std::time::Duration;
 use quorate::{Code, Hub, HubOptions, Inconsistency, ManualClock, RollbackTarget, Seq, Version};
 use tempfile::TempDir;
 
-const NOON: u64 = 1_800_000_000_000;
+const START_MS: u64 = 1_800_000_000_000;
 const SOON: Duration = Duration::from_secs(20);
 
 async fn hub() -> (TempDir, Hub, Arc<ManualClock>) {
     let directory = tempfile::tempdir().expect("a directory");
-    let clock = ManualClock::at(NOON);
-    let settings = HubOptions { clock: Arc::<ManualClock>::clone(&clock), ..HubOptions::default() };
-    let hub = Hub::open_with(directory.path().join("team"), settings).await.expect("the hub opens");
+    let clock = ManualClock::at(START_MS);
+    let options = HubOptions { clock: Arc::<ManualClock>::clone(&clock), ..HubOptions::default() };
+    let hub = Hub::open_with(directory.path().join("team"), options).await.expect("the hub opens");
     (directory, hub, clock)
 }
 
-fn listed(found: &quorate::RollbackResult) -> Vec<String> {
-    found.built_on.iter().map(|one| format!("{} on {} v{}", one.key, one.on, one.on_version)).collect()
+fn derived_entries(result: &quorate::RollbackResult) -> Vec<String> {
+    result
+        .built_on
+        .iter()
+        .map(|entry| format!("{} on {} v{}", entry.key, entry.on, entry.on_version))
+        .collect()
 }
 
 // Fails under: a list that omits indirect dependents, or contains dependents of unchanged versions.
@@ -34,14 +38,17 @@ async fn c11_a_rollback_lists_derived_entries() {
     memory.write("report", "note", 0, None, &["draft"]).await.expect("written");
     memory.put("plan/extra", "plan", 0).await.expect("written");
     memory.write("footnote", "note", 0, None, &["plan/extra", "early"]).await.expect("written");
-    let found =
+    let result =
         memory.rollback_all("plan/", RollbackTarget::Snapshot("before".parse().expect("a name"))).await;
-    let found = found.expect("rolled back");
+    let result = result.expect("rolled back");
     let changed: Vec<_> =
-        found.changed.iter().map(|one| (one.key.as_str(), one.version.0, one.restored)).collect();
+        result.changed.iter().map(|entry| (entry.key.as_str(), entry.version.0, entry.restored)).collect();
     assert_eq!(changed, [("plan/extra", 2, None), ("plan/goal", 3, Some(Version(1)))]);
-    assert_eq!(listed(&found), ["draft on plan/goal v2", "footnote on plan/extra v1", "report on draft v1"]);
-    assert!(found.complete && found.built_on_count == 3);
+    assert_eq!(
+        derived_entries(&result),
+        ["draft on plan/goal v2", "footnote on plan/extra v1", "report on draft v1"]
+    );
+    assert!(result.complete && result.built_on_count == 3);
     let goal = memory.get("plan/goal").await.expect("readable").expect("it is there");
     assert_eq!(
         (goal.content::<u32>().expect("a number"), goal.version.0, goal.restores),
@@ -67,7 +74,7 @@ async fn c11_a_check_finds_dangling_stale_and_cyclic_dependencies() {
     memory.put("base", "note", 1).await.expect("written");
     memory.write("good", "note", 1, None, &["base"]).await.expect("written");
     memory.write("good", "note", 2, None, &["base", "good"]).await.expect("built on itself as well");
-    assert!(memory.check().await.expect("looked").clean);
+    assert!(memory.check().await.expect("checked").clean);
     memory.put("gone", "note", 1).await.expect("written");
     memory.write("dangles", "note", 1, None, &["gone", "never"]).await.expect("written");
     memory.delete("gone", None).await.expect("deleted");
@@ -77,12 +84,12 @@ async fn c11_a_check_finds_dangling_stale_and_cyclic_dependencies() {
     memory.put("a", "note", 1).await.expect("written");
     memory.write("b", "note", 1, None, &["a"]).await.expect("written");
     memory.write("a", "note", 2, None, &["b"]).await.expect("written");
-    let check = memory.check().await.expect("looked");
+    let check = memory.check().await.expect("checked");
     assert_eq!(
         (check.counts.dangling, check.counts.stale, check.counts.cyclic, check.complete),
         (2, 2, 1, true)
     );
-    let words = check.findings.iter().map(|finding| match finding {
+    let findings = check.findings.iter().map(|finding| match finding {
         Inconsistency::Cycle { keys } => {
             format!("cycle {}", keys.iter().map(|key| key.as_str()).collect::<Vec<_>>().join(" "))
         }
@@ -103,11 +110,11 @@ async fn c11_a_check_finds_dangling_stale_and_cyclic_dependencies() {
         "b on a v1, now v2",
         "stale on moved v1, now v2",
     ];
-    assert_eq!(words.collect::<Vec<_>>(), expected);
+    assert_eq!(findings.collect::<Vec<_>>(), expected);
     assert_eq!(hub.space().expect("an embedded hub").last_check().map(|last| last.seq), Some(check.seq));
     memory.delete("dangles", None).await.expect("deleted");
     assert_eq!(
-        memory.check().await.expect("looked").counts.dangling,
+        memory.check().await.expect("checked").counts.dangling,
         0,
         "a deleted entry has no dangling dependency"
     );
@@ -124,10 +131,10 @@ async fn c11_a_check_finds_tasks_without_results() {
         if id == "open" {
             continue;
         }
-        let taken = cook.claim_task(&["cook"], SOON).await.expect("an answer").expect("a task");
+        let claimed = cook.claim_task(&["cook"], SOON).await.expect("an answer").expect("a task");
         let result = result.map(|text| hub.space().expect("an embedded hub").seal(format!("{text:?}")));
         let complete = quorate_core::CompleteTask {
-            lease: taken.lease(),
+            lease: claimed.lease(),
             status: quorate_core::TaskStatus::Done,
             fence: None,
             result,
@@ -142,7 +149,7 @@ async fn c11_a_check_finds_tasks_without_results() {
             .await
             .expect("done");
     }
-    let check = hub.memory().check().await.expect("looked");
+    let check = hub.memory().check().await.expect("checked");
     assert_eq!((check.counts.tasks, check.counts.resultless, check.clean), (2, 1, false));
     let [Inconsistency::Resultless { task, .. }] = &check.findings[..] else {
         panic!("{:?}", check.findings)
@@ -159,7 +166,7 @@ async fn c11_a_check_is_repeated_periodically() {
     memory.write("dangles", "note", 1, None, &["never"]).await.expect("written");
     for dangling in [1, 0] {
         // Advances the clock until a check ran: the timer may not have been armed yet.
-        let found = tokio::time::timeout(SOON, async {
+        let checked = tokio::time::timeout(SOON, async {
             while hub
                 .space()
                 .expect("an embedded hub")
@@ -170,7 +177,7 @@ async fn c11_a_check_is_repeated_periodically() {
                 tokio::task::yield_now().await;
             }
         });
-        found.await.expect("in time");
+        checked.await.expect("in time");
         memory.put("never", "note", 1).await.expect("written");
     }
     let head = hub.space().expect("an embedded hub").published().head.seq;

@@ -19,8 +19,8 @@ const TOKEN: &str = concat!("gh", "p_", "k3VhQ9xT2mWbR7sYp0Lc", "Zd8NfGj4AeUi1oH
 
 async fn hub(secrets: SecretHandling) -> (TempDir, Hub) {
     let directory = tempfile::tempdir().expect("a directory");
-    let settings = HubOptions { secret_handling: secrets, ..HubOptions::default() };
-    let hub = Hub::open_with(directory.path().join("team"), settings).await.expect("the hub opens");
+    let options = HubOptions { secret_handling: secrets, ..HubOptions::default() };
+    let hub = Hub::open_with(directory.path().join("team"), options).await.expect("the hub opens");
     for name in ["alice", "bob"] {
         let op = Op::RegisterAgent(RegisterAgent::named(agent(name)));
         hub.space()
@@ -159,9 +159,12 @@ async fn e6_a_detected_secret_is_a_violation_without_content() {
     refused(&hub, vec![Op::send(message(&hub, &format!("\"{TOKEN}\"")))]).await;
     let violations = hub.space().expect("an embedded hub").violations();
     assert_eq!(violations.len(), 1, "{violations:?}");
-    let noted = &violations[0];
-    assert_eq!((&*noted.rule, &*noted.field, noted.code), ("github-token", "payload", Code::SecretDetected));
-    assert!(!format!("{noted:?}").contains(&TOKEN[4..12]), "never the secret");
+    let violation = &violations[0];
+    assert_eq!(
+        (&*violation.rule, &*violation.field, violation.code),
+        ("github-token", "payload", Code::SecretDetected)
+    );
+    assert!(!format!("{violation:?}").contains(&TOKEN[4..12]), "never the secret");
     hub.close().await;
 }
 
@@ -260,7 +263,7 @@ async fn i18_task_inputs_are_redacted_separately() {
 }
 
 /// Escape sequences of JSON writers and terminals that can precede a word.
-const BESIDE: &[&str] =
+const ESCAPES: &[&str] =
     &["\\u201c", "\\u00a0", "\\u0000", "\\ud83d\\ude00", "\\u001b[31m", "\\\\u001b[1m", "\\\\u201c"];
 
 /// The token with every character escaped.
@@ -283,8 +286,8 @@ async fn i18_an_escaped_secret_is_refused_in_every_field_and_never_stored() {
         Op::send(message)
     };
     let escaped = escaped_token();
-    for (beside, token) in BESIDE.iter().flat_map(|beside| [(beside, TOKEN), (beside, &*escaped)]) {
-        let json = format!("{{\"a\":\"note{beside}{token}{beside}.\"}}");
+    for (escape, token) in ESCAPES.iter().flat_map(|escape| [(escape, TOKEN), (escape, &*escaped)]) {
+        let json = format!("{{\"a\":\"note{escape}{token}{escape}.\"}}");
         let mut with_metadata = message(&hub, "{}");
         with_metadata.metadata = Some(json.clone());
         let lease = TaskLeaseRef { task: TaskId::new("tsk_0-1-0").expect("an id"), token: LeaseToken(1) };
@@ -314,11 +317,11 @@ async fn i18_an_escaped_secret_is_refused_in_every_field_and_never_stored() {
 async fn i18_an_escaped_secret_is_redacted_without_its_context() {
     let (directory, hub) = hub(SecretHandling::Redact).await;
     let escaped = escaped_token();
-    for (beside, token) in BESIDE.iter().flat_map(|beside| [(beside, TOKEN), (beside, &*escaped)]) {
-        let json = format!("\"note{beside}{token}{beside}.\"");
+    for (escape, token) in ESCAPES.iter().flat_map(|escape| [(escape, TOKEN), (escape, &*escaped)]) {
+        let json = format!("\"note{escape}{token}{escape}.\"");
         commit(&hub, vec![entry(&hub, "plan", &json)]).await.expect("accepted");
         let plan = hub.memory().get("plan").await.expect("read").expect("there");
-        let expected = format!("\"note{beside}[redacted:github-token]{beside}.\"");
+        let expected = format!("\"note{escape}[redacted:github-token]{escape}.\"");
         let expected: String = serde_json::from_str(&expected).expect("JSON");
         assert_eq!(plan.content::<String>().expect("text"), expected);
     }
@@ -330,14 +333,14 @@ async fn i18_an_escaped_secret_is_redacted_without_its_context() {
 // Fails under: inputs that are scanned as one text, in which the end of one hides the start of the next.
 #[tokio::test]
 async fn i18_task_inputs_are_scanned_separately() {
-    for (secrets, is_let_in) in [(SecretHandling::Refuse, false), (SecretHandling::Redact, true)] {
+    for (secrets, accepted) in [(SecretHandling::Refuse, false), (SecretHandling::Redact, true)] {
         let (directory, hub) = hub(secrets).await;
         let plain = |text: &str| {
             let task = NewTask { content_type: Some("text/plain".into()), ..NewTask::new("review") };
             (task, Some(text.as_bytes().to_vec()))
         };
         let op = Op::CreateTasks(CreateTasks::pack([plain("note"), plain(TOKEN), plain("end")], [1; 16]));
-        assert_eq!(commit(&hub, vec![op]).await.is_ok(), is_let_in);
+        assert_eq!(commit(&hub, vec![op]).await.is_ok(), accepted);
         hub.close().await;
         assert!(!on_disk(directory.path(), &TOKEN[4..20]), "something was written");
     }
@@ -347,20 +350,20 @@ async fn i18_task_inputs_are_scanned_separately() {
 async fn i18_a_redacted_commit_repeated_with_its_key_is_one_commit() {
     let (_directory, hub) = hub(SecretHandling::Redact).await;
     let text = format!("\"{TOKEN}\"");
-    let mut answers = Vec::new();
+    let mut receipts = Vec::new();
     for _ in 0..2 {
         let commit = Commit::new(Principal::System, vec![entry(&hub, "plan", &text)]);
         let commit = commit.keyed(IdempotencyKey::new("once").expect("a key"));
-        answers.push(hub.space().expect("an embedded hub").commit(commit).await.expect("accepted"));
+        receipts.push(hub.space().expect("an embedded hub").commit(commit).await.expect("accepted"));
     }
-    assert_eq!(answers[0], answers[1]);
+    assert_eq!(receipts[0], receipts[1]);
     // The fingerprint of the key covers the stored payload: a repeat of it matches, and reveals nothing about the
     // secret.
-    let kept = Commit::new(Principal::System, vec![entry(&hub, "plan", "\"[redacted:github-token]\"")]);
-    let kept = kept.keyed(IdempotencyKey::new("once").expect("a key"));
+    let repeat = Commit::new(Principal::System, vec![entry(&hub, "plan", "\"[redacted:github-token]\"")]);
+    let repeat = repeat.keyed(IdempotencyKey::new("once").expect("a key"));
     assert_eq!(
-        hub.space().expect("an embedded hub").commit(kept).await.expect("the same commit"),
-        answers[0]
+        hub.space().expect("an embedded hub").commit(repeat).await.expect("the same commit"),
+        receipts[0]
     );
     hub.close().await;
 }
@@ -400,19 +403,19 @@ fn i18_large_payloads_are_scanned_on_a_blocking_thread() {
     let runtime = runtime.enable_all().max_blocking_threads(1).build().expect("a runtime");
     runtime.block_on(async {
         let (_directory, hub) = hub(SecretHandling::Refuse).await;
-        for (bytes, away) in [(1_000, false), (100_000, true)] {
+        for (bytes, offloaded) in [(1_000, false), (100_000, true)] {
             let op = entry(&hub, "plan", &format!("\"{} {TOKEN}\"", "x".repeat(bytes)));
             let (release, released) = std::sync::mpsc::channel::<()>();
             let busy = tokio::task::spawn_blocking(move || released.recv());
             let mut call = Box::pin(commit(&hub, vec![op]));
             let first = std::future::poll_fn(|context| Poll::Ready(call.as_mut().poll(context))).await;
-            assert_eq!(first.is_pending(), away, "{bytes} bytes");
+            assert_eq!(first.is_pending(), offloaded, "{bytes} bytes");
             drop(release);
-            let answer = match first {
-                Poll::Ready(answer) => answer,
+            let result = match first {
+                Poll::Ready(result) => result,
                 Poll::Pending => call.await,
             };
-            assert_eq!(answer.expect_err("a secret").code(), Code::SecretDetected);
+            assert_eq!(result.expect_err("a secret").code(), Code::SecretDetected);
             assert!(busy.await.expect("it ends").is_err(), "nothing was sent");
         }
         hub.close().await;
@@ -423,8 +426,8 @@ fn i18_large_payloads_are_scanned_on_a_blocking_thread() {
 async fn i18_ephemeral_messages_are_scanned_if_configured() {
     let directory = tempfile::tempdir().expect("a directory");
     for (ephemeral_secrets, refused) in [(SecretHandling::Off, false), (SecretHandling::Refuse, true)] {
-        let settings = HubOptions { ephemeral_secret_handling: ephemeral_secrets, ..HubOptions::default() };
-        let hub = Hub::open_with(directory.path().join("team"), settings).await.expect("the hub opens");
+        let options = HubOptions { ephemeral_secret_handling: ephemeral_secrets, ..HubOptions::default() };
+        let hub = Hub::open_with(directory.path().join("team"), options).await.expect("the hub opens");
         let alice = hub.agent("alice").join().await.expect("she joins");
         let sent = alice.send("alice", "note", TOKEN).ephemeral().await;
         assert_eq!(sent.err().map(|error| error.code()), refused.then_some(Code::SecretDetected));
@@ -439,10 +442,13 @@ async fn i18_a_handler_error_with_a_secret_is_nacked_without_it() {
     let bob = hub.agent("bob").on("work", fail).run().await.expect("it runs");
     commit(&hub, vec![Op::send(message(&hub, "\"hello\""))]).await.expect("sent");
     let mut follow = hub.space().expect("an embedded hub").follow();
-    let dead = tokio::time::timeout(Duration::from_secs(20), follow.wait_for(|now| now.counts.dead == 1));
+    let dead = tokio::time::timeout(
+        Duration::from_secs(20),
+        follow.wait_for(|published| published.counts.dead == 1),
+    );
     dead.await.expect("in time").expect("the hub is open");
-    let letters = hub.dead_letters(Some("bob"), 10).await.expect("read");
-    assert!(letters[0].reason.contains("github-token"), "{letters:?}");
+    let dead_letters = hub.dead_letters(Some("bob"), 10).await.expect("read");
+    assert!(dead_letters[0].reason.contains("github-token"), "{dead_letters:?}");
     bob.stop().await.expect("stopped");
     hub.close().await;
     assert!(!on_disk(directory.path(), &TOKEN[4..20]), "something was written");

@@ -21,9 +21,9 @@ async fn d9_decisions_are_recorded_with_their_rationale() {
     let bob = hub.agent("bob").join().await.expect("he joins");
     let session = alice.session("release-7");
     session.open("Release 7", serde_json::json!({ "goal": 7 }), &["bob"]).await.expect("opened");
-    let his = bob.session("release-7");
-    assert_eq!(his.add_decision("use YAML", "people read it").await.expect("added"), 1);
-    assert_eq!(his.add_finding(42, "").await.expect("added"), 1);
+    let as_bob = bob.session("release-7");
+    assert_eq!(as_bob.add_decision("use YAML", "people read it").await.expect("added"), 1);
+    assert_eq!(as_bob.add_finding(42, "").await.expect("added"), 1);
     session.add_blocker("the build is red", "").await.expect("added");
     bob.commit()
         .put("notes/a", "note", 1)
@@ -39,7 +39,7 @@ async fn d9_decisions_are_recorded_with_their_rationale() {
     let task: serde_json::Value = session.task().await.expect("readable");
     assert_eq!(task["goal"], 7);
     session.complete("shipped").await.expect("completed");
-    let refused = his.add_note("late").await.expect_err("it is over");
+    let refused = as_bob.add_note("late").await.expect_err("it is over");
     assert_eq!(refused.code(), Code::SessionClosed);
     assert!(!refused.hint().is_empty() && refused.to_string().contains("shipped"), "{refused}");
     let info = session.info().await.expect("it is there");
@@ -74,11 +74,11 @@ async fn d9_a_paused_session_holds_its_deliveries() {
     let held = alice.receive(SOON).await.expect("an answer").expect("in time");
     assert_eq!(held.payload::<u64>().expect("a number"), 2);
     assert_eq!(held.message().session_id.as_deref(), Some("sums"), "an answer stays in the session");
-    let lines = session.timeline(Seq(0), 100).await.expect("readable");
-    let events = lines.iter().map(|line| match &line.event {
-        TimelineEvent::Message(one) => one.message.action.clone(),
-        TimelineEvent::Changed(one) => one.verb.clone(),
-        TimelineEvent::Added(one) => one.kind.as_str().to_owned(),
+    let entries = session.timeline(Seq(0), 100).await.expect("readable");
+    let events = entries.iter().map(|entry| match &entry.event {
+        TimelineEvent::Message(sent) => sent.message.action.clone(),
+        TimelineEvent::Changed(change) => change.verb.clone(),
+        TimelineEvent::Added(added) => added.kind.as_str().to_owned(),
     });
     let events: Vec<_> = events.collect();
     assert_eq!(events, ["session.opened", "session.paused", "double", "session.resumed", "double"]);
@@ -90,7 +90,7 @@ async fn d9_a_paused_session_holds_its_deliveries() {
 #[tokio::test]
 async fn d9_an_answer_to_a_closed_session_is_dead_lettered() {
     let (_directory, hub) = hub().await;
-    let (closing, asked) = (hub.clone(), hub.agent("alice").join().await.expect("she joins"));
+    let (closing, alice) = (hub.clone(), hub.agent("alice").join().await.expect("she joins"));
     let work = move |_: Work<()>| {
         let session = closing.session("short");
         async move {
@@ -100,13 +100,13 @@ async fn d9_an_answer_to_a_closed_session_is_dead_lettered() {
     };
     let worker = hub.agent("worker").on("work", work).run().await.expect("it runs");
     hub.session("short").open("Short", (), &[]).await.expect("opened");
-    asked.send("worker", "work", ()).session("short").await.expect("sent");
+    alice.send("worker", "work", ()).session("short").await.expect("sent");
     let mut follow = hub.space().expect("an embedded hub").follow();
     let dead = tokio::time::timeout(SOON, follow.wait_for(|published| published.counts.dead == 1));
     dead.await.expect("in time").expect("the hub is open");
-    let letters = hub.dead_letters(Some("worker"), 1).await.expect("readable");
-    assert!(letters[0].reason.contains("session short is completed"), "{}", letters[0].reason);
-    assert_eq!(letters[0].attempts, 1);
+    let dead_letters = hub.dead_letters(Some("worker"), 1).await.expect("readable");
+    assert!(dead_letters[0].reason.contains("session short is completed"), "{}", dead_letters[0].reason);
+    assert_eq!(dead_letters[0].attempts, 1);
     worker.stop().await.expect("stopped");
     hub.close().await;
 }
@@ -131,8 +131,8 @@ async fn d9_a_long_timeline_is_read_page_by_page() {
         let Some(last) = page.last() else { break };
         assert!(page.len() <= 64);
         after = last.record.seq;
-        seen.extend(page.into_iter().filter_map(|line| match line.event {
-            TimelineEvent::Message(one) => Some(one.message.payload.0.clone()),
+        seen.extend(page.into_iter().filter_map(|entry| match entry.event {
+            TimelineEvent::Message(sent) => Some(sent.message.payload.0.clone()),
             TimelineEvent::Changed(_) | TimelineEvent::Added(_) => None,
         }));
     }

@@ -32,10 +32,10 @@ async fn send(space: &Space, to: &str) -> Result<(), Code> {
     sent.map(drop).map_err(|error| error.code())
 }
 
-async fn taken(space: &Space) -> usize {
-    let bob = Principal::Agent(id("bob"));
-    let of = id("bob");
-    let claim = space.claim(&bob, None, &of, 9, limits::LEASE_MS_DEFAULT, Duration::ZERO);
+async fn claimed_count(space: &Space) -> usize {
+    let principal = Principal::Agent(id("bob"));
+    let agent = id("bob");
+    let claim = space.claim(&principal, None, &agent, 9, limits::LEASE_MS_DEFAULT, Duration::ZERO);
     claim.await.expect("an answer").len()
 }
 
@@ -54,9 +54,12 @@ async fn i16_ephemeral_state_stays_in_its_space() {
         assert_eq!(send(first, to).await, Ok(()), "{to}");
     }
     assert_eq!(send(first, "*").await, Err(Code::LimitExceeded), "one a minute");
-    assert_eq!(taken(&second).await, 0, "nothing crosses spaces");
+    assert_eq!(claimed_count(&second).await, 0, "nothing crosses spaces");
     assert_eq!((second.violations(), second.published().head), (vec![], before));
     assert_eq!(send(&second, "*").await, Ok(()), "each space counts for itself");
-    assert_eq!((taken(first).await, taken(&second).await, first.violations().len()), (3, 1, 1));
+    assert_eq!(
+        (claimed_count(first).await, claimed_count(&second).await, first.violations().len()),
+        (3, 1, 1)
+    );
     hub.close().await;
 }

@@ -11,14 +11,14 @@ use quorate::{
 use tempfile::TempDir;
 use tokio::sync::{mpsc, oneshot};
 
-const NOON: u64 = 1_800_000_000_000;
+const START_MS: u64 = 1_800_000_000_000;
 const SOON: Duration = Duration::from_secs(20);
 
 async fn hub() -> (TempDir, Hub, Arc<ManualClock>) {
     let directory = tempfile::tempdir().expect("a directory");
-    let clock = ManualClock::at(NOON);
-    let settings = HubOptions { clock: Arc::<ManualClock>::clone(&clock), ..HubOptions::default() };
-    let hub = Hub::open_with(directory.path().join("team"), settings).await.expect("the hub opens");
+    let clock = ManualClock::at(START_MS);
+    let options = HubOptions { clock: Arc::<ManualClock>::clone(&clock), ..HubOptions::default() };
+    let hub = Hub::open_with(directory.path().join("team"), options).await.expect("the hub opens");
     (directory, hub, clock)
 }
 
@@ -29,9 +29,9 @@ async fn until(hub: &Hub, status: TaskStatus, count: u64) {
     tokio::time::timeout(SOON, waited).await.expect("in time").expect("the hub is open");
 }
 
-async fn over(hub: &Hub, id: &TaskId) -> quorate::TaskWithPayloads {
-    let over = tokio::time::timeout(SOON, hub.wait_for_task(id, Duration::from_secs(3600)));
-    over.await.expect("in time").expect("the task is there")
+async fn wait_until_ended(hub: &Hub, id: &TaskId) -> quorate::TaskWithPayloads {
+    let ended = tokio::time::timeout(SOON, hub.wait_for_task(id, Duration::from_secs(3600)));
+    ended.await.expect("in time").expect("the task is there")
 }
 
 fn number(view: &quorate::TaskWithPayloads) -> u64 {
@@ -55,14 +55,15 @@ async fn c4_handlers_work_through_a_graph() {
         }
         Ok(sum)
     };
-    let _one = hub.agent("one").on_task("double", double).run().await.expect("it runs");
-    let _two = hub.agent("two").on_task("double", double).on_task("total", total).concurrency(4).run().await;
+    let _first = hub.agent("one").on_task("double", double).run().await.expect("it runs");
+    let _second =
+        hub.agent("two").on_task("double", double).on_task("total", total).concurrency(4).run().await;
     let alice = hub.agent("alice").join().await.expect("she joins");
     let mut graph: Vec<_> = (1..=5u64).map(|n| TaskDraft::new("double", n).priority(5)).collect();
     graph.push(TaskDraft::new("total", ()).depends_on_index(0..5).id("sum"));
     let ids = alice.create_tasks(graph).await.expect("made");
     assert_eq!((ids.len(), ids[5].as_str()), (6, "sum"));
-    let sum = over(&hub, &ids[5]).await;
+    let sum = wait_until_ended(&hub, &ids[5]).await;
     assert_eq!((sum.task.status, number(&sum)), (TaskStatus::Done, 30));
     let first = hub.task(&ids[0]).await.expect("there").task;
     assert_eq!((first.status, first.confidence), (TaskStatus::Done, Some(0.9)));
@@ -73,21 +74,21 @@ async fn c4_handlers_work_through_a_graph() {
 #[tokio::test]
 async fn c9_a_failing_handler_is_retried_and_then_escalated() {
     let (_directory, hub, clock) = hub().await;
-    let (tried, mut tries) = mpsc::unbounded_channel();
+    let (sender, mut attempts) = mpsc::unbounded_channel();
     let fail = move |work: TaskWork<()>| {
-        let _ = tried.send(work.task().attempt);
+        let _ = sender.send(work.task().attempt);
         async move { Err::<(), _>(Failure::retry("the model is busy")) }
     };
     let _worker = hub.agent("worker").on_task("try", fail).run().await.expect("it runs");
     let lead = hub.agent("lead").role(AgentRole::Coordinator).join().await.expect("it joins");
     let id = lead.create_task(TaskDraft::new("try", ())).await.expect("made");
     for (attempt, wait) in [(1, 1), (2, 2), (3, 4)] {
-        assert_eq!(tries.recv().await, Some(attempt));
+        assert_eq!(attempts.recv().await, Some(attempt));
         until(&hub, TaskStatus::Scheduled, 1).await;
         clock.advance(Duration::from_secs(wait));
     }
-    assert_eq!(tries.recv().await, Some(4));
-    assert_eq!(over(&hub, &id).await.task.status, TaskStatus::Escalated);
+    assert_eq!(attempts.recv().await, Some(4));
+    assert_eq!(wait_until_ended(&hub, &id).await.task.status, TaskStatus::Escalated);
     let received = lead.receive(SOON).await.expect("an answer").expect("a message");
     assert_eq!((received.action(), received.sender()), ("task.escalated", ""));
     let escalation: serde_json::Value = received.payload().expect("JSON");
@@ -103,53 +104,53 @@ async fn c9_a_permanent_failure_is_not_retried() {
     let _worker = hub.agent("worker").on_task("read", fail).run().await.expect("it runs");
     let alice = hub.agent("alice").join().await.expect("she joins");
     let read = TaskDraft::new("read", ()).id("read");
-    let then =
+    let dependent =
         TaskDraft::new("read", ()).depends_on(["read"]).on_dependency_failure(OnDependencyFailure::Wait);
-    let ids = alice.create_tasks([read, then]).await.expect("made");
-    let failed = over(&hub, &ids[0]).await.task;
+    let ids = alice.create_tasks([read, dependent]).await.expect("made");
+    let failed = wait_until_ended(&hub, &ids[0]).await.task;
     assert_eq!((failed.status, failed.attempt), (TaskStatus::Failed, 1));
     assert_eq!(failed.reason.as_deref(), Some("no such document"));
-    let waits = hub.task(&ids[1]).await.expect("there");
-    assert_eq!((waits.task.status, waits.more.blocked_on), (TaskStatus::Blocked, vec![ids[0].clone()]));
+    let blocked = hub.task(&ids[1]).await.expect("there");
+    assert_eq!((blocked.task.status, blocked.more.blocked_on), (TaskStatus::Blocked, vec![ids[0].clone()]));
     hub.close().await;
 }
 
 #[tokio::test]
 async fn c9_a_panic_and_a_wrong_input_are_failures() {
     let (_directory, hub, _clock) = hub().await;
-    let shaky = |work: TaskWork<u64>| async move {
+    let fail_once = |work: TaskWork<u64>| async move {
         assert!(work.task().attempt > 1, "the first attempt panics on purpose");
         Ok(work.input)
     };
-    let _worker = hub.agent("worker").on_task("count", shaky).run().await.expect("it runs");
+    let _worker = hub.agent("worker").on_task("count", fail_once).run().await.expect("it runs");
     let alice = hub.agent("alice").join().await.expect("she joins");
-    let good = TaskDraft::new("count", 7u64).backoff(Duration::ZERO);
-    let bad = TaskDraft::new("count", "seven").backoff(Duration::ZERO);
-    let ids = alice.create_tasks([good, bad]).await.expect("made");
-    let good = over(&hub, &ids[0]).await;
-    assert_eq!((good.task.attempt, number(&good)), (2, 7));
-    let bad = over(&hub, &ids[1]).await.task;
-    assert_eq!((bad.status, bad.attempt), (TaskStatus::Failed, 1), "it would be wrong again");
+    let valid = TaskDraft::new("count", 7u64).backoff(Duration::ZERO);
+    let invalid = TaskDraft::new("count", "seven").backoff(Duration::ZERO);
+    let ids = alice.create_tasks([valid, invalid]).await.expect("made");
+    let valid = wait_until_ended(&hub, &ids[0]).await;
+    assert_eq!((valid.task.attempt, number(&valid)), (2, 7));
+    let invalid = wait_until_ended(&hub, &ids[1]).await.task;
+    assert_eq!((invalid.status, invalid.attempt), (TaskStatus::Failed, 1), "a retry would fail again");
     hub.close().await;
 }
 
 /// Returns a handler that signals its start and its cancellation, and never returns.
 fn endless(
-    began: mpsc::UnboundedSender<u16>,
-    gone: mpsc::UnboundedSender<u16>,
+    started: mpsc::UnboundedSender<u16>,
+    ended: mpsc::UnboundedSender<u16>,
 ) -> impl Fn(TaskWork<()>) -> Endless {
-    struct Gone(mpsc::UnboundedSender<u16>, u16);
-    impl Drop for Gone {
+    struct SendOnDrop(mpsc::UnboundedSender<u16>, u16);
+    impl Drop for SendOnDrop {
         fn drop(&mut self) {
             let _ = self.0.send(self.1);
         }
     }
     move |work: TaskWork<()>| {
         let attempt = work.task().attempt;
-        let _ = began.send(attempt);
-        let gone = Gone(gone.clone(), attempt);
+        let _ = started.send(attempt);
+        let guard = SendOnDrop(ended.clone(), attempt);
         Box::pin(async move {
-            let _gone = gone;
+            let _guard = guard;
             let _ = work.progress("so far").await;
             std::future::pending::<Result<(), Failure>>().await
         })
@@ -161,31 +162,31 @@ type Endless = std::pin::Pin<Box<dyn Future<Output = Result<(), Failure>> + Send
 #[tokio::test]
 async fn c9_cancelling_a_task_aborts_its_handler() {
     let (_directory, hub, _clock) = hub().await;
-    let (began, mut begins) = mpsc::unbounded_channel();
-    let (gone, mut ends) = mpsc::unbounded_channel();
-    let _worker = hub.agent("worker").on_task("wait", endless(began, gone)).run().await.expect("it runs");
+    let (started, mut starts) = mpsc::unbounded_channel();
+    let (ended, mut ends) = mpsc::unbounded_channel();
+    let _worker = hub.agent("worker").on_task("wait", endless(started, ended)).run().await.expect("it runs");
     let alice = hub.agent("alice").join().await.expect("she joins");
     let id = alice.create_task(TaskDraft::new("wait", ())).await.expect("made");
-    assert_eq!(begins.recv().await, Some(1));
+    assert_eq!(starts.recv().await, Some(1));
     alice.cancel_task(&id, "no longer needed").await.expect("cancelled");
     assert_eq!(ends.recv().await, Some(1), "without any time passing");
     alice.create_task(TaskDraft::new("wait", ())).await.expect("made");
-    assert_eq!(begins.recv().await, Some(1), "the worker goes on with the next");
+    assert_eq!(starts.recv().await, Some(1), "the worker continues with the next task");
     hub.close().await;
 }
 
 #[tokio::test]
 async fn c10_a_timed_out_attempt_keeps_its_partial_result() {
     let (_directory, hub, clock) = hub().await;
-    let (began, mut begins) = mpsc::unbounded_channel();
-    let (gone, mut ends) = mpsc::unbounded_channel();
-    let _worker = hub.agent("worker").on_task("wait", endless(began, gone)).run().await.expect("it runs");
+    let (started, mut starts) = mpsc::unbounded_channel();
+    let (ended, mut ends) = mpsc::unbounded_channel();
+    let _worker = hub.agent("worker").on_task("wait", endless(started, ended)).run().await.expect("it runs");
     let alice = hub.agent("alice").join().await.expect("she joins");
     let draft =
         TaskDraft::new("wait", ()).timeout(Duration::from_secs(5)).backoff(Duration::ZERO).max_attempts(2);
     let id = alice.create_task(draft).await.expect("made");
     for attempt in [1, 2] {
-        assert_eq!(begins.recv().await, Some(attempt));
+        assert_eq!(starts.recv().await, Some(attempt));
         let mut follow = hub.space().expect("an embedded hub").follow();
         // The partial result is on disk before the timeout.
         while hub.task(&id).await.expect("there").more.partials.len() < usize::from(attempt) {
@@ -194,7 +195,7 @@ async fn c10_a_timed_out_attempt_keeps_its_partial_result() {
         clock.advance(Duration::from_secs(5));
         assert_eq!(ends.recv().await, Some(attempt));
     }
-    let view = over(&hub, &id).await;
+    let view = wait_until_ended(&hub, &id).await;
     assert_eq!(view.task.status, TaskStatus::Failed);
     assert_eq!(view.more.partials.len(), 2);
     assert_eq!(&view.more.partials[1].0[..], b"\"so far\"");
@@ -204,43 +205,43 @@ async fn c10_a_timed_out_attempt_keeps_its_partial_result() {
 #[tokio::test]
 async fn i9_a_lease_is_extended_while_its_handler_runs() {
     let (_directory, hub, clock) = hub().await;
-    let (go, mut wait) = mpsc::unbounded_channel::<oneshot::Sender<()>>();
+    let (running, mut handlers) = mpsc::unbounded_channel::<oneshot::Sender<()>>();
     let slow = move |_: TaskWork<()>| {
         let (sender, receiver) = oneshot::channel();
-        let _ = go.send(sender);
+        let _ = running.send(sender);
         async move {
             let _ = receiver.await;
             Ok("done")
         }
     };
     // Heartbeats of the agent are disabled, so that only the lease can expire.
-    let rarely = Duration::from_secs(3600);
-    let worker = hub.agent("worker").heartbeat_interval(rarely).on_task("slow", slow);
+    let heartbeat_interval = Duration::from_secs(3600);
+    let worker = hub.agent("worker").heartbeat_interval(heartbeat_interval).on_task("slow", slow);
     let _worker = worker.run().await.expect("it runs");
     let alice = hub.agent("alice").join().await.expect("she joins");
     let id = alice.create_task(TaskDraft::new("slow", ())).await.expect("made");
-    let finish = wait.recv().await.expect("it began");
+    let finish = handlers.recv().await.expect("it started");
     let head = hub.space().expect("an embedded hub").published().head;
     for _ in 0..12 {
         // The worker extends its lease after each third of it. It may read the clock a little late, so the clock
         // advances in smaller steps until it did.
         let mut follow = hub.space().expect("an embedded hub").follow();
-        let ends = follow.borrow_and_update().wake.mono;
-        let mut alive = false;
+        let wake = follow.borrow_and_update().wake.mono;
+        let mut extended = false;
         for _ in 0..5 {
             clock.advance(Duration::from_secs(5));
-            let later = follow.wait_for(|published| published.wake.mono > ends);
-            alive = tokio::time::timeout(Duration::from_millis(500), later).await.is_ok();
-            if alive {
+            let later = follow.wait_for(|published| published.wake.mono > wake);
+            extended = tokio::time::timeout(Duration::from_millis(500), later).await.is_ok();
+            if extended {
                 break;
             }
         }
-        assert!(alive, "no heartbeat for 25 s");
+        assert!(extended, "no heartbeat for 25 s");
         assert_eq!(hub.task(&id).await.expect("there").task.status, TaskStatus::Leased);
     }
     assert_eq!(hub.space().expect("an embedded hub").published().head, head, "heartbeats leave no record");
     let _ = finish.send(());
-    let view = over(&hub, &id).await.task;
+    let view = wait_until_ended(&hub, &id).await.task;
     assert_eq!((view.status, view.attempt), (TaskStatus::Done, 1));
     hub.close().await;
 }
@@ -252,19 +253,19 @@ async fn c4_tasks_are_claimed_and_completed_explicitly() {
     let bob = hub.agent("bob").capability("review").join().await.expect("he joins");
     assert!(bob.claim_task(&[], Duration::ZERO).await.expect("an answer").is_none());
     alice.create_task(TaskDraft::new("review", vec![1, 2]).id("r1")).await.expect("made");
-    let taken = bob.claim_task(&[], SOON).await.expect("an answer").expect("a task");
-    assert_eq!((taken.id().as_str(), taken.input::<Vec<u8>>().expect("a list")), ("r1", vec![1, 2]));
-    bob.heartbeat_task(&taken).await.expect("alive");
-    let seq = bob.commit().complete_task(&taken, "fine").put("notes/r1", "note", "fine").commit().await;
+    let claimed = bob.claim_task(&[], SOON).await.expect("an answer").expect("a task");
+    assert_eq!((claimed.id().as_str(), claimed.input::<Vec<u8>>().expect("a list")), ("r1", vec![1, 2]));
+    bob.heartbeat_task(&claimed).await.expect("alive");
+    let seq = bob.commit().complete_task(&claimed, "fine").put("notes/r1", "note", "fine").commit().await;
     let entry = hub.memory().get("notes/r1").await.expect("read").expect("there");
     assert_eq!(seq.expect("done"), Some(entry.seq), "one record holds both");
-    bob.complete_task(&taken, "fine").await.expect("the same answer");
-    let refused = bob.complete_task(&taken, "again").await.expect_err("another result");
+    bob.complete_task(&claimed, "fine").await.expect("the same answer");
+    let refused = bob.complete_task(&claimed, "again").await.expect_err("another result");
     assert_eq!(
-        (refused.code(), refused.refusal().and_then(|one| one.facts.ended_by)),
+        (refused.code(), refused.refusal().and_then(|refused| refused.facts.ended_by)),
         (Code::StaleLease, Some(entry.seq))
     );
-    let refused = bob.fail_task(&taken, Failure::retry("late")).await.expect_err("it is done");
+    let refused = bob.fail_task(&claimed, Failure::retry("late")).await.expect_err("it is done");
     assert_eq!(refused.code(), Code::StaleLease);
     let done = TaskFilter { status: Some(TaskStatus::Done), ..TaskFilter::default() };
     let page = hub.tasks(&done, PageQuery::newest(10)).await.expect("read");
@@ -279,8 +280,8 @@ async fn c4_lists_are_paged_and_filtered() {
     let (_directory, hub, _clock) = hub().await;
     let alice = hub.agent("alice").join().await.expect("she joins");
     let _bob = hub.agent("bob").join().await.expect("he joins");
-    let odd = |n: u32| if n % 2 == 1 { "odd" } else { "even" };
-    let drafts = (0..1200).map(|n| TaskDraft::new(odd(n), n).id(format!("t{n:04}")));
+    let task_type = |n: u32| if n % 2 == 1 { "odd" } else { "even" };
+    let drafts = (0..1200).map(|n| TaskDraft::new(task_type(n), n).id(format!("t{n:04}")));
     let drafts = drafts.chain([TaskDraft::new("odd", 0).id("u").for_agent("bob")]);
     alice.create_tasks(drafts).await.expect("made");
     let filter = TaskFilter { task_type: Some("odd".into()), ..TaskFilter::default() };
@@ -293,34 +294,35 @@ async fn c4_lists_are_paged_and_filtered() {
             break;
         }
     }
-    let odds = (0..1200).filter(|n| n % 2 == 1).map(|n| format!("t{n:04}")).chain(["u".to_owned()]);
-    assert_eq!(found, odds.rev().collect::<Vec<_>>(), "newest first, each once");
-    let bobs = TaskFilter { agent: Some("bob".parse().expect("a good id")), ..TaskFilter::default() };
-    assert_eq!(hub.tasks(&bobs, PageQuery::newest(10)).await.expect("read").items.len(), 1);
+    let expected = (0..1200).filter(|n| n % 2 == 1).map(|n| format!("t{n:04}")).chain(["u".to_owned()]);
+    assert_eq!(found, expected.rev().collect::<Vec<_>>(), "newest first, each once");
+    let of_bob = TaskFilter { agent: Some("bob".parse().expect("a good id")), ..TaskFilter::default() };
+    assert_eq!(hub.tasks(&of_bob, PageQuery::newest(10)).await.expect("read").items.len(), 1);
     hub.close().await;
 }
 
 #[tokio::test]
 async fn c4_messages_and_tasks_share_the_concurrency_limit() {
     let (_directory, hub, _clock) = hub().await;
-    let at_work = Arc::new(AtomicU32::new(0));
-    let most = Arc::new(AtomicU32::new(0));
+    let running = Arc::new(AtomicU32::new(0));
+    let running_max = Arc::new(AtomicU32::new(0));
     let count = {
-        let (at_work, most) = (Arc::clone(&at_work), Arc::clone(&most));
+        let (running, running_max) = (Arc::clone(&running), Arc::clone(&running_max));
         move || {
-            let (at_work, most) = (Arc::clone(&at_work), Arc::clone(&most));
+            let (running, running_max) = (Arc::clone(&running), Arc::clone(&running_max));
             async move {
-                most.fetch_max(at_work.fetch_add(1, Ordering::SeqCst) + 1, Ordering::SeqCst);
+                running_max.fetch_max(running.fetch_add(1, Ordering::SeqCst) + 1, Ordering::SeqCst);
                 tokio::task::yield_now().await;
-                at_work.fetch_sub(1, Ordering::SeqCst);
+                running.fetch_sub(1, Ordering::SeqCst);
                 Ok::<(), Failure>(())
             }
         }
     };
-    let count_too = count.clone();
+    let count_message = count.clone();
     let worker = hub.agent("worker");
-    let worker =
-        worker.on_task("t", move |_: TaskWork<()>| count()).on("m", move |_: quorate::Work<()>| count_too());
+    let worker = worker
+        .on_task("t", move |_: TaskWork<()>| count())
+        .on("m", move |_: quorate::Work<()>| count_message());
     let worker = worker.run().await.expect("it runs");
     let alice = hub.agent("alice").join().await.expect("she joins");
     alice.create_tasks((0..10).map(|_| TaskDraft::new("t", ()))).await.expect("made");
@@ -331,7 +333,7 @@ async fn c4_messages_and_tasks_share_the_concurrency_limit() {
     let mut follow = hub.space().expect("an embedded hub").follow();
     let acked = follow.wait_for(|published| published.counts.acked == 10);
     tokio::time::timeout(SOON, acked).await.expect("in time").expect("the hub is open");
-    assert_eq!(most.load(Ordering::SeqCst), 1, "one thing at a time");
+    assert_eq!(running_max.load(Ordering::SeqCst), 1, "one handler at a time");
     worker.stop().await.expect("stopped");
     hub.close().await;
 }

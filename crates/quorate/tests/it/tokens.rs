@@ -51,18 +51,18 @@ async fn i18_only_the_digest_of_a_secret_is_stored() {
     let (directory, hub) = hub().await;
     let admin = holder(TokenRole::Admin);
     let name = || "laptop".parse().expect("a plain word");
-    let made = hub
+    let created = hub
         .space()
         .expect("an embedded hub")
         .create_token(&admin, Bearer::Agent(agent("bob")), name(), None)
         .await;
-    let (id, secret) = made.expect("it is made");
+    let (id, secret) = created.expect("it is created");
     let (_, other) = hub
         .space()
         .expect("an embedded hub")
         .create_token(&admin, Bearer::Holder(TokenRole::Viewer), name(), None)
         .await
-        .expect("it is made");
+        .expect("it is created");
     assert_ne!(secret.digest(), other.digest(), "each has a secret of its own");
     let tokens = hub.space().expect("an embedded hub").tokens();
     let TokenLookup::Active(token) = tokens.find(&secret.digest(), Timestamp(1)) else {
@@ -118,16 +118,16 @@ async fn i19_published_tokens_are_shared_until_they_change() {
     let name = || "laptop".parse().expect("a plain word");
     let create =
         || hub.space().expect("an embedded hub").create_token(&Principal::System, viewer(), name(), None);
-    create().await.expect("it is made");
+    create().await.expect("it is created");
     let before = hub.space().expect("an embedded hub").tokens();
-    let again = Op::RegisterAgent(RegisterAgent::named(agent("carol")));
+    let register = Op::RegisterAgent(RegisterAgent::named(agent("carol")));
     hub.space()
         .expect("an embedded hub")
-        .commit(Commit::new(Principal::System, vec![again]))
+        .commit(Commit::new(Principal::System, vec![register]))
         .await
         .expect("registered");
     assert!(std::sync::Arc::ptr_eq(&before, &hub.space().expect("an embedded hub").tokens()));
-    create().await.expect("it is made");
+    create().await.expect("it is created");
     assert_eq!(
         (before.len(), hub.space().expect("an embedded hub").tokens().len()),
         (1, 2),

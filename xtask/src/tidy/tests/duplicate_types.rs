@@ -1,6 +1,6 @@
 //! Tests of the rule for public type names with two meanings.
 
-use super::found;
+use super::violations;
 
 /// Checks files that are given as `crate/path` and code, and returns the violations of this rule.
 fn duplicates(files: &[(&str, &str)]) -> Vec<String> {
@@ -9,7 +9,7 @@ fn duplicates(files: &[(&str, &str)]) -> Vec<String> {
         .map(|(path, code)| (format!("crates/{path}"), format!("//! A file.\n{code}\n")))
         .collect();
     let files: Vec<(&str, &str)> = texts.iter().map(|(path, text)| (path.as_str(), text.as_str())).collect();
-    found(&files).into_iter().filter(|found| found.contains("is also declared at")).collect()
+    violations(&files).into_iter().filter(|violation| violation.contains("is also declared at")).collect()
 }
 
 #[test]
@@ -45,8 +45,8 @@ fn private_types_and_tests_may_repeat_a_name() {
         ("quorate-server/tests/it/main.rs", "pub struct Limits;"),
         ("quorate-sim/src/lib.rs", "pub struct Limits;"),
     ] {
-        let found = duplicates(&[("quorate-http/src/lib.rs", "pub struct Limits;"), (path, code)]);
-        assert!(found.is_empty(), "{path}: {found:?}");
+        let violations = duplicates(&[("quorate-http/src/lib.rs", "pub struct Limits;"), (path, code)]);
+        assert!(violations.is_empty(), "{path}: {violations:?}");
     }
 }
 
@@ -61,8 +61,8 @@ fn the_stored_type_the_json_type_and_the_handle_of_a_noun_share_its_name() {
     for other in ["quorate-engine", "quorate-store", "quorate-agents", "quorate-client"] {
         let path = format!("{other}/src/task.rs");
         let [core, api, library] = twins;
-        let found = duplicates(&[core, api, library, (&path, "pub struct Task;")]);
-        assert!(!found.is_empty(), "{other}");
+        let violations = duplicates(&[core, api, library, (&path, "pub struct Task;")]);
+        assert!(!violations.is_empty(), "{other}");
     }
 }
 

@@ -53,7 +53,7 @@ impl Watch {
         )
     }
 
-    async fn one(&self) -> TcpStream {
+    async fn accept(&self) -> TcpStream {
         let (stream, _) = within(self.listener.accept()).await.unwrap();
         let mut stream = BufReader::new(stream);
         within(stream.read_line(&mut String::new())).await.unwrap();
@@ -61,12 +61,12 @@ impl Watch {
     }
 }
 
-async fn within<T>(what: impl Future<Output = T>) -> T {
-    tokio::time::timeout(Duration::from_secs(20), what).await.expect("timed out")
+async fn within<T>(future: impl Future<Output = T>) -> T {
+    tokio::time::timeout(Duration::from_secs(20), future).await.expect("timed out")
 }
 
 /// Waits until the process at the other end has exited.
-async fn gone(mut stream: TcpStream) {
+async fn wait_for_exit(mut stream: TcpStream) {
     let _ = within(stream.read(&mut [0; 1])).await;
 }
 
@@ -83,11 +83,11 @@ async fn a_program_reads_the_question_and_answers_in_json() {
 async fn it_runs_in_the_playbooks_directory_without_a_shell() {
     let reply = agent("cmd:cat Cargo.toml").answer(&AgentQuestion::new("analyse", json!(1))).await.unwrap();
     assert!(reply.body["text"].as_str().unwrap().contains("quorate-agents"));
-    let here =
+    let agent_here =
         DeclaredAgent::declare("a", "cmd:cat Cargo.toml", &AgentSettings::default(), &AgentContext::new(""))
             .unwrap();
     assert!(
-        here.answer(&AgentQuestion::new("analyse", json!(1))).await.is_ok(),
+        agent_here.answer(&AgentQuestion::new("analyse", json!(1))).await.is_ok(),
         "an empty path is the current directory"
     );
     let reply =
@@ -97,28 +97,30 @@ async fn it_runs_in_the_playbooks_directory_without_a_shell() {
 
 #[tokio::test]
 async fn plain_text_is_repaired_once_then_accepted() {
-    let folder = tempfile::tempdir().unwrap();
-    let seen = folder.path().join("seen");
-    let script =
-        format!("import sys; open({:?},'a').write(sys.stdin.read()); print('It looks fine to me.')", seen);
+    let directory = tempfile::tempdir().unwrap();
+    let questions_file = directory.path().join("seen");
+    let script = format!(
+        "import sys; open({:?},'a').write(sys.stdin.read()); print('It looks fine to me.')",
+        questions_file
+    );
     let reply = ask(&script).await.unwrap();
     assert_eq!(reply.body, json!({ "text": "It looks fine to me.", "confidence": null }));
     assert!(reply.notes[0].contains("plain text"), "{:?}", reply.notes);
     assert_eq!(reply.usage.calls, 2);
-    let asked = std::fs::read_to_string(&seen).unwrap();
-    let second: serde_json::Value = serde_json::from_str(asked.lines().nth(1).unwrap()).unwrap();
+    let questions = std::fs::read_to_string(&questions_file).unwrap();
+    let second: serde_json::Value = serde_json::from_str(questions.lines().nth(1).unwrap()).unwrap();
     assert_eq!(second["retry"]["previous_answer"], "It looks fine to me.");
     assert!(second["retry"]["error"].as_str().unwrap().contains("no JSON"));
 }
 
 #[tokio::test]
 async fn json_that_does_not_match_the_schema_is_repaired_once_then_fails() {
-    let repaired = "import json,sys; q=json.load(sys.stdin); \
+    let script = "import json,sys; q=json.load(sys.stdin); \
                     print(json.dumps({'summary': 'second'} if 'retry' in q else {'sumary': 'first'}))";
-    assert_eq!(ask(repaired).await.unwrap().body["summary"], "second");
+    assert_eq!(ask(script).await.unwrap().body["summary"], "second");
     let failure = ask("print('{\"sumary\": 1}')").await.unwrap_err();
-    assert!(failure.kind == FailureKind::WrongShape && failure.message.contains("summary"), "{failure}");
-    assert_eq!(ask("pass").await.unwrap_err().kind, FailureKind::WrongShape);
+    assert!(failure.kind == FailureKind::SchemaMismatch && failure.message.contains("summary"), "{failure}");
+    assert_eq!(ask("pass").await.unwrap_err().kind, FailureKind::SchemaMismatch);
     let bytes = ask("import sys; sys.stdout.buffer.write(bytes(range(128, 256)) * 100)").await.unwrap();
     assert!(bytes.body["text"].is_string(), "invalid UTF-8 does not crash");
 }
@@ -130,8 +132,8 @@ async fn a8_a_program_that_prints_a_gigabyte_is_stopped_at_the_limit() {
         ask("import sys\nfor _ in range(1024): sys.stdout.write('x' * (1 << 20))").await.unwrap_err();
     assert_eq!(failure.kind, FailureKind::TooLong);
     assert!(failure.message.contains(&limits::ANSWER_BYTES_MAX.to_string()), "{failure}");
-    let grown = resident_kb().saturating_sub(before);
-    assert!(grown < 64 * 1024, "memory grew by {grown} KB");
+    let growth = resident_kb().saturating_sub(before);
+    assert!(growth < 64 * 1024, "memory grew by {growth} KB");
 }
 
 fn resident_kb() -> u64 {
@@ -163,23 +165,23 @@ async fn a8_a_hanging_program_is_killed_with_its_descendants() {
     let agent = python(&script);
     let mut question = question();
     question.timeout = Duration::from_secs(2);
-    let asked = tokio::spawn(async move { agent.answer(&question).await });
-    let (first, second) = (watch.one().await, watch.one().await);
-    let failure = within(asked).await.unwrap().unwrap_err();
+    let answer = tokio::spawn(async move { agent.answer(&question).await });
+    let (first, second) = (watch.accept().await, watch.accept().await);
+    let failure = within(answer).await.unwrap().unwrap_err();
     assert_eq!(failure.kind, FailureKind::TimedOut);
     assert!(failure.message.contains("stderr: waiting"), "{failure}");
-    gone(first).await;
-    gone(second).await;
+    wait_for_exit(first).await;
+    wait_for_exit(second).await;
 }
 
 #[tokio::test]
 async fn dropping_the_question_terminates_the_program() {
     let watch = Watch::new().await;
     let agent = python(&format!("{}while True: time.sleep(9)", watch.script()));
-    let asked = tokio::spawn(async move { agent.answer(&question()).await });
-    let process = watch.one().await;
-    asked.abort();
-    gone(process).await;
+    let answer = tokio::spawn(async move { agent.answer(&question()).await });
+    let process = watch.accept().await;
+    answer.abort();
+    wait_for_exit(process).await;
 }
 
 #[tokio::test]
@@ -196,7 +198,7 @@ async fn a_child_that_outlives_its_parent_does_not_delay_the_answer() {
     if let Ok(Ok((process, _))) =
         tokio::time::timeout(Duration::from_millis(200), watch.listener.accept()).await
     {
-        gone(process).await;
+        wait_for_exit(process).await;
     }
 }
 
@@ -216,8 +218,8 @@ async fn a_missing_program_fails_with_a_hint() {
     assert!(failure.message.contains("`no-such-program-4711` not found on PATH"), "{failure}");
     let failure = agent("cmd:./Cargo.toml").answer(&question()).await.unwrap_err();
     assert!(failure.kind == FailureKind::NotFound && failure.hint.contains("executable"), "{failure}");
-    let tried = probe(&agent("cmd:no-such-program-4711"), &question()).await;
-    assert_eq!((tried.passed(), tried.checks[0].outcome), (false, CheckOutcome::Failed));
+    let result = probe(&agent("cmd:no-such-program-4711"), &question()).await;
+    assert_eq!((result.passed(), result.checks[0].outcome), (false, CheckOutcome::Failed));
 }
 
 #[tokio::test]

@@ -3,15 +3,15 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use super::scripted_server::{Act, KEY, KEY_ENV, Server, Speaks};
-use super::soon;
+use super::fast_retries;
+use super::scripted_server::{KEY, KEY_ENV, ProviderApi, ScriptedReply, Server};
 use quorate_agents::{
     AgentContext, AgentFailure, AgentQuestion, AgentReply, AgentSettings, CheckOutcome, DeclaredAgent,
     FailureKind, RecordMode, TokenPrice, probe,
 };
 use serde_json::{Value, json};
 
-const GOOD: &str = r#"{"summary": "fine", "confidence": 0.8}"#;
+const VALID_ANSWER: &str = r#"{"summary": "fine", "confidence": 0.8}"#;
 
 fn schema() -> Value {
     json!({
@@ -29,11 +29,11 @@ fn question() -> AgentQuestion {
     question
 }
 
-fn surroundings() -> AgentContext {
-    let mut surroundings = AgentContext::new(".");
-    surroundings.env = Arc::new(|name| (name == KEY_ENV || name == "GROQ_API_KEY").then(|| KEY.to_owned()));
-    surroundings.retry = soon(3);
-    surroundings
+fn context() -> AgentContext {
+    let mut context = AgentContext::new(".");
+    context.env = Arc::new(|name| (name == KEY_ENV || name == "GROQ_API_KEY").then(|| KEY.to_owned()));
+    context.retry = fast_retries(3);
+    context
 }
 
 fn settings() -> AgentSettings {
@@ -45,44 +45,44 @@ fn settings() -> AgentSettings {
 }
 
 fn agent(line: &str) -> DeclaredAgent {
-    DeclaredAgent::declare("reader", line, &settings(), &surroundings()).unwrap()
+    DeclaredAgent::declare("reader", line, &settings(), &context()).unwrap()
 }
 
-async fn ask(acts: Vec<Act>) -> (Result<AgentReply, AgentFailure>, Server) {
-    let server = Server::start(Speaks::Chat, acts).await;
+async fn ask(script: Vec<ScriptedReply>) -> (Result<AgentReply, AgentFailure>, Server) {
+    let server = Server::start(ProviderApi::Chat, script).await;
     let reply = agent(&format!("llm:openai/m1@{}", server.url())).answer(&question()).await;
     (reply, server)
 }
 
-fn status(status: u16, headers: Vec<(&'static str, String)>, message: &str) -> Act {
-    Act::Status(status, headers, json!({ "error": { "message": message } }).to_string())
+fn status(status: u16, headers: Vec<(&'static str, String)>, message: &str) -> ScriptedReply {
+    ScriptedReply::Status(status, headers, json!({ "error": { "message": message } }).to_string())
 }
 
 #[tokio::test]
 async fn every_provider_is_called_with_its_own_api() {
-    for (provider, speaks, structure) in [
-        ("openai", Speaks::Chat, "/response_format/json_schema/schema"),
-        ("groq", Speaks::Chat, "/response_format/type"),
-        ("gemini", Speaks::Gemini, "/generationConfig/responseJsonSchema"),
-        ("anthropic", Speaks::Anthropic, "/tools/0/input_schema"),
-        ("ollama", Speaks::Ollama, "/format"),
+    for (provider, api, schema_path) in [
+        ("openai", ProviderApi::Chat, "/response_format/json_schema/schema"),
+        ("groq", ProviderApi::Chat, "/response_format/type"),
+        ("gemini", ProviderApi::Gemini, "/generationConfig/responseJsonSchema"),
+        ("anthropic", ProviderApi::Anthropic, "/tools/0/input_schema"),
+        ("ollama", ProviderApi::Ollama, "/format"),
     ] {
-        let server = Server::start(speaks, vec![Act::Say(GOOD.into())]).await;
+        let server = Server::start(api, vec![ScriptedReply::Say(VALID_ANSWER.into())]).await;
         let reply = agent(&format!("llm:{provider}/m1@{}", server.url())).answer(&question()).await.unwrap();
         assert_eq!(reply.body, json!({ "summary": "fine", "confidence": 0.8 }), "{provider}");
         let usage = (reply.usage.input_tokens, reply.usage.output_tokens, reply.usage.calls);
         assert_eq!(usage, (11, 7, 1), "{provider}");
-        let asked = &server.seen()[0].body;
-        let requested = asked.pointer(structure).unwrap_or_else(|| panic!("{provider}: {asked}"));
+        let body = &server.requests()[0].body;
+        let requested = body.pointer(schema_path).unwrap_or_else(|| panic!("{provider}: {body}"));
         // Groq supports schemas for some models only: JSON mode is requested, and the schema is part of the prompt.
         assert_eq!(
             *requested,
             if provider == "groq" { json!("json_object") } else { schema() },
             "{provider}"
         );
-        assert!(asked.to_string().contains("may terminate at any time"), "{provider}");
-        assert!(asked.to_string().contains("You read contracts."), "{provider}");
-        assert_eq!(asked.to_string().contains("fits this JSON Schema"), provider == "groq", "{provider}");
+        assert!(body.to_string().contains("may terminate at any time"), "{provider}");
+        assert!(body.to_string().contains("You read contracts."), "{provider}");
+        assert_eq!(body.to_string().contains("fits this JSON Schema"), provider == "groq", "{provider}");
     }
 }
 
@@ -92,11 +92,11 @@ async fn a7_429_is_retried_after_the_requested_delay_and_500_after_a_backoff() {
         status(429, vec![("retry-after-ms", "20".into())], "slow down"),
         status(500, vec![], "oops"),
         status(503, vec![], "oops"),
-        Act::Say(GOOD.into()),
+        ScriptedReply::Say(VALID_ANSWER.into()),
     ])
     .await;
     assert_eq!(reply.unwrap().usage.calls, 4);
-    assert_eq!(server.seen().len(), 4);
+    assert_eq!(server.requests().len(), 4);
 }
 
 #[tokio::test]
@@ -112,29 +112,29 @@ async fn a_retry_after_beyond_the_deadline_fails_immediately() {
         "{}",
         failure.message
     );
-    assert_eq!(server.seen().len(), 1);
+    assert_eq!(server.requests().len(), 1);
 }
 
 #[tokio::test]
 async fn a8_a_persistent_failure_ends_after_four_attempts() {
     for (act, kind) in [
         (status(500, vec![], "oops"), FailureKind::Overloaded),
-        (Act::Cut, FailureKind::Broken),
-        (Act::HangUp, FailureKind::Unreachable),
-        (Act::Garbage, FailureKind::Broken),
-        (Act::Other, FailureKind::Broken),
+        (ScriptedReply::Cut, FailureKind::Broken),
+        (ScriptedReply::HangUp, FailureKind::Unreachable),
+        (ScriptedReply::Garbage, FailureKind::Broken),
+        (ScriptedReply::Other, FailureKind::Broken),
     ] {
         let (reply, server) = ask(vec![act.clone()]).await;
         let failure = reply.unwrap_err();
         assert_eq!((failure.kind, failure.usage.calls), (kind, 4), "{act:?}: {failure}");
         assert!(failure.retryable() && !failure.hint.is_empty(), "{act:?}");
-        assert_eq!(server.seen().len(), 4, "{act:?}");
+        assert_eq!(server.requests().len(), 4, "{act:?}");
     }
 }
 
 #[tokio::test]
 async fn a_truncated_response_is_retried() {
-    let (reply, _server) = ask(vec![Act::Cut, Act::Say(GOOD.into())]).await;
+    let (reply, _server) = ask(vec![ScriptedReply::Cut, ScriptedReply::Say(VALID_ANSWER.into())]).await;
     assert_eq!(reply.unwrap().usage.calls, 2);
 }
 
@@ -149,13 +149,13 @@ async fn a_rejected_request_is_not_retried() {
         let act = status(code, vec![("location", "http://127.0.0.1:1/elsewhere".into())], "no");
         let (reply, server) = ask(vec![act]).await;
         assert_eq!(reply.unwrap_err().kind, kind, "{code}");
-        assert_eq!(server.seen().len(), 1, "{code}");
+        assert_eq!(server.requests().len(), 1, "{code}");
     }
 }
 
 #[tokio::test]
 async fn an_endless_response_is_stopped_at_the_limit() {
-    let (reply, _server) = ask(vec![Act::Huge]).await;
+    let (reply, _server) = ask(vec![ScriptedReply::Huge]).await;
     let failure = reply.unwrap_err();
     assert_eq!(failure.kind, FailureKind::TooLong);
     assert!(failure.message.contains("1048576 bytes"), "{}", failure.message);
@@ -163,7 +163,7 @@ async fn an_endless_response_is_stopped_at_the_limit() {
 
 #[tokio::test]
 async fn a8_a_silent_server_times_out_at_the_deadline() {
-    let server = Server::start(Speaks::Chat, vec![Act::Slow]).await;
+    let server = Server::start(ProviderApi::Chat, vec![ScriptedReply::Slow]).await;
     let mut question = question();
     question.timeout = Duration::from_millis(200);
     let failure = agent(&format!("llm:openai/m1@{}", server.url())).answer(&question).await.unwrap_err();
@@ -173,8 +173,9 @@ async fn a8_a_silent_server_times_out_at_the_deadline() {
 
 #[tokio::test]
 async fn an_answer_that_does_not_match_the_schema_is_repaired_once() {
-    let wrong = r#"{"summary": "fine", "confidence": 7}"#;
-    let (reply, server) = ask(vec![Act::Say(wrong.into()), Act::Say(GOOD.into())]).await;
+    let invalid = r#"{"summary": "fine", "confidence": 7}"#;
+    let (reply, server) =
+        ask(vec![ScriptedReply::Say(invalid.into()), ScriptedReply::Say(VALID_ANSWER.into())]).await;
     let reply = reply.unwrap();
     assert_eq!((reply.usage.calls, reply.usage.input_tokens), (2, 22));
     assert!(
@@ -182,61 +183,65 @@ async fn an_answer_that_does_not_match_the_schema_is_repaired_once() {
         "{:?}",
         reply.notes
     );
-    let second = &server.seen()[1].body["messages"];
-    assert_eq!((&second[2]["role"], &second[2]["content"]), (&json!("assistant"), &json!(wrong)));
+    let second = &server.requests()[1].body["messages"];
+    assert_eq!((&second[2]["role"], &second[2]["content"]), (&json!("assistant"), &json!(invalid)));
     assert!(second[3]["content"].as_str().unwrap().contains("/confidence"), "{second}");
 }
 
 #[tokio::test]
 async fn a_second_invalid_answer_is_a_failure_with_its_usage() {
-    for act in [Act::Say(r#"{"confidence": 7}"#.into()), Act::Say("I would rather not.".into())] {
+    for act in
+        [ScriptedReply::Say(r#"{"confidence": 7}"#.into()), ScriptedReply::Say("I would rather not.".into())]
+    {
         let (reply, server) = ask(vec![act]).await;
         let failure = reply.unwrap_err();
         assert_eq!(
-            (failure.kind, failure.usage.output_tokens, server.seen().len()),
-            (FailureKind::WrongShape, 14, 2)
+            (failure.kind, failure.usage.output_tokens, server.requests().len()),
+            (FailureKind::SchemaMismatch, 14, 2)
         );
     }
-    let (reply, _server) = ask(vec![Act::SayCut(r#"{"summary": "and then"#.into())]).await;
+    let (reply, _server) = ask(vec![ScriptedReply::SayCut(r#"{"summary": "and then"#.into())]).await;
     assert!(reply.unwrap_err().message.contains("cut off at 2000 tokens"));
 }
 
 #[tokio::test]
 async fn a_server_without_schema_support_gets_the_schema_in_the_prompt() {
-    let server = Server::start(Speaks::Chat, vec![Act::Without("json_schema", GOOD.into())]).await;
+    let server =
+        Server::start(ProviderApi::Chat, vec![ScriptedReply::Without("json_schema", VALID_ANSWER.into())])
+            .await;
     let agent = agent(&format!("llm:openai/m1@{}", server.url()));
     let reply = agent.answer(&question()).await.unwrap();
     assert_eq!(reply.usage.calls, 2);
     assert!(reply.notes[0].contains("does not support schemas"), "{:?}", reply.notes);
     assert_eq!(agent.answer(&question()).await.unwrap().usage.calls, 1);
-    let last = server.seen().pop().unwrap().body;
+    let last = server.requests().pop().unwrap().body;
     assert_eq!(last["response_format"]["type"], "json_object");
     assert!(last["messages"][0]["content"].as_str().unwrap().contains("fits this JSON Schema"));
 }
 
 #[tokio::test]
 async fn a7_the_rate_limit_is_shared_by_agents_of_a_provider() {
-    let server = Server::start(Speaks::Chat, vec![Act::Say(GOOD.into())]).await;
+    let server = Server::start(ProviderApi::Chat, vec![ScriptedReply::Say(VALID_ANSWER.into())]).await;
     let settings = AgentSettings { calls_per_minute: Some(2), ..settings() };
-    let surroundings = surroundings();
+    let context = context();
     let line = format!("llm:groq/m1@{}", server.url());
-    let first = DeclaredAgent::declare("first", &line, &settings, &surroundings).unwrap();
-    let second = DeclaredAgent::declare("second", &line, &settings, &surroundings).unwrap();
+    let first = DeclaredAgent::declare("first", &line, &settings, &context).unwrap();
+    let second = DeclaredAgent::declare("second", &line, &settings, &context).unwrap();
     first.answer(&question()).await.unwrap();
     second.answer(&question()).await.unwrap();
     let failure = first.answer(&question()).await.unwrap_err();
     assert_eq!(failure.kind, FailureKind::RateLimited);
     assert!(failure.message.contains("used up"), "{}", failure.message);
-    assert_eq!(server.seen().len(), 2);
+    assert_eq!(server.requests().len(), 2);
 }
 
 #[tokio::test]
 async fn a7_money_is_counted_where_prices_are_configured() {
-    let server = Server::start(Speaks::Chat, vec![Act::Say(GOOD.into())]).await;
+    let server = Server::start(ProviderApi::Chat, vec![ScriptedReply::Say(VALID_ANSWER.into())]).await;
     let price = Some(TokenPrice { input_micros: 2_000_000, output_micros: 10_000_000 });
     let settings = AgentSettings { price, ..settings() };
     let agent =
-        DeclaredAgent::declare("a", &format!("llm:openai/m1@{}", server.url()), &settings, &surroundings())
+        DeclaredAgent::declare("a", &format!("llm:openai/m1@{}", server.url()), &settings, &context())
             .unwrap();
     let usage = agent.answer(&question()).await.unwrap().usage;
     assert_eq!(usage.money_micros, Some(11 * 2 + 7 * 10));
@@ -250,28 +255,26 @@ async fn i18_a_key_is_sent_only_to_its_provider() {
     assert!(failure.message.contains("[key]") && !format!("{failure:?}").contains(KEY), "{failure:?}");
 
     // Groq's own key is in the environment, but the URL is not Groq's.
-    let server = Server::start(Speaks::Ollama, vec![Act::Other]).await;
-    let unnamed = AgentSettings::default();
+    let server = Server::start(ProviderApi::Ollama, vec![ScriptedReply::Other]).await;
+    let no_key_env = AgentSettings::default();
     let agent =
-        DeclaredAgent::declare("a", &format!("llm:groq/m1@{}", server.url()), &unnamed, &surroundings())
+        DeclaredAgent::declare("a", &format!("llm:groq/m1@{}", server.url()), &no_key_env, &context())
             .unwrap();
     agent.answer(&question()).await.unwrap_err();
-    assert!(server.seen().iter().all(|seen| seen.headers.iter().all(|(_, value)| !value.contains(KEY))));
+    assert!(
+        server.requests().iter().all(|request| request.headers.iter().all(|(_, value)| !value.contains(KEY)))
+    );
 
-    let plain = "llm:openai/m1@http://models.example:8080/v1";
-    let failure = self::agent(plain).answer(&question()).await.unwrap_err();
+    let unencrypted = "llm:openai/m1@http://models.example:8080/v1";
+    let failure = self::agent(unencrypted).answer(&question()).await.unwrap_err();
     assert!(failure.kind == FailureKind::Misdeclared && failure.message.contains("unencrypted"), "{failure}");
 }
 
 #[tokio::test]
 async fn a_missing_key_is_reported_before_any_request() {
-    let agent = DeclaredAgent::declare(
-        "a",
-        "llm:gemini/gemini-2.5-flash",
-        &AgentSettings::default(),
-        &surroundings(),
-    )
-    .unwrap();
+    let agent =
+        DeclaredAgent::declare("a", "llm:gemini/gemini-2.5-flash", &AgentSettings::default(), &context())
+            .unwrap();
     let failure = agent.answer(&question()).await.unwrap_err();
     assert_eq!((failure.kind, failure.usage.calls), (FailureKind::NoKey, 0));
     assert!(failure.hint.contains("export GEMINI_API_KEY="), "{}", failure.hint);
@@ -279,20 +282,22 @@ async fn a_missing_key_is_reported_before_any_request() {
 
 #[tokio::test]
 async fn i18_recordings_are_replayed_without_a_server_and_without_a_key() {
-    let folder = tempfile::tempdir().unwrap();
-    let server = Server::start(Speaks::Chat, vec![Act::Say(GOOD.replace("fine", KEY))]).await;
+    let directory = tempfile::tempdir().unwrap();
+    let server =
+        Server::start(ProviderApi::Chat, vec![ScriptedReply::Say(VALID_ANSWER.replace("fine", KEY))]).await;
     let line = format!("llm:openai/m1@{}", server.url());
-    let tape = |tape: RecordMode| AgentSettings { record_mode: tape, ..settings() };
-    let of =
-        |settings: AgentSettings| DeclaredAgent::declare("a", &line, &settings, &surroundings()).unwrap();
-    let recorded = of(tape(RecordMode::Record(folder.path().into()))).answer(&question()).await.unwrap();
+    let with_mode = |record_mode: RecordMode| AgentSettings { record_mode, ..settings() };
+    let declare =
+        |settings: AgentSettings| DeclaredAgent::declare("a", &line, &settings, &context()).unwrap();
+    let recorded =
+        declare(with_mode(RecordMode::Record(directory.path().into()))).answer(&question()).await.unwrap();
     drop(server);
 
-    let mut replay = tape(RecordMode::Replay(folder.path().into()));
+    let mut replay = with_mode(RecordMode::Replay(directory.path().into()));
     replay.key_env = None;
-    let agent = of(replay);
+    let agent = declare(replay);
     assert_eq!(agent.answer(&question()).await.unwrap(), recorded);
-    for file in std::fs::read_dir(folder.path()).unwrap() {
+    for file in std::fs::read_dir(directory.path()).unwrap() {
         let text = std::fs::read_to_string(file.unwrap().path()).unwrap();
         assert!(!text.contains(KEY) && text.contains("[key]"), "{text}");
     }
@@ -304,22 +309,22 @@ async fn i18_recordings_are_replayed_without_a_server_and_without_a_key() {
 
 #[tokio::test]
 async fn a_probe_reports_each_check() {
-    let server = Server::start(Speaks::Chat, vec![Act::Say(GOOD.into())]).await;
+    let server = Server::start(ProviderApi::Chat, vec![ScriptedReply::Say(VALID_ANSWER.into())]).await;
     let line = format!("llm:openai/m1@{}", server.url());
-    let good = probe(&agent(&line), &question()).await;
+    let passed = probe(&agent(&line), &question()).await;
     assert!(
-        good.passed() && good.checks.iter().all(|check| check.outcome == CheckOutcome::Passed),
-        "{good:?}"
+        passed.passed() && passed.checks.iter().all(|check| check.outcome == CheckOutcome::Passed),
+        "{passed:?}"
     );
     assert_eq!(
-        good.checks.iter().map(|check| check.name).collect::<Vec<_>>(),
+        passed.checks.iter().map(|check| check.name).collect::<Vec<_>>(),
         ["reachable", "answers", "schema"]
     );
 
     drop(server);
     let closed = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
-    let bad = probe(&agent(&format!("llm:openai/m1@http://{closed}/v1")), &question()).await;
-    assert!(!bad.passed());
-    assert!(bad.checks[0].detail.contains("nothing is listening"), "{bad:?}");
-    assert_eq!(bad.checks[1].outcome, CheckOutcome::Skipped);
+    let failed = probe(&agent(&format!("llm:openai/m1@http://{closed}/v1")), &question()).await;
+    assert!(!failed.passed());
+    assert!(failed.checks[0].detail.contains("nothing is listening"), "{failed:?}");
+    assert_eq!(failed.checks[1].outcome, CheckOutcome::Skipped);
 }

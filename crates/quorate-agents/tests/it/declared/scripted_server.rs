@@ -17,7 +17,7 @@ pub(crate) const KEY_ENV: &str = "SCRIPTED_KEY";
 
 /// API that the server imitates.
 #[derive(Clone, Copy, PartialEq, Debug)]
-pub(crate) enum Speaks {
+pub(crate) enum ProviderApi {
     Chat,
     /// The same API without a key, as on a local machine.
     Keyless,
@@ -30,11 +30,11 @@ pub(crate) enum Speaks {
 
 /// Reaction to one request.
 #[derive(Clone, Debug)]
-pub(crate) enum Act {
+pub(crate) enum ScriptedReply {
     /// Returns this text in the provider's format.
     Say(String),
     /// Computes the text from the request.
-    Answer(fn(&Seen) -> String),
+    Answer(fn(&ReceivedRequest) -> String),
     /// Returns this text as cut off at the token limit.
     SayCut(String),
     /// Returns a status with headers and a body.
@@ -57,22 +57,22 @@ pub(crate) enum Act {
 
 /// A received request.
 #[derive(Clone, Debug)]
-pub(crate) struct Seen {
+pub(crate) struct ReceivedRequest {
     pub(crate) path: String,
     pub(crate) headers: Vec<(String, String)>,
     pub(crate) body: Value,
 }
 
-impl Seen {
+impl ReceivedRequest {
     /// Extracts action and input from the prompt, independent of the provider's format.
     pub(crate) fn question(&self) -> (String, Value) {
-        let asked = texts(&self.body).find(|text| text.starts_with("TASK: ")).expect("a question");
-        let (task, input) = asked["TASK: ".len()..].split_once("\n\nINPUT:\n").expect("an input");
+        let question = texts(&self.body).find(|text| text.starts_with("TASK: ")).expect("a question");
+        let (task, input) = question["TASK: ".len()..].split_once("\n\nINPUT:\n").expect("an input");
         (task.to_owned(), serde_json::from_str(input).expect("JSON"))
     }
 
     pub(crate) fn header(&self, name: &str) -> Option<&str> {
-        self.headers.iter().find(|(known, _)| known == name).map(|(_, value)| value.as_str())
+        self.headers.iter().find(|(header, _)| header == name).map(|(_, value)| value.as_str())
     }
 }
 
@@ -89,22 +89,22 @@ fn texts(body: &Value) -> Box<dyn Iterator<Item = &str> + '_> {
 /// The scripted server.
 pub(crate) struct Server {
     pub(crate) port: u16,
-    seen: Arc<Mutex<Vec<Seen>>>,
+    seen: Arc<Mutex<Vec<ReceivedRequest>>>,
     running: tokio::task::JoinHandle<()>,
 }
 
 impl Server {
     /// Starts the server; the last reaction is repeated forever.
-    pub(crate) async fn start(speaks: Speaks, acts: Vec<Act>) -> Self {
+    pub(crate) async fn start(api: ProviderApi, script: Vec<ScriptedReply>) -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let port = listener.local_addr().unwrap().port();
         let seen = Arc::new(Mutex::new(Vec::new()));
-        let all = Arc::clone(&seen);
+        let requests = Arc::clone(&seen);
         let running = tokio::spawn(async move {
             for number in 0.. {
                 let (stream, _) = listener.accept().await.unwrap();
-                let act = acts[number.min(acts.len() - 1)].clone();
-                tokio::spawn(serve(stream, speaks, act, Arc::clone(&all)));
+                let reaction = script[number.min(script.len() - 1)].clone();
+                tokio::spawn(serve(stream, api, reaction, Arc::clone(&requests)));
             }
         });
         Self { port, seen, running }
@@ -114,7 +114,7 @@ impl Server {
         format!("http://127.0.0.1:{}/base", self.port)
     }
 
-    pub(crate) fn seen(&self) -> Vec<Seen> {
+    pub(crate) fn requests(&self) -> Vec<ReceivedRequest> {
         self.seen.lock().unwrap().clone()
     }
 }
@@ -125,43 +125,52 @@ impl Drop for Server {
     }
 }
 
-async fn serve(stream: TcpStream, speaks: Speaks, act: Act, all: Arc<Mutex<Vec<Seen>>>) {
+async fn serve(
+    stream: TcpStream,
+    api: ProviderApi,
+    reaction: ScriptedReply,
+    requests: Arc<Mutex<Vec<ReceivedRequest>>>,
+) {
     let mut stream = BufReader::new(stream);
-    let Some(seen) = read(&mut stream).await else { return };
-    all.lock().unwrap().push(seen.clone());
+    let Some(request) = read(&mut stream).await else { return };
+    requests.lock().unwrap().push(request.clone());
     let stream = stream.into_inner();
-    if let Err((status, why)) = check(speaks, &seen) {
-        let body = json!({ "error": { "message": why } }).to_string();
+    if let Err((status, message)) = check(api, &request) {
+        let body = json!({ "error": { "message": message } }).to_string();
         return answer(stream, status, &[], &body).await;
     }
-    match act {
-        Act::Say(text) => answer(stream, 200, &[], &completion(speaks, &text, false)).await,
-        Act::Answer(with) => answer(stream, 200, &[], &completion(speaks, &with(&seen), false)).await,
-        Act::SayCut(text) => answer(stream, 200, &[], &completion(speaks, &text, true)).await,
-        Act::Status(status, headers, body) => answer(stream, status, &headers, &body).await,
-        Act::Garbage => answer(stream, 200, &[], "<html>502 from a proxy that says 200</html>").await,
-        Act::Other => answer(stream, 200, &[], r#"{"hello": "world"}"#).await,
-        Act::Without(word, text) => {
-            if seen.body.to_string().contains(word) {
+    match reaction {
+        ScriptedReply::Say(text) => answer(stream, 200, &[], &completion(api, &text, false)).await,
+        ScriptedReply::Answer(answer_text) => {
+            answer(stream, 200, &[], &completion(api, &answer_text(&request), false)).await
+        }
+        ScriptedReply::SayCut(text) => answer(stream, 200, &[], &completion(api, &text, true)).await,
+        ScriptedReply::Status(status, headers, body) => answer(stream, status, &headers, &body).await,
+        ScriptedReply::Garbage => {
+            answer(stream, 200, &[], "<html>502 from a proxy that says 200</html>").await
+        }
+        ScriptedReply::Other => answer(stream, 200, &[], r#"{"hello": "world"}"#).await,
+        ScriptedReply::Without(word, text) => {
+            if request.body.to_string().contains(word) {
                 let body =
                     json!({ "error": { "message": format!("unknown parameter {word}: response_format") } });
                 answer(stream, 400, &[], &body.to_string()).await;
             } else {
-                answer(stream, 200, &[], &completion(speaks, &text, false)).await;
+                answer(stream, 200, &[], &completion(api, &text, false)).await;
             }
         }
-        Act::Cut => cut(stream).await,
-        Act::HangUp => drop(stream),
-        Act::Slow => {
+        ScriptedReply::Cut => cut(stream).await,
+        ScriptedReply::HangUp => drop(stream),
+        ScriptedReply::Slow => {
             // Until the client disconnects.
             let mut stream = stream;
             let _ = stream.read(&mut [0; 1]).await;
         }
-        Act::Huge => huge(stream).await,
+        ScriptedReply::Huge => huge(stream).await,
     }
 }
 
-async fn read(stream: &mut BufReader<TcpStream>) -> Option<Seen> {
+async fn read(stream: &mut BufReader<TcpStream>) -> Option<ReceivedRequest> {
     let mut line = String::new();
     stream.read_line(&mut line).await.ok()?;
     let path = line.split(' ').nth(1)?.to_owned();
@@ -175,73 +184,76 @@ async fn read(stream: &mut BufReader<TcpStream>) -> Option<Seen> {
     let length = headers.iter().find(|(name, _)| name == "content-length")?.1.parse().ok()?;
     let mut body = vec![0; length];
     stream.read_exact(&mut body).await.ok()?;
-    Some(Seen { path, headers, body: serde_json::from_slice(&body).ok()? })
+    Some(ReceivedRequest { path, headers, body: serde_json::from_slice(&body).ok()? })
 }
 
 /// Rejects requests that a provider would reject.
-fn check(speaks: Speaks, seen: &Seen) -> Result<(), (u16, String)> {
-    let is_gemini = seen.path.starts_with("/base/models/") && seen.path.ends_with(":generateContent");
-    let (path, key, needed): (_, _, &[&str]) = match speaks {
-        Speaks::Chat => (
+fn check(api: ProviderApi, request: &ReceivedRequest) -> Result<(), (u16, String)> {
+    let is_gemini = request.path.starts_with("/base/models/") && request.path.ends_with(":generateContent");
+    let (path, key, required): (_, _, &[&str]) = match api {
+        ProviderApi::Chat => (
             "/base/chat/completions",
-            seen.header("authorization") == Some(&format!("Bearer {KEY}")),
+            request.header("authorization") == Some(&format!("Bearer {KEY}")),
             &["model", "messages"],
         ),
-        Speaks::Keyless => ("/base/chat/completions", seen.header("authorization").is_none(), &["model"]),
-        Speaks::Gemini => {
-            let path = if is_gemini { seen.path.as_str() } else { "/base/models/MODEL:generateContent" };
-            (path, seen.header("x-goog-api-key") == Some(KEY), &["contents"])
+        ProviderApi::Keyless => {
+            ("/base/chat/completions", request.header("authorization").is_none(), &["model"])
         }
-        Speaks::Anthropic => {
-            let key = seen.header("x-api-key") == Some(KEY) && seen.header("anthropic-version").is_some();
+        ProviderApi::Gemini => {
+            let path = if is_gemini { request.path.as_str() } else { "/base/models/MODEL:generateContent" };
+            (path, request.header("x-goog-api-key") == Some(KEY), &["contents"])
+        }
+        ProviderApi::Anthropic => {
+            let key =
+                request.header("x-api-key") == Some(KEY) && request.header("anthropic-version").is_some();
             ("/base/messages", key, &["model", "max_tokens", "messages"])
         }
-        Speaks::Ollama => ("/base/api/chat", true, &["model", "messages"]),
-        Speaks::Plain => ("/base", true, &[]),
+        ProviderApi::Ollama => ("/base/api/chat", true, &["model", "messages"]),
+        ProviderApi::Plain => ("/base", true, &[]),
     };
-    if seen.path != path {
-        return Err((404, format!("no such path: {}", seen.path)));
+    if request.path != path {
+        return Err((404, format!("no such path: {}", request.path)));
     }
     if !key {
         return Err((401, "Incorrect API key provided".into()));
     }
-    match needed.iter().find(|field| seen.body.get(**field).is_none()) {
+    match required.iter().find(|field| request.body.get(**field).is_none()) {
         Some(field) => Err((400, format!("missing required parameter: {field}"))),
         None => Ok(()),
     }
 }
 
 /// Renders a completion in the provider's format: 11 input tokens, 7 output tokens.
-fn completion(speaks: Speaks, text: &str, cut: bool) -> String {
-    let either = |yes: &'static str, no: &'static str| if cut { yes } else { no };
-    let body = match speaks {
-        Speaks::Chat | Speaks::Keyless => json!({
+fn completion(api: ProviderApi, text: &str, cut: bool) -> String {
+    let pick = |if_cut: &'static str, otherwise: &'static str| if cut { if_cut } else { otherwise };
+    let body = match api {
+        ProviderApi::Chat | ProviderApi::Keyless => json!({
             "id": "chatcmpl-1", "object": "chat.completion",
-            "choices": [{ "index": 0, "finish_reason": either("length", "stop"),
+            "choices": [{ "index": 0, "finish_reason": pick("length", "stop"),
                           "message": { "role": "assistant", "content": text } }],
             "usage": { "prompt_tokens": 11, "completion_tokens": 7, "total_tokens": 18 }
         }),
-        Speaks::Gemini => json!({
-            "candidates": [{ "finishReason": either("MAX_TOKENS", "STOP"), "content": { "role": "model", "parts": [
+        ProviderApi::Gemini => json!({
+            "candidates": [{ "finishReason": pick("MAX_TOKENS", "STOP"), "content": { "role": "model", "parts": [
                 { "text": "let me think", "thought": true }, { "text": text } ] } }],
             "usageMetadata": { "promptTokenCount": 11, "candidatesTokenCount": 4, "thoughtsTokenCount": 3 }
         }),
-        Speaks::Anthropic => {
+        ProviderApi::Anthropic => {
             let block = match serde_json::from_str::<Value>(text) {
                 Ok(input) => json!({ "type": "tool_use", "id": "toolu_1", "name": "answer", "input": input }),
                 Err(_) => json!({ "type": "text", "text": text }),
             };
             json!({
                 "type": "message", "role": "assistant", "content": [block],
-                "stop_reason": either("max_tokens", "end_turn"),
+                "stop_reason": pick("max_tokens", "end_turn"),
                 "usage": { "input_tokens": 11, "output_tokens": 7 }
             })
         }
-        Speaks::Ollama => json!({
+        ProviderApi::Ollama => json!({
             "model": "m1", "message": { "role": "assistant", "content": text },
-            "done": true, "done_reason": either("length", "stop"), "prompt_eval_count": 11, "eval_count": 7
+            "done": true, "done_reason": pick("length", "stop"), "prompt_eval_count": 11, "eval_count": 7
         }),
-        Speaks::Plain => return text.to_owned(),
+        ProviderApi::Plain => return text.to_owned(),
     };
     body.to_string()
 }
@@ -267,6 +279,6 @@ async fn cut(mut stream: TcpStream) {
 
 async fn huge(mut stream: TcpStream) {
     let _ = stream.write_all(b"HTTP/1.1 200 OK\r\ncontent-type: application/json\r\n\r\n{\"a\": \"").await;
-    let piece = vec![b'x'; 1 << 16];
-    while stream.write_all(&piece).await.is_ok() {}
+    let chunk = vec![b'x'; 1 << 16];
+    while stream.write_all(&chunk).await.is_ok() {}
 }

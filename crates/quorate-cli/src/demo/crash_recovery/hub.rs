@@ -27,13 +27,13 @@ pub(crate) async fn run(args: DemoHubArgs) -> anyhow::Result<()> {
     let counts = hub.counts().await?;
     let open = counts.ready + counts.scheduled + counts.leased;
     report(&json!({ "event": "ready", "ms": clock.now().mono.0, "open": open }))?;
-    let fresh = hub.agents(AgentFilter::default()).await?.is_empty();
+    let is_new = hub.agents(AgentFilter::default()).await?.is_empty();
     let planner = hub.agent("planner").join().await?;
     let ada = hub.agent("ada").join().await?;
     let ben = hub.agent("ben").join().await?;
     send(&hub, &planner, args.documents).await?;
     let ben = tokio::spawn(work(ben));
-    if fresh {
+    if is_new {
         crash_while_processing(ada).await?;
         let ada = hub.agent("ada").join().await?;
         receive_redelivered(&ada).await?;

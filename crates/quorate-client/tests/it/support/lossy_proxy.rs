@@ -14,23 +14,23 @@ pub(crate) struct LossyProxy {
 }
 
 struct Shared {
-    to: SocketAddr,
+    upstream: SocketAddr,
     cutting: AtomicBool,
     /// Whether to drop the next bytes from the hub together with the connection.
-    losing: AtomicBool,
+    drop_next_response: AtomicBool,
     state: AtomicU64,
     cuts: AtomicU64,
 }
 
 impl LossyProxy {
-    /// Starts a proxy in front of a hub. It cuts nothing until [`Proxy::cut`] is called.
-    pub(crate) async fn new(to: SocketAddr, seed: u64) -> Self {
+    /// Starts a proxy in front of a hub. It cuts nothing until [`LossyProxy::cut`] is called.
+    pub(crate) async fn new(upstream: SocketAddr, seed: u64) -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").await.expect("a port");
         let address = listener.local_addr().expect("an address");
         let shared = Arc::new(Shared {
-            to,
+            upstream,
             cutting: AtomicBool::new(false),
-            losing: AtomicBool::new(false),
+            drop_next_response: AtomicBool::new(false),
             state: AtomicU64::new(seed),
             cuts: AtomicU64::new(0),
         });
@@ -53,7 +53,7 @@ impl LossyProxy {
 
     /// Drops the next response of the hub: the call takes effect, but the caller does not receive the response.
     pub(crate) fn lose_next_response(&self) {
-        self.shared.losing.store(true, Ordering::SeqCst);
+        self.shared.drop_next_response.store(true, Ordering::SeqCst);
     }
 
     pub(crate) fn cuts(&self) -> u64 {
@@ -65,23 +65,23 @@ impl Shared {
     /// Returns how many bytes the next connection carries: mostly few, but sometimes enough for a full frame of
     /// deliveries, because a frame that is always cut never arrives.
     fn budget(&self) -> u64 {
-        let mixed =
+        let random =
             self.state.fetch_add(0x9e37_79b9_7f4a_7c15, Ordering::SeqCst).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        let most = if mixed >> 61 == 0 { 30_000 } else { 6_000 };
-        300 + (mixed >> 40) % most
+        let bytes_max = if random >> 61 == 0 { 30_000 } else { 6_000 };
+        300 + (random >> 40) % bytes_max
     }
 }
 
 async fn relay(shared: Arc<Shared>, from: TcpStream) {
-    let Ok(to) = TcpStream::connect(shared.to).await else { return };
-    let _ = (from.set_nodelay(true), to.set_nodelay(true));
-    let left = Arc::new(AtomicU64::new(shared.budget()));
+    let Ok(upstream) = TcpStream::connect(shared.upstream).await else { return };
+    let _ = (from.set_nodelay(true), upstream.set_nodelay(true));
+    let bytes_left = Arc::new(AtomicU64::new(shared.budget()));
     let (from_read, from_write) = from.into_split();
-    let (to_read, to_write) = to.into_split();
+    let (to_read, to_write) = upstream.into_split();
     // When one direction ends, both sockets are dropped.
     tokio::select! {
-        () = copy(&shared, &left, Origin::Caller, from_read, to_write) => {}
-        () = copy(&shared, &left, Origin::Hub, to_read, from_write) => {}
+        () = copy(&shared, &bytes_left, Origin::Caller, from_read, to_write) => {}
+        () = copy(&shared, &bytes_left, Origin::Hub, to_read, from_write) => {}
     }
 }
 
@@ -94,7 +94,7 @@ enum Origin {
 
 async fn copy(
     shared: &Shared,
-    left: &AtomicU64,
+    bytes_left: &AtomicU64,
     origin: Origin,
     mut read: OwnedReadHalf,
     mut write: OwnedWriteHalf,
@@ -102,19 +102,20 @@ async fn copy(
     let mut bytes = [0; 512];
     loop {
         let Ok(count @ 1..) = read.read(&mut bytes).await else { return };
-        if origin == Origin::Hub && shared.losing.swap(false, Ordering::SeqCst) {
+        if origin == Origin::Hub && shared.drop_next_response.swap(false, Ordering::SeqCst) {
             shared.cuts.fetch_add(1, Ordering::SeqCst);
             return;
         }
-        let mut part = count;
+        let mut forwarded = count;
         if shared.cutting.load(Ordering::SeqCst) {
-            let had = left.fetch_sub((count as u64).min(left.load(Ordering::SeqCst)), Ordering::SeqCst);
-            part = count.min(usize::try_from(had).unwrap_or(usize::MAX));
+            let remaining =
+                bytes_left.fetch_sub((count as u64).min(bytes_left.load(Ordering::SeqCst)), Ordering::SeqCst);
+            forwarded = count.min(usize::try_from(remaining).unwrap_or(usize::MAX));
         }
-        if write.write_all(&bytes[..part]).await.is_err() {
+        if write.write_all(&bytes[..forwarded]).await.is_err() {
             return;
         }
-        if part < count {
+        if forwarded < count {
             shared.cuts.fetch_add(1, Ordering::SeqCst);
             return;
         }

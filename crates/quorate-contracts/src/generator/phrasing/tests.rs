@@ -11,20 +11,21 @@ const UNSEEN_TEXT: &str = include_str!("../unseen.yaml");
 fn all_texts(phrasings: &Phrasings) -> Vec<(&str, &Template)> {
     let lists = phrasings.clauses.values().chain(phrasings.provisions.values());
     let labelled = lists.chain(phrasings.problems.values()).flatten();
-    let asides = phrasings.near_misses.iter().chain(&phrasings.filler).map(|aside| &aside.phrasing);
-    let all = labelled.chain(asides);
-    all.flat_map(|one| std::iter::once(one).chain(one.second.as_deref()))
-        .map(|one| (one.id.as_str(), &one.text))
+    let unlabelled = phrasings.near_misses.iter().chain(&phrasings.filler).map(|text| &text.phrasing);
+    let entries = labelled.chain(unlabelled);
+    entries
+        .flat_map(|phrasing| std::iter::once(phrasing).chain(phrasing.second.as_deref()))
+        .map(|phrasing| (phrasing.id.as_str(), &phrasing.text))
         .collect()
 }
 
 #[test]
 fn both_sets_are_valid() {
     for (file, text) in [("seen.yaml", SEEN_TEXT), ("unseen.yaml", UNSEEN_TEXT)] {
-        let read = Phrasings::parse(file, text);
-        let phrasings = read.unwrap();
+        let parsed = Phrasings::parse(file, text);
+        let phrasings = parsed.unwrap();
         assert!(phrasings.near_misses.len() >= 30, "{file}");
-        assert!(phrasings.near_misses.iter().all(|aside| !aside.about.is_empty()), "{file}");
+        assert!(phrasings.near_misses.iter().all(|near_miss| !near_miss.about.is_empty()), "{file}");
         assert!(phrasings.filler.len() >= 30, "{file}");
         assert!(phrasings.problems.len() >= 20, "{file}");
     }
@@ -40,7 +41,7 @@ fn runs(template: &Template) -> BTreeSet<Vec<String>> {
         match piece {
             Piece::Fact(fact, _) => words.push(format!("{{{}}}", fact.name())),
             Piece::Words(text) => {
-                let split = text.split(|char: char| !char.is_alphanumeric()).filter(|word| !word.is_empty());
+                let split = text.split(|ch: char| !ch.is_alphanumeric()).filter(|word| !word.is_empty());
                 words.extend(split.map(str::to_lowercase));
             }
         }
@@ -54,9 +55,9 @@ fn the_sets_share_no_more_than_six_consecutive_words() {
     let (seen, unseen) = (PhrasingSet::Seen.phrasings(), PhrasingSet::Unseen.phrasings());
     let seen: Vec<_> = all_texts(seen).into_iter().map(|(id, text)| (id, runs(text))).collect();
     for (id, text) in all_texts(unseen) {
-        let here = runs(text);
-        for (other, there) in &seen {
-            let common: Vec<_> = here.intersection(there).map(|run| run.join(" ")).collect();
+        let unseen_runs = runs(text);
+        for (other, seen_runs) in &seen {
+            let common: Vec<_> = unseen_runs.intersection(seen_runs).map(|run| run.join(" ")).collect();
             assert!(common.is_empty(), "unseen {id} and seen {other}: {common:?}");
         }
     }
@@ -64,11 +65,11 @@ fn the_sets_share_no_more_than_six_consecutive_words() {
 
 #[test]
 fn no_text_occurs_twice_in_one_set() {
-    for half in [PhrasingSet::Seen, PhrasingSet::Unseen] {
-        let texts = all_texts(half.phrasings());
-        for (at, (id, text)) in texts.iter().enumerate() {
-            for (other, same) in &texts[at + 1..] {
-                assert_ne!(text, same, "{half:?}: {id} and {other}");
+    for set in [PhrasingSet::Seen, PhrasingSet::Unseen] {
+        let texts = all_texts(set.phrasings());
+        for (index, (id, text)) in texts.iter().enumerate() {
+            for (other, same) in &texts[index + 1..] {
+                assert_ne!(text, same, "{set:?}: {id} and {other}");
             }
         }
     }
@@ -84,16 +85,16 @@ fn an_invalid_file_is_rejected_with_file_and_line() {
         ("twice", "  governing_law:\n", "  parties:\n", "parties"),
         ("holds", "holds: [agreement_date]", "holds: [agreement_data]", "agreement_data"),
     ];
-    for (what, right, wrong, why) in cases {
-        assert!(SEEN_TEXT.contains(right), "{what}");
-        let error = Phrasings::parse("mine.yaml", &SEEN_TEXT.replacen(right, wrong, 1)).unwrap_err();
-        assert!(error.starts_with("mine.yaml:"), "{what}: {error}");
-        assert!(error.contains(why), "{what}: {error}");
+    for (case, valid, invalid, message) in cases {
+        assert!(SEEN_TEXT.contains(valid), "{case}");
+        let error = Phrasings::parse("mine.yaml", &SEEN_TEXT.replacen(valid, invalid, 1)).unwrap_err();
+        assert!(error.starts_with("mine.yaml:"), "{case}: {error}");
+        assert!(error.contains(message), "{case}: {error}");
     }
     let error = Phrasings::parse("mine.yaml", &SEEN_TEXT.replacen("exceed {cap}.", "{cap", 1)).unwrap_err();
-    let near = line_of("exceed {cap}.");
-    let at: usize = error.split(':').nth(1).unwrap().parse().unwrap();
-    assert!(near.abs_diff(at) <= 3, "{error} is far from line {near}");
+    let expected_line = line_of("exceed {cap}.");
+    let line: usize = error.split(':').nth(1).unwrap().parse().unwrap();
+    assert!(expected_line.abs_diff(line) <= 3, "{error} is far from line {expected_line}");
 }
 
 #[test]
@@ -111,8 +112,8 @@ fn a_clause_with_too_few_phrasings_is_rejected() {
 
 #[test]
 fn a_contradiction_without_a_second_phrasing_is_rejected() {
-    let right = "      second:\n        text: \"End of the Initial Term: {other_expiration}.\"\n        holds: [expiration_date]\n";
-    assert!(SEEN_TEXT.contains(right));
-    let error = Phrasings::parse("mine.yaml", &SEEN_TEXT.replacen(right, "", 1)).unwrap_err();
+    let second = "      second:\n        text: \"End of the Initial Term: {other_expiration}.\"\n        holds: [expiration_date]\n";
+    assert!(SEEN_TEXT.contains(second));
+    let error = Phrasings::parse("mine.yaml", &SEEN_TEXT.replacen(second, "", 1)).unwrap_err();
     assert!(error.contains("term_conflict needs a `second` phrasing"), "{error}");
 }

@@ -7,7 +7,7 @@ use crate::generator::Problem;
 pub(crate) fn describe(issue: &Issue, label: &str) -> String {
     let extent = issue.extent.as_str();
     let if_extent = |with: String, without: &str| if extent.is_empty() { without.to_owned() } else { with };
-    let does = match issue.problem {
+    let effect = match issue.problem {
         Problem::UncappedCustomerLiability => {
             if_extent("leaves the customer's indemnity outside of the cap on liability".into(), "leaves the customer's liability without a cap")
         }
@@ -56,7 +56,7 @@ pub(crate) fn describe(issue: &Issue, label: &str) -> String {
     if let Some(first) = label.get_mut(..1) {
         first.make_ascii_uppercase();
     }
-    format!("{label} {does}.")
+    format!("{label} {effect}.")
 }
 
 /// Recommended remedy.

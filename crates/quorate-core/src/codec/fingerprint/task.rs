@@ -54,7 +54,7 @@ pub(super) fn write_claim(out: &mut Writer, claim: &ClaimTasks) {
     out.number(31);
     out.text(&claim.agent);
     out.number(claim.types.len() as u64);
-    claim.types.iter().for_each(|word| out.text(word));
+    claim.types.iter().for_each(|task_type| out.text(task_type));
     out.numbers(&[u64::from(claim.max), u64::from(claim.waiting != WaitMode::NoWait)]);
     out.option(claim.lease_ms);
 }

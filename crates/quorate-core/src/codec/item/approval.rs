@@ -25,9 +25,9 @@ pub(super) fn write(out: &mut Writer, approval: &Approval) {
     out.text(&approval.default);
     out.text(approval.session.as_deref().unwrap_or(""));
     out.number(approval.follow_ups.len() as u64);
-    for then in &approval.follow_ups {
-        out.number(then.to.0);
-        out.text(&then.action);
+    for follow_up in &approval.follow_ups {
+        out.number(follow_up.to.0);
+        out.text(&follow_up.action);
     }
     write_state(out, &approval.state);
 }
@@ -80,7 +80,7 @@ pub(super) fn read(input: &mut Reader<'_>) -> Result<Approval, DecodeError> {
         expires_at: Timestamp(input.number()?),
         default: input.text()?.into(),
         session: Some(input.text()?).filter(|session| !session.is_empty()).map(Into::into),
-        follow_ups: read_then(input)?,
+        follow_ups: read_follow_ups(input)?,
         state: read_state(input)?,
     })
 }
@@ -95,13 +95,13 @@ fn read_confidence(input: &mut Reader<'_>) -> Result<Option<f64>, DecodeError> {
     }
 }
 
-fn read_then(input: &mut Reader<'_>) -> Result<Vec<ApprovalFollowUp>, DecodeError> {
+fn read_follow_ups(input: &mut Reader<'_>) -> Result<Vec<ApprovalFollowUp>, DecodeError> {
     let count = input.count(2)?;
-    let mut then = Vec::with_capacity(count);
+    let mut follow_ups = Vec::with_capacity(count);
     for _ in 0..count {
-        then.push(ApprovalFollowUp { to: AgentNo(input.number()?), action: input.text()?.into() });
+        follow_ups.push(ApprovalFollowUp { to: AgentNo(input.number()?), action: input.text()?.into() });
     }
-    Ok(then)
+    Ok(follow_ups)
 }
 
 fn read_state(input: &mut Reader<'_>) -> Result<ApprovalState, DecodeError> {

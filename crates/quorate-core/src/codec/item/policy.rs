@@ -5,26 +5,26 @@ use crate::ids::Seq;
 use crate::policy::{ActivePolicy, Policy, Preset};
 
 pub(super) fn write(out: &mut Writer, policy: &ActivePolicy) {
-    let ActivePolicy { policy: rules, supervised_since } = policy;
-    out.number(match rules.preset {
+    let ActivePolicy { policy, supervised_since } = policy;
+    out.number(match policy.preset {
         Preset::Mesh => 0,
         Preset::Supervised => 1,
     });
-    let usual = Policy::default();
-    let mut field = |number: u64, value: u64, usual: u64| {
-        if value != usual {
+    let default = Policy::default();
+    let mut field = |number: u64, value: u64, default: u64| {
+        if value != default {
             out.numbers(&[number, value]);
         }
     };
     let wide = |number: u32| u64::from(number);
-    field(1, wide(rules.payload_bytes_max), wide(usual.payload_bytes_max));
-    field(2, wide(rules.rationale_chars_max), wide(usual.rationale_chars_max));
-    field(3, rules.actions_max.map_or(0, |max| wide(max) + 1), 0);
-    field(4, wide(rules.broadcasts_per_minute), wide(usual.broadcasts_per_minute));
-    field(5, u64::from(rules.structured), 0);
-    field(6, u64::from(rules.confidence), 0);
-    field(7, u64::from(rules.rationale), 0);
-    field(8, wide(rules.open_tasks_max), wide(usual.open_tasks_max));
+    field(1, wide(policy.payload_bytes_max), wide(default.payload_bytes_max));
+    field(2, wide(policy.rationale_chars_max), wide(default.rationale_chars_max));
+    field(3, policy.actions_max.map_or(0, |max| wide(max) + 1), 0);
+    field(4, wide(policy.broadcasts_per_minute), wide(default.broadcasts_per_minute));
+    field(5, u64::from(policy.structured), 0);
+    field(6, u64::from(policy.confidence), 0);
+    field(7, u64::from(policy.rationale), 0);
+    field(8, wide(policy.open_tasks_max), wide(default.open_tasks_max));
     field(9, supervised_since.0, 0);
 }
 

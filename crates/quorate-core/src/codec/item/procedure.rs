@@ -32,7 +32,7 @@ pub(super) fn read(input: &mut Reader<'_>) -> Result<Procedure, DecodeError> {
     let started_at = Timestamp(input.number()?);
     let version = Version(input.number()?);
     let seq = Seq(input.number()?);
-    let before = input.option()?.map(Seq);
+    let previous_seq = input.option()?.map(Seq);
     let status = match ProcedureStatus::from_number(input.narrow()?) {
         Some(status) => status,
         None => return input.expected("the status of a procedure"),
@@ -45,7 +45,7 @@ pub(super) fn read(input: &mut Reader<'_>) -> Result<Procedure, DecodeError> {
         started_at,
         version,
         seq,
-        previous_seq: before,
+        previous_seq,
         status,
         phase: input.text()?.into(),
         since: Timestamp(input.number()?),

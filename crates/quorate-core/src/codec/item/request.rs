@@ -12,9 +12,9 @@ pub(super) fn write(out: &mut Writer, request: &Request) {
     out.option(request.reply_to.map(|agent| agent.0));
     out.text(&request.correlation);
     out.numbers(&[request.timeout_ms, request.first_delivery.0, request.recipients.len() as u64]);
-    for one in &request.recipients {
-        out.number(one.recipient.number());
-        match one.reply {
+    for outcome in &request.recipients {
+        out.number(outcome.recipient.number());
+        match outcome.reply {
             ReplyState::Pending => out.number(0),
             ReplyState::Answered { seq, n } => out.numbers(&[1, seq.0, u64::from(n)]),
             ReplyState::Lost => out.number(2),
@@ -39,24 +39,17 @@ pub(super) fn read(input: &mut Reader<'_>) -> Result<Request, DecodeError> {
     let from = AgentNo(input.number()?);
     let reply_to = input.option()?.map(AgentNo);
     let correlation = input.text()?.into();
-    let length_ms = input.number()?;
-    let first = DeliveryNo(input.number()?);
-    let mut asked = Vec::new();
+    let timeout_ms = input.number()?;
+    let first_delivery = DeliveryNo(input.number()?);
+    let mut recipients = Vec::new();
     for _ in 0..input.count(2)? {
-        let Some(to) = Recipient::from_number(input.number()?) else { return input.expected("a recipient") };
-        asked.push(RecipientOutcome { recipient: to, reply: read_reply(input)? });
+        let Some(recipient) = Recipient::from_number(input.number()?) else {
+            return input.expected("a recipient");
+        };
+        recipients.push(RecipientOutcome { recipient, reply: read_reply(input)? });
     }
     let state = read_state(input)?;
-    Ok(Request {
-        id,
-        from,
-        reply_to,
-        correlation,
-        timeout_ms: length_ms,
-        first_delivery: first,
-        recipients: asked,
-        state,
-    })
+    Ok(Request { id, from, reply_to, correlation, timeout_ms, first_delivery, recipients, state })
 }
 
 fn read_reply(input: &mut Reader<'_>) -> Result<ReplyState, DecodeError> {
@@ -75,8 +68,8 @@ fn read_state(input: &mut Reader<'_>) -> Result<RequestState, DecodeError> {
         2 => RequestState::TimedOut,
         3 => RequestState::Cancelled,
         4 => {
-            let word = input.text()?;
-            let Some(code) = Code::ALL.iter().copied().find(|code| code.as_str() == word) else {
+            let name = input.text()?;
+            let Some(code) = Code::ALL.iter().copied().find(|code| code.as_str() == name) else {
                 return input.expected("a known error code");
             };
             RequestState::Failed { code, reason: input.text()?.into() }

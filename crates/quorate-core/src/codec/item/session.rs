@@ -39,8 +39,8 @@ pub(super) fn read(input: &mut Reader<'_>) -> Result<Session, DecodeError> {
     let since = Timestamp(input.number()?);
     let reason = input.text()?.into();
     let opened_at = Timestamp(input.number()?);
-    let mut added = [0; ContributionKind::ALL.len()];
-    for count in &mut added {
+    let mut contributions = [0; ContributionKind::ALL.len()];
+    for count in &mut contributions {
         *count = input.number()?;
     }
     let count = input.count(3)?;
@@ -63,7 +63,7 @@ pub(super) fn read(input: &mut Reader<'_>) -> Result<Session, DecodeError> {
         since,
         reason,
         opened_at,
-        contributions: added,
+        contributions,
     })
 }
 

@@ -22,8 +22,8 @@ pub(super) fn write(out: &mut Writer, task: &Task) {
     out.numbers(&[u64::from(task.attempt), u64::from(task.status().number())]);
     write_state(out, &task.state);
     out.number(u64::from(task.last_failure.is_some()));
-    if let Some(setback) = &task.last_failure {
-        write_failure(out, setback);
+    if let Some(failure) = &task.last_failure {
+        write_failure(out, failure);
     }
     out.number(task.partials.len() as u64);
     for partial in &task.partials {
@@ -37,7 +37,7 @@ pub(super) fn read(input: &mut Reader<'_>) -> Result<Task, DecodeError> {
     let spec = Arc::new(read_spec(&mut input.nested()?)?);
     let attempt = input.narrow()?;
     let state = read_state(input)?;
-    let setback = match input.number()? {
+    let last_failure = match input.number()? {
         0 => None,
         1 => Some(Box::new(read_failure(input)?)),
         _ => return input.expected("a failed attempt or none"),
@@ -48,7 +48,7 @@ pub(super) fn read(input: &mut Reader<'_>) -> Result<Task, DecodeError> {
         let (attempt, at) = (input.narrow()?, Timestamp(input.number()?));
         partials.push(TaskPartial { attempt, at, part: read_part(input)? });
     }
-    Ok(Task { spec, attempt, state, last_failure: setback, partials, missing: read_ids(input)? })
+    Ok(Task { spec, attempt, state, last_failure, partials, missing: read_ids(input)? })
 }
 
 fn write_spec(out: &mut Writer, spec: &TaskSpec) {
@@ -59,7 +59,7 @@ fn write_spec(out: &mut Writer, spec: &TaskSpec) {
         }
     };
     text(1, Some(spec.id.as_str()));
-    text(6, Some(&*spec.task_type).filter(|word| !word.is_empty()));
+    text(6, Some(&*spec.task_type).filter(|task_type| !task_type.is_empty()));
     text(9, spec.content_type.as_deref());
     spec.depends_on.iter().for_each(|id| text(11, Some(id.as_str())));
     text(18, spec.session.as_deref());
@@ -133,8 +133,8 @@ fn read_spec(input: &mut Reader<'_>) -> Result<TaskSpec, DecodeError> {
                 spec.priority = Priority { level, rank };
             }
             11 => spec.depends_on.push(input.id()?),
-            12 => spec.timeout_ms = Some(read_length(input)?),
-            13 => spec.lease_ms = read_length(input)?,
+            12 => spec.timeout_ms = Some(read_duration(input)?),
+            13 => spec.lease_ms = read_duration(input)?,
             14 => spec.attempts_max = input.narrow()?,
             15 => spec.backoff_ms = input.number()?,
             16 => spec.on_dependency_failure = read_policy(input)?,
@@ -153,7 +153,7 @@ fn read_spec(input: &mut Reader<'_>) -> Result<TaskSpec, DecodeError> {
 }
 
 /// Reads a non-zero duration, so that every decoded lease expires.
-fn read_length(input: &mut Reader<'_>) -> Result<NonZeroU64, DecodeError> {
+fn read_duration(input: &mut Reader<'_>) -> Result<NonZeroU64, DecodeError> {
     NonZeroU64::new(input.number()?).map_or_else(|| input.expected("a non-zero duration"), Ok)
 }
 
@@ -206,7 +206,7 @@ fn read_state(input: &mut Reader<'_>) -> Result<TaskState, DecodeError> {
         TaskStatus::Leased => TaskState::Leased(TaskLease {
             by: AgentNo(input.number()?),
             token: LeaseToken(input.number()?),
-            length_ms: read_length(input)?,
+            length_ms: read_duration(input)?,
             ready_since: Timestamp(input.number()?),
             since: Timestamp(input.number()?),
         }),
@@ -241,23 +241,23 @@ fn read_completion(input: &mut Reader<'_>) -> Result<Completion, DecodeError> {
     let (seq, at) = (Seq(input.number()?), Timestamp(input.number()?));
     let (record, part) = (input.option()?, input.narrow()?);
     let result = record.map(|record| PartRef { seq: Seq(record), part });
-    let content_type = some_text(input)?;
+    let content_type = read_optional_text(input)?;
     let confidence = input.option()?.map(f64::from_bits);
-    let rationale = some_text(input)?;
+    let rationale = read_optional_text(input)?;
     Ok(Completion { by, token, seq, at, result, content_type, confidence, rationale })
 }
 
-fn write_failure(out: &mut Writer, setback: &AttemptFailure) {
+fn write_failure(out: &mut Writer, failure: &AttemptFailure) {
     out.numbers(&[
-        failure_number(setback.kind),
-        setback.by.0,
-        setback.token.0,
-        u64::from(setback.attempt),
-        setback.seq.0,
-        setback.at.0,
+        failure_number(failure.kind),
+        failure.by.0,
+        failure.token.0,
+        u64::from(failure.attempt),
+        failure.seq.0,
+        failure.at.0,
     ]);
-    out.text(&setback.reason);
-    out.option(setback.details.map(|details| u64::from(details.part)));
+    out.text(&failure.reason);
+    out.option(failure.details.map(|details| u64::from(details.part)));
 }
 
 fn read_failure(input: &mut Reader<'_>) -> Result<AttemptFailure, DecodeError> {
@@ -337,7 +337,7 @@ fn read_optional_id(input: &mut Reader<'_>) -> Result<Option<TaskId>, DecodeErro
     text.parse().map_or_else(|_| input.expected("an id"), |id| Ok(Some(id)))
 }
 
-fn some_text(input: &mut Reader<'_>) -> Result<Option<String>, DecodeError> {
+fn read_optional_text(input: &mut Reader<'_>) -> Result<Option<String>, DecodeError> {
     Ok(Some(input.text()?).filter(|text| !text.is_empty()).map(Into::into))
 }
 

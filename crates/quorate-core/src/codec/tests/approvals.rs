@@ -40,7 +40,7 @@ fn approval(state: ApprovalState) -> Approval {
 /// Effect 15 with each verb of an approval.
 fn effects() -> Vec<Effect> {
     let changed = |verb, state| Effect::Changed { verb, item: Item::Approval(Box::new(approval(state))) };
-    let asked = Approval {
+    let requested = Approval {
         id: ApprovalId::generated(Generation(0), Seq(17), 1),
         agent: None,
         requested_by: "operator:olga".into(),
@@ -57,7 +57,7 @@ fn effects() -> Vec<Effect> {
     };
     let expired = ApprovalState::Expired { seq: Seq(30), at: Timestamp(1_800_259_200_000) };
     vec![
-        Effect::Changed { verb: Verb::ApprovalRequested, item: Item::Approval(Box::new(asked)) },
+        Effect::Changed { verb: Verb::ApprovalRequested, item: Item::Approval(Box::new(requested)) },
         changed(Verb::ApprovalApproved, ApprovalState::Approved(decision())),
         changed(Verb::ApprovalRejected, ApprovalState::Rejected(decision())),
         changed(Verb::ApprovalModified, modified),

@@ -6,7 +6,7 @@ use crate::ids::Fence;
 use crate::item::{Item, ItemKind, Verb};
 use crate::lock::{FenceRef, Grant, Lock};
 
-pub(super) fn locked() -> GrantedLocks {
+pub(super) fn granted() -> GrantedLocks {
     let locks = vec![FenceRef { lock: "plan".parse().unwrap(), fence: Fence(300) }];
     GrantedLocks { locks, ttl_ms: 30_000 }
 }
@@ -34,5 +34,5 @@ fn the_bytes_of_a_lock_never_change() {
     expect!["00040f293c0504706c616e02ad0202ac020209b0ea0180a0f1c2b1342a00ad020209b0ea0180a0f1c2b1342a120f293d0504706c616e02ad0202ac020209b0ea0180a0f1c2b1342a00ad020209b0ea0180a0f1c2b1342a120f293e0504706c616e02ad0202ac020209b0ea0180a0f1c2b1342a00ad020209b0ea0180a0f1c2b1342a120f293f0504706c616e02ad0202ac020209b0ea0180a0f1c2b1342a00ad020209b0ea0180a0f1c2b1342a12"].assert_eq(&hex(&write_body(&[], &effects)));
     assert_eq!(read_body(&record_of(&[], &effects)).unwrap().effects, effects);
     assert_eq!(read_item(ItemKind::Lock, &write_item(&Item::Lock(lock()))).unwrap(), Item::Lock(lock()));
-    expect!["16b0ea010104706c616eac02"].assert_eq(&hex(&write_results(&[OpResult::LocksGranted(locked())])));
+    expect!["16b0ea010104706c616eac02"].assert_eq(&hex(&write_results(&[OpResult::LocksGranted(granted())])));
 }

@@ -30,7 +30,7 @@ fn procedure(status: ProcedureStatus) -> Procedure {
 /// Effect 15 with each verb of a procedure.
 fn effects() -> Vec<Effect> {
     let changed = |verb, status| Effect::Changed { verb, item: Item::Procedure(procedure(status)) };
-    let begun = Procedure {
+    let started = Procedure {
         id: ProcedureId::generated(Generation(0), Seq(17), 1),
         driver: None,
         spec: None,
@@ -41,7 +41,7 @@ fn effects() -> Vec<Effect> {
         ..procedure(ProcedureStatus::Running)
     };
     vec![
-        Effect::Changed { verb: Verb::ProcedureStarted, item: Item::Procedure(begun) },
+        Effect::Changed { verb: Verb::ProcedureStarted, item: Item::Procedure(started) },
         changed(Verb::ProcedureStepped, ProcedureStatus::Running),
         changed(Verb::ProcedureDone, ProcedureStatus::Done),
         changed(Verb::ProcedureFailed, ProcedureStatus::Failed),

@@ -10,8 +10,8 @@ use crate::refused::Code;
 use crate::request::{RecipientOutcome, ReplyState, Request, RequestState};
 
 fn request(state: RequestState) -> Item {
-    let asked = [ReplyState::Pending, ReplyState::Answered { seq: Seq(7), n: 1 }, ReplyState::Lost];
-    let asked = asked.into_iter().enumerate();
+    let replies = [ReplyState::Pending, ReplyState::Answered { seq: Seq(7), n: 1 }, ReplyState::Lost];
+    let replies = replies.into_iter().enumerate();
     Item::Request(Request {
         id: MessageId { generation: Generation(0), seq: Seq(5), n: 2 },
         from: AgentNo(1),
@@ -19,7 +19,7 @@ fn request(state: RequestState) -> Item {
         correlation: "c".into(),
         timeout_ms: 30_000,
         first_delivery: DeliveryNo(17),
-        recipients: asked
+        recipients: replies
             .map(|(at, reply)| RecipientOutcome { recipient: AgentNo(at as u64 + 2).into(), reply })
             .collect(),
         state,
@@ -39,7 +39,7 @@ fn effects() -> Vec<Effect> {
         presence: Presence::default(),
     };
     let to = Destination::Agent("bob".parse().unwrap());
-    let question =
+    let message =
         Message { if_unavailable: IfUnavailable::Redirect, ..Message::new(to, "review", payload("\"hi\"")) };
     let returned = |next| Effect::Returned {
         delivery: DeliveryNo(17),
@@ -58,7 +58,7 @@ fn effects() -> Vec<Effect> {
             number: AgentNo(300),
             presence: Presence { status: AgentStatus::Offline, health: degraded, available: false },
         },
-        Effect::Sent { message: Arc::new(question), part: 0, first: DeliveryNo(17), deliveries: Vec::new() },
+        Effect::Sent { message: Arc::new(message), part: 0, first: DeliveryNo(17), deliveries: Vec::new() },
         returned(ReturnOutcome::Redirected(AgentNo(3))),
         returned(ReturnOutcome::Dead),
         Effect::Changed { verb: Verb::RequestMade, item: request(RequestState::Waiting) },

@@ -54,20 +54,20 @@ fn i19_tokens_round_trip() {
 #[test]
 fn i19_a_retried_commit_may_differ_only_in_its_secret() {
     let key = |ops| Commit::new(Principal::System, ops).keyed("k".parse().unwrap()).key;
-    let asked = CreateToken {
+    let create = CreateToken {
         digest: TokenDigest([1; 32]),
         bearer: Bearer::Agent("bob".parse().unwrap()),
         name: "ci".parse().unwrap(),
         expires_at: None,
     };
-    let first = key(vec![Op::CreateToken(asked.clone())]);
-    let again = CreateToken { digest: TokenDigest([2; 32]), ..asked.clone() };
-    assert_eq!(key(vec![Op::CreateToken(again)]), first);
+    let first = key(vec![Op::CreateToken(create.clone())]);
+    let retry = CreateToken { digest: TokenDigest([2; 32]), ..create.clone() };
+    assert_eq!(key(vec![Op::CreateToken(retry)]), first);
     let others = [
-        CreateToken { bearer: Bearer::Agent("eve".parse().unwrap()), ..asked.clone() },
-        CreateToken { bearer: Bearer::Holder(TokenRole::Admin), ..asked.clone() },
-        CreateToken { name: "cd".parse().unwrap(), ..asked.clone() },
-        CreateToken { expires_at: Some(Timestamp(0)), ..asked },
+        CreateToken { bearer: Bearer::Agent("eve".parse().unwrap()), ..create.clone() },
+        CreateToken { bearer: Bearer::Holder(TokenRole::Admin), ..create.clone() },
+        CreateToken { name: "cd".parse().unwrap(), ..create.clone() },
+        CreateToken { expires_at: Some(Timestamp(0)), ..create },
     ];
     for other in others {
         assert_ne!(key(vec![Op::CreateToken(other)]), first);

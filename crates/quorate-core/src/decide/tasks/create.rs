@@ -38,8 +38,8 @@ impl Draft<'_> {
         self.lookup.add_units(create.tasks.len() as u64);
         self.lookup.add_steps(edges);
         self.lookup.check_limit()?;
-        if let Some(again) = self.created_before(create)? {
-            return Ok(again);
+        if let Some(result) = self.created_before(create)? {
+            return Ok(result);
         }
         let count = create.tasks.len();
         let open = self.working.task_counts().open();
@@ -59,9 +59,9 @@ impl Draft<'_> {
         let part = self.parts.len() as u32;
         let mut specs = Vec::with_capacity(count);
         for (index, new) in create.tasks.iter().enumerate() {
-            let no = TaskNo { n: first.n + index as u32, ..first };
+            let number = TaskNo { n: first.n + index as u32, ..first };
             self.check_session(new.session.as_deref())?;
-            specs.push(self.spec(new, &graph, index, no, (part, self.now.wall))?);
+            specs.push(self.spec(new, &graph, index, number, (part, self.now.wall))?);
         }
         self.parts.extend(create.inputs.clone());
         self.tasks += count as u32;
@@ -125,8 +125,8 @@ impl Draft<'_> {
         let mut ids = Vec::with_capacity(create.tasks.len());
         let mut indexes = HashMap::with_capacity(create.tasks.len());
         for (index, new) in create.tasks.iter().enumerate() {
-            let made = || TaskId::generated(generation, first.seq, first.n + index as u32);
-            let id = new.id.clone().unwrap_or_else(made);
+            let generate = || TaskId::generated(generation, first.seq, first.n + index as u32);
+            let id = new.id.clone().unwrap_or_else(generate);
             if indexes.insert(id.clone(), index as u32).is_some()
                 || (new.id.is_some() && self.task(&id)?.is_some())
             {
@@ -139,10 +139,10 @@ impl Draft<'_> {
         let mut unknown = Vec::new();
         for new in &create.tasks {
             let mut depends_on = Vec::with_capacity(new.depends_on.len());
-            let mut here = Vec::new();
+            let mut in_graph = Vec::new();
             for id in graph.dependency_ids(new) {
                 match indexes.get(&id) {
-                    Some(place) => here.push(*place),
+                    Some(index) => in_graph.push(*index),
                     None if graph.earlier.contains_key(&id) => {}
                     None => match self.task(&id)? {
                         Some(task) => drop(graph.earlier.insert(id.clone(), task.status())),
@@ -154,7 +154,7 @@ impl Draft<'_> {
                 }
                 depends_on.push(id);
             }
-            needs.push(here);
+            needs.push(in_graph);
             graph.depends_on.push(depends_on);
         }
         if let Some(first) = unknown.first() {
@@ -166,7 +166,7 @@ impl Draft<'_> {
                 .into());
         }
         match cycle::find_cycle(&needs) {
-            Some(cycle_found) => Err(dependency_cycle(&graph, &cycle_found).into()),
+            Some(cycle) => Err(dependency_cycle(&graph, &cycle).into()),
             None => Ok(graph),
         }
     }
@@ -176,7 +176,7 @@ impl Draft<'_> {
         new: &NewTask,
         graph: &Graph,
         index: usize,
-        no: TaskNo,
+        number: TaskNo,
         (part, created_at): (u32, Timestamp),
     ) -> Result<Arc<TaskSpec>, Refused> {
         let escalate = match &new.escalate_to {
@@ -186,7 +186,7 @@ impl Draft<'_> {
         };
         Ok(Arc::new(TaskSpec {
             id: graph.ids[index].clone(),
-            number: no,
+            number,
             created_at,
             creator: self.actor,
             task_type: new.task_type.as_str().into(),
@@ -210,9 +210,9 @@ impl Draft<'_> {
         let chosen = create.tasks.iter().enumerate().find_map(|(index, new)| Some((index, new.id.as_ref()?)));
         let Some((index, id)) = chosen else { return Ok(None) };
         let Some(found) = self.task(id)? else { return Ok(None) };
-        let no = found.spec.number;
-        let Some(n) = no.n.checked_sub(index as u32) else { return Err(used_id(id).into()) };
-        let first = TaskNo { n, ..no };
+        let number = found.spec.number;
+        let Some(n) = number.n.checked_sub(index as u32) else { return Err(used_id(id).into()) };
+        let first = TaskNo { n, ..number };
         if !self.is_identical(create, first)? {
             return Err(used_id(id).into());
         }
@@ -224,26 +224,26 @@ impl Draft<'_> {
     /// Whether the existing tasks starting at `first` are identical to the requested ones, including their inputs.
     fn is_identical(&self, create: &CreateTasks, first: TaskNo) -> Result<bool, DecideError> {
         let generation = self.working.generations().at_seq(first.seq);
-        let made = |index: usize| TaskId::generated(generation, first.seq, first.n + index as u32);
+        let generate = |index: usize| TaskId::generated(generation, first.seq, first.n + index as u32);
         let ids = create.tasks.iter().enumerate();
-        let ids = ids.map(|(index, new)| new.id.clone().unwrap_or_else(|| made(index))).collect();
+        let ids = ids.map(|(index, new)| new.id.clone().unwrap_or_else(|| generate(index))).collect();
         let mut graph = Graph { ids, depends_on: Vec::new(), earlier: HashMap::new() };
         graph.depends_on = create.tasks.iter().map(|new| graph.dependency_ids(new)).collect();
         let mut part = None;
         for (index, new) in create.tasks.iter().enumerate() {
             let Some(found) = self.task(&graph.ids[index])? else { return Ok(false) };
-            let no = TaskNo { n: first.n + index as u32, ..first };
+            let number = TaskNo { n: first.n + index as u32, ..first };
             part = part.or(found.spec.input.map(|input| input.part));
-            let asked = self.spec(new, &graph, index, no, (part.unwrap_or(0), found.spec.created_at));
+            let requested = self.spec(new, &graph, index, number, (part.unwrap_or(0), found.spec.created_at));
             // An agent in the specification may have been removed: then the tasks differ.
-            if !asked.is_ok_and(|asked| asked == found.spec) {
+            if !requested.is_ok_and(|requested| requested == found.spec) {
                 return Ok(false);
             }
         }
         // Input bytes that no task refers to are ignored.
         let (Some(inputs), Some(part)) = (&create.inputs, part) else { return Ok(true) };
-        let before = self.stored_part(PartRef { seq: first.seq, part })?;
-        Ok(before.is_some_and(|before| !before.is_erased() && before.bytes == inputs.bytes))
+        let stored = self.stored_part(PartRef { seq: first.seq, part })?;
+        Ok(stored.is_some_and(|stored| !stored.is_erased() && stored.bytes == inputs.bytes))
     }
 }
 
@@ -261,9 +261,8 @@ impl Graph {
     }
 }
 
-fn dependency_cycle(graph: &Graph, cycle_found: &[usize]) -> Refused {
-    let names: Vec<String> =
-        cycle_found.iter().chain(cycle_found.first()).map(|at| graph.ids[*at].to_string()).collect();
+fn dependency_cycle(graph: &Graph, cycle: &[usize]) -> Refused {
+    let names: Vec<String> = cycle.iter().chain(cycle.first()).map(|at| graph.ids[*at].to_string()).collect();
     let listed: Vec<&str> = names.iter().take(LISTED_MAX).map(String::as_str).collect();
     let more = if names.len() > LISTED_MAX { " → …" } else { "" };
     let detail = format!("the dependencies of the tasks form a cycle: {}{more}", listed.join(" → "));

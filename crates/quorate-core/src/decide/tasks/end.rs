@@ -44,8 +44,8 @@ impl Draft<'_> {
     fn require_cancel_permission(&self, task: &Task) -> Result<(), Refused> {
         let Principal::Agent(actor) = &self.commit.principal else { return Ok(()) };
         let agent = self.actor.and_then(|number| self.working.agents().get(number));
-        let leads = agent.is_some_and(|agent| agent.role == AgentRole::Coordinator);
-        if leads || (self.actor.is_some() && self.actor == task.spec.creator) {
+        let is_coordinator = agent.is_some_and(|agent| agent.role == AgentRole::Coordinator);
+        if is_coordinator || (self.actor.is_some() && self.actor == task.spec.creator) {
             return Ok(());
         }
         Err(Refused::new(Code::Forbidden, format!("agent {actor} may not cancel task {}", task.spec.id))
@@ -54,7 +54,7 @@ impl Draft<'_> {
 
     /// Notifies the holder of a task that its lease has ended, if the task was dispatched to a waiting consumer.
     pub(super) fn notify_task_lost(&mut self, task: &Task, loss: LeaseLoss) {
-        let consumer = self.working.tasks().dispatch(task.spec.number).and_then(|taker| taker.consumer);
+        let consumer = self.working.tasks().dispatch(task.spec.number).and_then(|dispatch| dispatch.consumer);
         if let (Some(lease), Some(consumer)) = (task.lease(), consumer) {
             let lost = ConsumerEvent::TaskLost { task: task.spec.id.clone(), token: lease.token, loss };
             self.consumer_events.push((consumer, lost));
@@ -78,16 +78,16 @@ impl Draft<'_> {
         if kind == AttemptFailureKind::Permanent || attempt >= task.spec.attempts_max {
             return self.escalate_or_fail(task);
         }
-        let wait_ms = match kind {
+        let backoff_ms = match kind {
             AttemptFailureKind::Failed | AttemptFailureKind::TimedOut => task.spec.backoff_after(attempt),
             // The task itself is not at fault: another agent may take it immediately.
             AttemptFailureKind::LeaseExpired
             | AttemptFailureKind::HolderGone
             | AttemptFailureKind::Permanent => 0,
         };
-        task.state = match wait_ms {
+        task.state = match backoff_ms {
             0 => TaskState::Ready { since: at },
-            wait_ms => TaskState::Scheduled { due: at.plus_ms(wait_ms) },
+            backoff_ms => TaskState::Scheduled { due: at.plus_ms(backoff_ms) },
         };
         self.set_task_state(Verb::TaskRetried, task);
         Ok(())
@@ -132,13 +132,13 @@ impl Draft<'_> {
             }
             let dependents = self.working.tasks().dependents(&id);
             self.set_task_state(verb, task);
-            for no in dependents {
-                let Some(dependent) = self.working.tasks().by_number(no).cloned() else { continue };
+            for number in dependents {
+                let Some(dependent) = self.working.tasks().by_number(number).cloned() else { continue };
                 let policy = dependent.spec.on_dependency_failure;
                 if status != TaskStatus::Done && policy == OnDependencyFailure::Fail {
                     let failed = self.failed_dependent(dependent, &id);
                     ending.push_back((Verb::TaskFailed, failed));
-                } else if self.working.tasks().pending(no) == 0 {
+                } else if self.working.tasks().pending(number) == 0 {
                     self.unblock(dependent)?;
                 }
             }

@@ -23,7 +23,7 @@ impl Draft<'_> {
         let ids: Vec<_> = ids.map(|agent| agent.id.clone()).collect();
         let to = match &ids[..] {
             [] => return None,
-            [one] => Destination::Agent(one.clone()),
+            [id] => Destination::Agent(id.clone()),
             _ => Destination::Agents(ids),
         };
         let payload = Payload::seal(Bytes::from(escalation_json(task)), self.salt());
@@ -43,18 +43,18 @@ impl Draft<'_> {
     /// Returns the agents that can be notified. Leaves out removed agents and full inboxes, and respects the limit of
     /// deliveries per commit: the change that is notified must not fail because of its notification.
     pub(in crate::decide) fn notification_recipients(&self, escalate: EscalationTarget) -> Vec<AgentNo> {
-        let room = DELIVERIES_PER_COMMIT_MAX.saturating_sub(self.deliveries);
+        let remaining = DELIVERIES_PER_COMMIT_MAX.saturating_sub(self.deliveries);
         let can_receive = |number: AgentNo| {
             let registered = self.working.agents().get(number).is_some_and(|agent| !agent.removed);
             registered && self.working.inbox(number).open < INBOX_MAX
         };
         let coordinators = || {
             let all = self.working.agents().iter().filter(|(_, agent)| agent.role == AgentRole::Coordinator);
-            all.map(|(number, _)| number).filter(|number| can_receive(*number)).take(room).collect()
+            all.map(|(number, _)| number).filter(|number| can_receive(*number)).take(remaining).collect()
         };
         match escalate {
             EscalationTarget::Never => Vec::new(),
-            EscalationTarget::Agent(agent) if room > 0 && can_receive(agent) => vec![agent],
+            EscalationTarget::Agent(agent) if remaining > 0 && can_receive(agent) => vec![agent],
             EscalationTarget::Agent(_) | EscalationTarget::Coordinators => coordinators(),
         }
     }
@@ -85,12 +85,12 @@ fn escalation_json(task: &Task) -> String {
         push_json_string(&task.spec.task_type, &mut text);
     }
     text.push_str(&format!(",\"attempts\":{}", task.attempt));
-    if let Some(setback) = &task.last_failure {
+    if let Some(failure) = &task.last_failure {
         text.push_str(",\"cause\":");
-        push_json_string(setback.kind.as_str(), &mut text);
-        if !setback.reason.is_empty() {
+        push_json_string(failure.kind.as_str(), &mut text);
+        if !failure.reason.is_empty() {
             text.push_str(",\"reason\":");
-            push_json_string(&setback.reason, &mut text);
+            push_json_string(&failure.reason, &mut text);
         }
     }
     text.push('}');
@@ -100,12 +100,12 @@ fn escalation_json(task: &Task) -> String {
 /// Appends a text as a JSON string.
 pub(in crate::decide) fn push_json_string(text: &str, out: &mut String) {
     out.push('"');
-    for letter in text.chars() {
-        match letter {
+    for ch in text.chars() {
+        match ch {
             '"' => out.push_str("\\\""),
             '\\' => out.push_str("\\\\"),
-            letter if letter < ' ' => out.push_str(&format!("\\u{:04x}", u32::from(letter))),
-            letter => out.push(letter),
+            ch if ch < ' ' => out.push_str(&format!("\\u{:04x}", u32::from(ch))),
+            ch => out.push(ch),
         }
     }
     out.push('"');

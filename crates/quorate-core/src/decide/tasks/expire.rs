@@ -30,8 +30,8 @@ impl Draft<'_> {
 
     /// Returns all tasks of an agent immediately: it registered again, went offline or was removed.
     pub(in crate::decide) fn release_tasks_of(&mut self, agent: AgentNo) -> Result<(), DecideError> {
-        for no in self.working.tasks().held(agent) {
-            let Some(task) = self.working.tasks().by_number(no).cloned() else { continue };
+        for number in self.working.tasks().held(agent) {
+            let Some(task) = self.working.tasks().by_number(number).cloned() else { continue };
             self.notify_task_lost(&task, LeaseLoss::HolderGone);
             self.fail_attempt(task, AttemptFailureKind::HolderGone, String::new(), None)?;
         }

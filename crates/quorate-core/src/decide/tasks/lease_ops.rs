@@ -41,10 +41,10 @@ impl Draft<'_> {
         let token = complete.lease.token;
         let (mut task, lease) = match self.held_task(&complete.lease) {
             Ok(held) => held,
-            Err(no) => return self.completed_before(complete, no),
+            Err(error) => return self.completed_before(complete, error),
         };
         self.check_fence(complete.fence.as_ref())?;
-        self.check_reasons(complete.confidence, complete.rationale.as_deref())?;
+        self.check_justification(complete.confidence, complete.rationale.as_deref())?;
         let completion = Box::new(Completion {
             by: lease.by,
             token,
@@ -68,17 +68,17 @@ impl Draft<'_> {
     fn completed_before(
         &mut self,
         complete: &CompleteTask,
-        no: DecideError,
+        error: DecideError,
     ) -> Result<OpResult, DecideError> {
         let state = self.task(&complete.lease.task)?.map(|task| task.state);
         let (status, end) = match state {
             Some(TaskState::Done(end)) => (TaskStatus::Done, end),
             Some(TaskState::Partial(end)) => (TaskStatus::Partial, end),
-            _ => return Err(no),
+            _ => return Err(error),
         };
         let TaskLeaseRef { task, token } = &complete.lease;
         if end.token != *token || !self.acts_for(end.by) {
-            return Err(no);
+            return Err(error);
         }
         let is_same = status == complete.status
             && end.content_type == complete.content_type
@@ -105,10 +105,10 @@ impl Draft<'_> {
         let token = fail.lease.token;
         let (task, _) = match self.held_task(&fail.lease) {
             Ok(held) => held,
-            Err(no) => return self.failed_before(fail, no),
+            Err(error) => return self.failed_before(fail, error),
         };
         // A failure needs a reason, but no confidence.
-        self.check_reasons(Some(1.0), Some(&fail.reason))?;
+        self.check_justification(Some(1.0), Some(&fail.reason))?;
         let details = fail.details.as_ref().map(|details| self.add_part(details));
         let kind = kind_of(fail);
         self.ends_task_lease = true;
@@ -117,23 +117,23 @@ impl Draft<'_> {
     }
 
     /// Handles a repeated failure: under the same token it gets the same answer, until the task is leased again.
-    fn failed_before(&mut self, fail: &FailTask, no: DecideError) -> Result<OpResult, DecideError> {
-        let Some(task) = self.task(&fail.lease.task)? else { return Err(no) };
+    fn failed_before(&mut self, fail: &FailTask, error: DecideError) -> Result<OpResult, DecideError> {
+        let Some(task) = self.task(&fail.lease.task)? else { return Err(error) };
         let attempt = task.attempt;
         let token = fail.lease.token;
         match task.last_failure {
-            Some(setback)
-                if setback.token == token
-                    && setback.attempt == attempt
-                    && matches!(setback.kind, AttemptFailureKind::Failed | AttemptFailureKind::Permanent)
-                    && self.acts_for(setback.by) =>
+            Some(failure)
+                if failure.token == token
+                    && failure.attempt == attempt
+                    && matches!(failure.kind, AttemptFailureKind::Failed | AttemptFailureKind::Permanent)
+                    && self.acts_for(failure.by) =>
             {
-                let is_same = setback.kind == kind_of(fail)
-                    && setback.reason == fail.reason
-                    && self.is_same_part(setback.details, fail.details.as_ref())?;
-                self.task_ended_before(&fail.lease.task, token, setback.seq, is_same)
+                let is_same = failure.kind == kind_of(fail)
+                    && failure.reason == fail.reason
+                    && self.is_same_part(failure.details, fail.details.as_ref())?;
+                self.task_ended_before(&fail.lease.task, token, failure.seq, is_same)
             }
-            _ => Err(no),
+            _ => Err(error),
         }
     }
 
@@ -141,8 +141,8 @@ impl Draft<'_> {
     pub(in crate::decide) fn release_task(&mut self, lease: &TaskLeaseRef) -> Result<OpResult, DecideError> {
         let (mut task, _) = self.held_task(lease)?;
         task.attempt -= 1;
-        if let Some(setback) = &mut task.last_failure {
-            setback.token = LeaseToken(0);
+        if let Some(failure) = &mut task.last_failure {
+            failure.token = LeaseToken(0);
         }
         task.state = TaskState::Ready { since: self.now.wall };
         self.set_task_state(Verb::TaskReleased, task);
@@ -194,8 +194,8 @@ fn not_held(lease: &TaskLeaseRef, task: &Task) -> Refused {
     if let TaskState::Cancelled(end) = &task.state
         && end.token == Some(lease.token).filter(|token| *token != LeaseToken(0))
     {
-        let why = if end.reason.is_empty() { String::new() } else { format!(": {}", end.reason) };
-        return Refused::new(Code::Cancelled, format!("task {} was cancelled{why}", lease.task))
+        let reason = if end.reason.is_empty() { String::new() } else { format!(": {}", end.reason) };
+        return Refused::new(Code::Cancelled, format!("task {} was cancelled{reason}", lease.task))
             .hint("discard this work; its result is no longer needed");
     }
     stale_lease(lease, task.status().as_str())

@@ -22,14 +22,14 @@ impl Draft<'_> {
                 .hint("wait for fewer tasks concurrently")
                 .into());
         }
-        let awaiting = TaskWaiter {
+        let waiter = TaskWaiter {
             agent,
             task: wait.task.clone(),
             within: wait.within.and_then(|delivery| self.leased_by(agent, delivery)),
             ticket: self.working.next_ticket(),
             since: self.wait_since(),
         };
-        self.working.set_task_waiter(wait.waiting, Some(awaiting), self.now);
+        self.working.set_task_waiter(wait.waiting, Some(waiter), self.now);
         Ok(OpResult::Queued)
     }
 
@@ -37,7 +37,7 @@ impl Draft<'_> {
     pub(super) fn notify_task_ended(&mut self, task: &TaskId) {
         for id in self.working.tasks().waiters().of_task(task) {
             self.working.set_task_waiter(id, None, self.now);
-            self.consumer_events.push((id, ConsumerEvent::TaskOver(task.clone())));
+            self.consumer_events.push((id, ConsumerEvent::TaskEnded(task.clone())));
         }
     }
 

@@ -72,8 +72,8 @@ fn i9_a_leased_task_states_its_expiry_and_what_follows() {
 
 #[test]
 fn i9_an_ended_task_waits_for_nothing() {
-    let over = TaskFailure { seq: Seq(1), at: Timestamp(0), failed_dependency: None };
-    let why = task(TaskState::Failed(over), 4).why(vec![], Timestamp(0));
+    let failure = TaskFailure { seq: Seq(1), at: Timestamp(0), failed_dependency: None };
+    let why = task(TaskState::Failed(failure), 4).why(vec![], Timestamp(0));
     assert_eq!((why.waits_for, why.next, why.at), (TaskWaitsFor::Nothing, TaskNext::Nothing, None));
 }
 
@@ -85,16 +85,15 @@ fn c4_a_task_without_a_result_states_the_reason() {
     use crate::why::Why;
     let sentence = |task: &Task| Why::of_task(task, vec![], |_| String::new(), Timestamp(0)).summary;
     let (seq, at) = (Seq(1), Timestamp(0));
-    let failed =
-        |because_of| task(TaskState::Failed(TaskFailure { seq, at, failed_dependency: because_of }), 0);
+    let failed = |failed_dependency| task(TaskState::Failed(TaskFailure { seq, at, failed_dependency }), 0);
     assert_eq!(sentence(&failed(Some(id("a")))), "failed: its dependency a failed");
     assert_eq!(sentence(&failed(None)), "failed");
     let reason = "no disk".to_owned();
     let cancelled = Cancellation { seq, at, by: None, reason: "not needed".into(), token: None };
     assert_eq!(sentence(&task(TaskState::Cancelled(Box::new(cancelled)), 0)), "cancelled: not needed");
     let (kind, by, token) = (AttemptFailureKind::Failed, AgentNo(2), LeaseToken(1));
-    let setback = AttemptFailure { kind, by, token, attempt: 1, seq, at, reason, details: None };
-    assert_eq!(sentence(&Task { last_failure: Some(Box::new(setback)), ..failed(None) }), "failed: no disk");
+    let failure = AttemptFailure { kind, by, token, attempt: 1, seq, at, reason, details: None };
+    assert_eq!(sentence(&Task { last_failure: Some(Box::new(failure)), ..failed(None) }), "failed: no disk");
 }
 
 // Fails under: redelivery announced after the last attempt; a claim expected from the holder; the time left out.

@@ -67,16 +67,16 @@ impl TaskClaimers {
     pub(super) fn put(&mut self, id: ConsumerId, new: Option<TaskClaimer>) -> Option<TaskClaimer> {
         let old = self.claimers.remove(&id);
         // Most changes only concern the credit and leave the queue position unchanged.
-        let stays = matches!(
+        let keeps_position = matches!(
             (&old, &new),
             (Some(old), Some(new)) if (old.agent, old.ticket, old.credit > 0) == (new.agent, new.ticket, new.credit > 0)
                 && old.targets == new.targets
         );
-        if let Some(old) = old.as_ref().filter(|_| !stays) {
+        if let Some(old) = old.as_ref().filter(|_| !keeps_position) {
             self.dequeue(id, old);
         }
         if let Some(new) = new {
-            if !stays {
+            if !keeps_position {
                 self.enqueue(id, &new);
             }
             self.claimers.insert(id, new);
@@ -95,9 +95,9 @@ impl TaskClaimers {
     }
 
     fn dequeue(&mut self, id: ConsumerId, claimer: &TaskClaimer) {
-        if let Some(all) = self.of_agent.get_mut(&claimer.agent) {
-            all.remove(&id);
-            if all.is_empty() {
+        if let Some(ids) = self.of_agent.get_mut(&claimer.agent) {
+            ids.remove(&id);
+            if ids.is_empty() {
                 self.of_agent.remove(&claimer.agent);
             }
         }
@@ -121,9 +121,9 @@ impl WorkingState {
     /// Deducts one credit for a dispatched task. The consumer moves to the end of the queue.
     pub(crate) fn spend_task_credit(&mut self, id: ConsumerId) {
         let Some(claimer) = self.items.tasks.claimers.get(id).cloned() else { return };
-        let turn = self.next_ticket();
+        let ticket = self.next_ticket();
         let credit = claimer.credit.saturating_sub(1);
-        self.set_task_claimer(id, Some(TaskClaimer { credit, ticket: turn, ..claimer }));
+        self.set_task_claimer(id, Some(TaskClaimer { credit, ticket, ..claimer }));
     }
 
     /// Closes all task consumers of an agent.

@@ -22,7 +22,7 @@ type PriorityQueue = BTreeMap<Reverse<Priority>, BTreeSet<TaskNo>>;
 
 /// The next task to dispatch.
 pub(crate) struct NextTask {
-    pub(crate) no: TaskNo,
+    pub(crate) number: TaskNo,
     pub(crate) target: TaskTarget,
     /// The fairness state of its queue after this dispatch.
     pub(crate) fairness: Fairness,
@@ -30,21 +30,21 @@ pub(crate) struct NextTask {
 
 /// The next task of one queue, and the time since which it has been ready.
 struct Candidate {
-    no: TaskNo,
+    number: TaskNo,
     priority: Priority,
     since: Timestamp,
     fairness: Fairness,
 }
 
 impl ReadyTasks {
-    pub(super) fn insert(&mut self, target: TaskTarget, priority: Priority, no: TaskNo) {
-        self.ready.entry(target).or_default().entry(Reverse(priority)).or_default().insert(no);
+    pub(super) fn insert(&mut self, target: TaskTarget, priority: Priority, number: TaskNo) {
+        self.ready.entry(target).or_default().entry(Reverse(priority)).or_default().insert(number);
     }
 
-    pub(super) fn remove(&mut self, target: &TaskTarget, priority: Priority, no: TaskNo) {
+    pub(super) fn remove(&mut self, target: &TaskTarget, priority: Priority, number: TaskNo) {
         let Some(queue) = self.ready.get_mut(target) else { return };
         if let Some(level) = queue.get_mut(&Reverse(priority)) {
-            level.remove(&no);
+            level.remove(&number);
             if level.is_empty() {
                 queue.remove(&Reverse(priority));
             }
@@ -83,16 +83,16 @@ impl ReadyTasks {
         let candidate = |target| Some((target, self.candidate(target, open, now)?));
         let candidates: Vec<(&TaskTarget, Candidate)> = targets.into_iter().filter_map(candidate).collect();
         let (target, first) =
-            candidates.iter().min_by_key(|(_, candidate)| (Reverse(candidate.priority), candidate.no))?;
+            candidates.iter().min_by_key(|(_, candidate)| (Reverse(candidate.priority), candidate.number))?;
         let lower = candidates.iter().filter(|(_, candidate)| candidate.priority < first.priority);
-        let longest = lower.min_by_key(|(_, candidate)| (candidate.since, candidate.no));
+        let longest = lower.min_by_key(|(_, candidate)| (candidate.since, candidate.number));
         if let Some((target, longest)) = longest
             && self.fairness_of(target).is_starved(longest.since, now)
         {
             let fairness = Fairness { lower_served_at: now, ..longest.fairness };
-            return Some(NextTask { no: longest.no, target: (*target).clone(), fairness });
+            return Some(NextTask { number: longest.number, target: (*target).clone(), fairness });
         }
-        Some(NextTask { no: first.no, target: (*target).clone(), fairness: first.fairness })
+        Some(NextTask { number: first.number, target: (*target).clone(), fairness: first.fairness })
     }
 
     fn fairness_of(&self, target: &TaskTarget) -> Fairness {
@@ -103,21 +103,21 @@ impl ReadyTasks {
     fn candidate(&self, target: &TaskTarget, open: &Map<TaskNo, Task>, now: Timestamp) -> Option<Candidate> {
         let queue = self.ready.get(target)?;
         let previous = self.fairness_of(target);
-        let since = |no: TaskNo| match open.get(&no).map(|task| &task.state) {
+        let since = |number: TaskNo| match open.get(&number).map(|task| &task.state) {
             Some(TaskState::Ready { since }) => *since,
             _ => now,
         };
         let mut candidates =
             queue.iter().filter_map(|(Reverse(priority), level)| Some((*priority, *level.first()?)));
         let (priority, top) = candidates.next()?;
-        let lower = candidates.min_by_key(|(_, no)| (since(*no), *no));
-        let (priority, no, fairness) = match lower {
+        let lower = candidates.min_by_key(|(_, number)| (since(*number), *number));
+        let (priority, number, fairness) = match lower {
             None => (priority, top, Fairness { passed_over: 0, ..previous }),
-            Some((lower, no)) if previous.prefers_lower(since(no), now) => {
-                (lower, no, Fairness { passed_over: 0, lower_served_at: now })
+            Some((lower, number)) if previous.prefers_lower(since(number), now) => {
+                (lower, number, Fairness { passed_over: 0, lower_served_at: now })
             }
             Some(_) => (priority, top, Fairness { passed_over: previous.passed_over + 1, ..previous }),
         };
-        Some(Candidate { no, priority, since: since(no), fairness })
+        Some(Candidate { number, priority, since: since(number), fairness })
     }
 }

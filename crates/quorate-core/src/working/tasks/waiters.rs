@@ -62,7 +62,7 @@ impl TaskWaiters {
     pub(super) fn put(&mut self, id: ConsumerId, new: Option<TaskWaiter>) -> Option<TaskWaiter> {
         let old = self.waits.remove(&id);
         if let Some(old) = &old {
-            super::take_one(&mut self.counts, old.agent);
+            super::decrement(&mut self.counts, old.agent);
             if let Some(ids) = self.by_task.get_mut(&old.task) {
                 ids.remove(&id);
                 if ids.is_empty() {
@@ -85,10 +85,10 @@ impl WorkingState {
         self.schedule_deadlock_check(now.mono);
         let ends = new.is_none();
         let before = self.items.tasks.waiters.put(id, new);
-        let waited = before.as_ref().filter(|_| ends).map(|wait| wait.agent);
+        let agent = before.as_ref().filter(|_| ends).map(|wait| wait.agent);
         self.journal.push(Undo::Task(TaskUndo::Waiter(id, before)));
         // Waiting counts as activity of the agent until now.
-        if let Some(agent) = waited {
+        if let Some(agent) = agent {
             self.record_activity(agent, now);
         }
     }

@@ -34,26 +34,26 @@ impl WorkingState {
         let all: Vec<_> = self.tasks().waiters().iter().collect();
         let begin = waits.len() + all.len();
         let mut blocked = Blocked { begin, tasks: Vec::new(), indexes: Map::default() };
-        for (id, awaiting) in all {
-            let task = self.tasks().get(&awaiting.task);
-            let source = task.and_then(|task| self.end_from(task, now, &mut blocked));
+        for (id, waiter) in all {
+            let task = self.tasks().get(&waiter.task);
+            let source = task.and_then(|task| self.end_source(task, now, &mut blocked));
             let needs = source.map(|source| Need { resource: 0, sources: vec![source] });
             waits.push(Wait {
                 id: WaitId::Task(id),
-                agent: awaiting.agent,
-                within: awaiting.within,
-                age: (awaiting.since, AFTER_REQUESTS + awaiting.ticket),
+                agent: waiter.agent,
+                within: waiter.within,
+                age: (waiter.since, AFTER_REQUESTS + waiter.ticket),
                 needs: needs.into_iter().collect(),
             });
         }
         let mut next = 0;
-        while let Some(no) = blocked.tasks.get(next).copied() {
-            let depends_on = self.tasks().by_number(no).map_or(&[][..], |task| &task.spec.depends_on);
+        while let Some(number) = blocked.tasks.get(next).copied() {
+            let depends_on = self.tasks().by_number(number).map_or(&[][..], |task| &task.spec.depends_on);
             let mut needs = Vec::new();
-            for (what, id) in depends_on.iter().enumerate() {
+            for (resource, id) in depends_on.iter().enumerate() {
                 let open = self.tasks().get(id);
-                let source = open.and_then(|task| self.end_from(task, now, &mut blocked));
-                needs.extend(source.map(|source| Need { resource: what, sources: vec![source] }));
+                let source = open.and_then(|task| self.end_source(task, now, &mut blocked));
+                needs.extend(source.map(|source| Need { resource, sources: vec![source] }));
             }
             // Older than every other wait, so that it is never the victim.
             let age = (Seq(0), next as u64);
@@ -63,16 +63,18 @@ impl WorkingState {
     }
 
     /// Returns the source of the end of an open task; `None` if it is not determined yet.
-    fn end_from(&self, task: &Task, now: Timestamp, blocked: &mut Blocked) -> Option<Source> {
-        let no = task.spec.number;
+    fn end_source(&self, task: &Task, now: Timestamp, blocked: &mut Blocked) -> Option<Source> {
+        let number = task.spec.number;
         match &task.state {
             TaskState::Leased(lease) => {
-                let since = self.tasks().dispatch(no).map_or(Seq(0), |taker| taker.seq);
+                let since = self.tasks().dispatch(number).map_or(Seq(0), |dispatch| dispatch.seq);
                 Some(Source::Held { agent: lease.by, within: None, since })
             }
-            TaskState::Blocked { held_by } if held_by.is_empty() => Some(Source::Wait(blocked.index_of(no))),
+            TaskState::Blocked { held_by } if held_by.is_empty() => {
+                Some(Source::Wait(blocked.index_of(number)))
+            }
             TaskState::Ready { since } => match task.spec.target() {
-                TaskTarget::Agent(agent) if is_overdue(*since, now) && !self.takes_tasks(agent) => {
+                TaskTarget::Agent(agent) if is_overdue(*since, now) && !self.has_waiting_claimer(agent) => {
                     Some(Source::Inbox(agent))
                 }
                 TaskTarget::Agent(_) | TaskTarget::Can(_) => None,
@@ -89,7 +91,7 @@ impl WorkingState {
     }
 
     /// Whether a consumer of the agent waits for tasks, so that the next one is dispatched immediately.
-    fn takes_tasks(&self, agent: AgentNo) -> bool {
+    fn has_waiting_claimer(&self, agent: AgentNo) -> bool {
         self.tasks().claimers().has_waiting(&TaskTarget::Agent(agent))
     }
 }

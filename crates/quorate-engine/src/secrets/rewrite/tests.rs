@@ -14,11 +14,10 @@ fn i18_a_redacted_request_still_names_the_request_that_it_retries() {
     let payload = Payload::unsealed(Bytes::from(format!("{{\"use\":\"{secret}\"}}")));
     let bob = AgentId::new("bob").expect("an id");
     let message = Message::new(Destination::Agent(bob), "review", payload);
-    let again = Some(MessageId { generation: Generation(0), seq: Seq(7), n: 0 });
-    let request =
-        Op::Request(SendRequest { retry_of: again, ..SendRequest::new(message, Some(5_000), None) });
+    let retry_of = Some(MessageId { generation: Generation(0), seq: Seq(7), n: 0 });
+    let request = Op::Request(SendRequest { retry_of, ..SendRequest::new(message, Some(5_000), None) });
     let rewritten = rewrite(&request, "payload", &Scanner::new(), &Entropy::seeded(1));
-    let Some(Op::Request(ask)) = rewritten else { panic!("a request: {rewritten:?}") };
-    assert_eq!((ask.retry_of, ask.timeout_ms), (again, Some(5_000)));
-    assert_eq!(ask.message.payload.bytes, "{\"use\":\"[redacted:github-token]\"}");
+    let Some(Op::Request(request)) = rewritten else { panic!("a request: {rewritten:?}") };
+    assert_eq!((request.retry_of, request.timeout_ms), (retry_of, Some(5_000)));
+    assert_eq!(request.message.payload.bytes, "{\"use\":\"[redacted:github-token]\"}");
 }

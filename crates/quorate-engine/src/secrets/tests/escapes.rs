@@ -116,7 +116,7 @@ fn found_plainly(scanner: &Scanner, seed: u64, rounds: usize) -> Vec<TrueExample
     let total = all.len();
     let found: Vec<_> = all
         .into_iter()
-        .filter(|truth| found(scanner, &format!("use {} now", truth.bare)).is_some())
+        .filter(|example| found(scanner, &format!("use {} now", example.bare)).is_some())
         .collect();
     assert!(found.len() * 100 >= total * 98, "{} of {total}", found.len());
     found
@@ -129,22 +129,23 @@ fn i18_a_secret_is_found_next_to_any_escape() {
     let scanner = Scanner::new();
     let mut missed = Vec::new();
     let mut tried = 0;
-    for truth in found_plainly(&scanner, 21, 1) {
-        let quoted = RandomText::quoted(&truth.bare);
+    for example in found_plainly(&scanner, 21, 1) {
+        let quoted = RandomText::quoted(&example.bare);
         // A digit after `\0` is part of the escape.
-        let starts_with_digit = truth.bare.starts_with(|character: char| character.is_ascii_digit());
+        let starts_with_digit = example.bare.starts_with(|character: char| character.is_ascii_digit());
         for (beside, plain) in BESIDE.iter().filter(|(beside, _)| !starts_with_digit || *beside != r"\\0") {
-            let before = (format!(r#"{{"payload":"{beside}{quoted}"}}"#), format!("{plain}{}", truth.bare));
-            let after = (format!(r#"{{"payload":"{quoted}{beside}."}}"#), format!("{}{plain}.", truth.bare));
+            let before = (format!(r#"{{"payload":"{beside}{quoted}"}}"#), format!("{plain}{}", example.bare));
+            let after =
+                (format!(r#"{{"payload":"{quoted}{beside}."}}"#), format!("{}{plain}.", example.bare));
             let both = (
                 format!(r#"["note{beside}{quoted}{beside}x"]"#),
-                format!("note{plain}{}{plain}x", truth.bare),
+                format!("note{plain}{}{plain}x", example.bare),
             );
             for (text, plain) in [before, after, both] {
                 if found(&scanner, &plain).is_some() {
                     tried += 1;
                     if found(&scanner, &text).is_none() {
-                        missed.push((truth.rule, *beside, text));
+                        missed.push((example.rule, *beside, text));
                     }
                 }
             }
@@ -158,10 +159,10 @@ fn i18_a_secret_is_found_next_to_any_escape() {
 fn i18_an_escaped_secret_is_found() {
     let scanner = Scanner::new();
     let mut missed = Vec::new();
-    for truth in found_plainly(&scanner, 22, 2) {
-        let text = format!("“use {} now”", truth.bare);
+    for example in found_plainly(&scanner, 22, 2) {
+        let text = format!("“use {} now”", example.bare);
         let texts = all_escaped(&text).into_iter().chain(all_colored(&text));
-        missed.extend(texts.filter(|text| found(&scanner, text).is_none()).map(|text| (truth.rule, text)));
+        missed.extend(texts.filter(|text| found(&scanner, text).is_none()).map(|text| (example.rule, text)));
     }
     assert!(missed.is_empty(), "{}: {:#?}", missed.len(), &missed[..missed.len().min(20)]);
 }
@@ -183,13 +184,18 @@ fn i18_a_partially_highlighted_token_is_redacted_completely() {
 #[test]
 fn i18_no_escaped_or_colored_false_example_is_refused() {
     let scanner = Scanner::new();
-    let mut wrong = Vec::new();
+    let mut false_positives = Vec::new();
     for (kind, text) in false_examples::all(&mut RandomText::new(24), 12) {
         let texts = all_escaped(&text).into_iter().chain(all_colored(&text));
         let texts = texts.chain(all_escaped(&format!("“{text}”")));
-        wrong.extend(texts.filter_map(|text| Some((kind, found(&scanner, &text)?, text))));
+        false_positives.extend(texts.filter_map(|text| Some((kind, found(&scanner, &text)?, text))));
     }
-    assert!(wrong.is_empty(), "{}: {:#?}", wrong.len(), &wrong[..wrong.len().min(20)]);
+    assert!(
+        false_positives.is_empty(),
+        "{}: {:#?}",
+        false_positives.len(),
+        &false_positives[..false_positives.len().min(20)]
+    );
 }
 
 // Fails under: a range that includes adjacent text, or omits a part of the secret.
@@ -216,18 +222,18 @@ fn i18_exactly_the_secret_is_redacted_next_to_an_escape() {
 #[test]
 fn i18_an_escaped_secret_is_redacted_completely_and_json_stays_valid() {
     let scanner = Scanner::new();
-    for truth in found_plainly(&scanner, 26, 1) {
-        for text in all_escaped(&format!("“use {} now”", truth.bare)) {
+    for example in found_plainly(&scanner, 26, 1) {
+        for text in all_escaped(&format!("“use {} now”", example.bare)) {
             let redacted = String::from_utf8(scanner.redact(text.as_bytes()).expect("it is found")).unwrap();
-            let mut read: Value = serde_json::from_str(&redacted).expect("valid JSON");
+            let mut decoded: Value = serde_json::from_str(&redacted).expect("valid JSON");
             // Unwrap JSON within JSON.
-            while let Some(inner) = read.as_str().and_then(|text| serde_json::from_str(text).ok()) {
-                read = inner;
+            while let Some(inner) = decoded.as_str().and_then(|text| serde_json::from_str(text).ok()) {
+                decoded = inner;
             }
-            let read = read.as_str().expect("a string");
-            let pieces = truth.core.split(|character: char| !character.is_ascii_alphanumeric());
+            let decoded = decoded.as_str().expect("a string");
+            let pieces = example.core.split(|character: char| !character.is_ascii_alphanumeric());
             for piece in pieces.filter(|piece| piece.len() >= 8) {
-                assert!(!read.contains(piece), "{}: {read}\nof {text}", truth.rule);
+                assert!(!decoded.contains(piece), "{}: {decoded}\nof {text}", example.rule);
             }
             assert_eq!(found(&scanner, &redacted), None, "{redacted}");
         }

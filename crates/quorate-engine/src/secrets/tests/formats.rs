@@ -25,9 +25,9 @@ fn i18_the_offset_refers_to_the_original_bytes() {
 // Fails under: a rule for tokens that does not match the tokens of the hub.
 #[test]
 fn i18_every_secret_generated_by_the_hub_is_detected() {
-    let chance = Entropy::seeded(7);
+    let entropy = Entropy::seeded(7);
     for _ in 0..1000 {
-        let secret = Secret::from_random(chance.bytes_32());
+        let secret = Secret::from_random(entropy.bytes_32());
         let text = format!("{{\"authorization\":\"Bearer {}\"}}", secret.reveal());
         assert_eq!(scan(&text), Some(("quorate-token", secret.reveal().to_owned())));
     }
@@ -54,8 +54,8 @@ fn i18_a_secret_with_escapes_of_other_serializers_is_redacted_completely() {
 
 #[test]
 fn i18_only_the_secrets_of_a_text_are_redacted() {
-    let mut dice = RandomText::new(3);
-    let (a, b, c) = (dice.text(BASE62, 36), dice.text(HEX, 40), dice.text(BASE62, 20));
+    let mut rng = RandomText::new(3);
+    let (a, b, c) = (rng.text(BASE62, 36), rng.text(HEX, 40), rng.text(BASE62, 20));
     let text = format!("one ghp_{a} two {b} three glpat-{c} four password=\"Tr0ub4dor&3\" five");
     let redacted = Scanner::new().redact(text.as_bytes()).expect("they are found");
     let expected = format!(
@@ -66,13 +66,13 @@ fn i18_only_the_secrets_of_a_text_are_redacted() {
 
 #[test]
 fn i18_a_private_key_is_redacted_to_its_end_in_one_or_several_strings() {
-    let mut dice = RandomText::new(4);
-    let lines: Vec<String> = (0..6).map(|_| dice.text(BASE64, 64)).collect();
+    let mut rng = RandomText::new(4);
+    let lines: Vec<String> = (0..6).map(|_| rng.text(BASE64, 64)).collect();
     let (begin, end) = ("-----BEGIN PRIVATE KEY-----", "-----END PRIVATE KEY-----");
-    let one = format!(r#"{{"key":"{begin}\n{}\n{end}\n","n":1}}"#, lines.join("\\n"));
+    let single = format!(r#"{{"key":"{begin}\n{}\n{end}\n","n":1}}"#, lines.join("\\n"));
     let several = format!(r#"{{"key":["{begin}","{}","{end}"],"n":1}}"#, lines.join("\",\""));
     let cut_off = format!(r#"{{"key":"{begin}\n{}","n":1}}"#, lines.join("\\n"));
-    for text in [one, several, cut_off] {
+    for text in [single, several, cut_off] {
         let redacted =
             String::from_utf8(Scanner::new().redact(text.as_bytes()).expect("it is found")).unwrap();
         assert!(lines.iter().all(|line| !redacted.contains(line.as_str())), "{redacted}");
@@ -100,11 +100,11 @@ fn i18_a_prefix_in_the_middle_of_a_word_is_not_a_token() {
 
 #[test]
 fn i18_a_token_of_the_wrong_length_is_not_detected() {
-    let mut dice = RandomText::new(6);
-    assert_eq!(scan(&format!("AKIA{}", dice.text("ABCDEFGHJK", 15))), None);
-    assert_eq!(scan(&format!("AKIA{}", dice.text("ABCDEFGHJK", 17))), None);
+    let mut rng = RandomText::new(6);
+    assert_eq!(scan(&format!("AKIA{}", rng.text("ABCDEFGHJK", 15))), None);
+    assert_eq!(scan(&format!("AKIA{}", rng.text("ABCDEFGHJK", 17))), None);
     assert_eq!(
-        scan(&format!("AKIA{}", dice.text("ABCDEFGHJK", 16))).map(|(rule, _)| rule),
+        scan(&format!("AKIA{}", rng.text("ABCDEFGHJK", 16))).map(|(rule, _)| rule),
         Some("aws-access-key-id")
     );
 }
@@ -133,9 +133,8 @@ fn i18_binary_content_is_scanned_too() {
 
 #[test]
 fn i18_a_secret_longer_than_the_window_is_redacted_completely() {
-    let mut dice = RandomText::new(11);
-    let (header, claims, signature) =
-        (dice.text(BASE62, 30), dice.text(BASE62, 3_000), dice.text(BASE62, 86));
+    let mut rng = RandomText::new(11);
+    let (header, claims, signature) = (rng.text(BASE62, 30), rng.text(BASE62, 3_000), rng.text(BASE62, 86));
     let text = format!("a eyJ{header}.eyJ{claims}.{signature} b");
     let redacted = Scanner::new().redact(text.as_bytes()).expect("it is found");
     assert_eq!(String::from_utf8(redacted).unwrap(), "a [redacted:jwt] b");
@@ -152,16 +151,16 @@ fn i18_a_long_repetition_of_a_keyword_hides_nothing_after_it() {
 fn the_prefilter_finds_what_a_plain_search_finds() {
     let keywords = ["ghp_", "password", "sk-", "sk-ant-", "://", "AKIA", "aaa", "-us1"];
     let prefilter = Prefilter::new(&keywords);
-    let mut dice = RandomText::new(10);
+    let mut rng = RandomText::new(10);
     for _ in 0..500 {
         let mut text = String::new();
-        for _ in 0..dice.below(12) {
-            match dice.below(3) {
-                0 => text.push_str(dice.pick(&keywords)),
-                1 => text.push_str(&dice.pick(&keywords).to_uppercase()),
+        for _ in 0..rng.below(12) {
+            match rng.below(3) {
+                0 => text.push_str(rng.pick(&keywords)),
+                1 => text.push_str(&rng.pick(&keywords).to_uppercase()),
                 _ => {
-                    let length = dice.below(9);
-                    text.push_str(&dice.text("aAsk-_pP: /", length));
+                    let length = rng.below(9);
+                    text.push_str(&rng.text("aAsk-_pP: /", length));
                 }
             }
         }

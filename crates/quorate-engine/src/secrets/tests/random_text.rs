@@ -39,8 +39,8 @@ impl RandomText {
 
     /// Returns random characters of an alphabet.
     pub(super) fn text(&mut self, alphabet: &str, length: usize) -> String {
-        let letters = alphabet.as_bytes();
-        (0..length).map(|_| char::from(letters[self.below(letters.len())])).collect()
+        let characters = alphabet.as_bytes();
+        (0..length).map(|_| char::from(characters[self.below(characters.len())])).collect()
     }
 
     pub(super) fn uuid(&mut self) -> String {

@@ -239,49 +239,49 @@ const NAMED: &[(&str, &str)] = &[
 ];
 
 /// Returns all true examples: `rounds` of each format, each in a different context.
-pub(super) fn all(dice: &mut RandomText, rounds: usize) -> Vec<TrueExample> {
-    let mut truths = Vec::new();
+pub(super) fn all(rng: &mut RandomText, rounds: usize) -> Vec<TrueExample> {
+    let mut examples = Vec::new();
     for _ in 0..rounds {
         for (rule, prefix, alphabet, length) in PLAIN {
-            let tail = dice.text(alphabet, *length);
+            let tail = rng.text(alphabet, *length);
             let bare = format!("{prefix}{tail}");
-            truths.push(TrueExample { rule, text: around_a_token(dice, &bare), bare, core: tail });
+            examples.push(TrueExample { rule, text: around_a_token(rng, &bare), bare, core: tail });
         }
-        for (rule, shape) in STRUCTURED {
-            let (bare, _) = fill(dice, shape);
-            let text = around_a_token(dice, &bare);
-            truths.push(TrueExample { rule, text, core: bare.clone(), bare });
+        for (rule, template) in STRUCTURED {
+            let (bare, _) = fill(rng, template);
+            let text = around_a_token(rng, &bare);
+            examples.push(TrueExample { rule, text, core: bare.clone(), bare });
         }
-        for (rule, shape) in NAMED {
-            let (bare, core) = fill(dice, shape);
-            truths.push(TrueExample { rule, text: around_a_passage(dice, &bare), bare, core });
+        for (rule, template) in NAMED {
+            let (bare, core) = fill(rng, template);
+            examples.push(TrueExample { rule, text: around_a_passage(rng, &bare), bare, core });
         }
     }
-    truths
+    examples
 }
 
-/// Fills a format. Also returns the part between its braces.
-fn fill(dice: &mut RandomText, shape: &str) -> (String, String) {
+/// Fills a template. Also returns the part between its braces.
+fn fill(rng: &mut RandomText, template: &str) -> (String, String) {
     let (mut text, mut secret) = (String::new(), None);
-    let mut rest = shape;
-    while let Some(letter) = rest.chars().next() {
-        rest = &rest[letter.len_utf8()..];
-        match (letter, rest.as_bytes()) {
+    let mut rest = template;
+    while let Some(ch) = rest.chars().next() {
+        rest = &rest[ch.len_utf8()..];
+        match (ch, rest.as_bytes()) {
             // JSON has braces too; those of a secret start with a wildcard.
             ('{', [b'%', ..]) => secret = Some((text.len(), None)),
             ('}', _) if matches!(secret, Some((_, None))) => {
                 secret = secret.map(|(start, _)| (start, Some(text.len())));
             }
             ('%', [b'u', ..]) => {
-                text.push_str(&dice.uuid());
+                text.push_str(&rng.uuid());
                 rest = &rest[1..];
             }
             ('%', [kind, tens, ones, ..]) if alphabet(*kind).is_some() && ones.is_ascii_digit() => {
                 let length = usize::from(tens - b'0') * 10 + usize::from(ones - b'0');
-                text.push_str(&dice.text(alphabet(*kind).expect("an alphabet"), length));
+                text.push_str(&rng.text(alphabet(*kind).expect("an alphabet"), length));
                 rest = &rest[3..];
             }
-            _ => text.push(letter),
+            _ => text.push(ch),
         }
     }
     let core = match secret {
@@ -291,8 +291,8 @@ fn fill(dice: &mut RandomText, shape: &str) -> (String, String) {
     (text, core)
 }
 
-fn alphabet(letter: u8) -> Option<&'static str> {
-    Some(match letter {
+fn alphabet(code: u8) -> Option<&'static str> {
+    Some(match code {
         b'h' => HEX,
         b'a' => BASE62,
         b'w' => URL64,
@@ -305,8 +305,8 @@ fn alphabet(letter: u8) -> Option<&'static str> {
 }
 
 /// Embeds a token in prose, JSON, nested JSON, files or code.
-fn around_a_token(dice: &mut RandomText, token: &str) -> String {
-    match dice.below(12) {
+fn around_a_token(rng: &mut RandomText, token: &str) -> String {
+    match rng.below(12) {
         0 => format!("Here it is: {token} (valid until Friday)"),
         1 => format!(r#"{{"note":"use {token} for now","priority":2}}"#),
         2 => format!(r#"{{"credentials":["{token}"]}}"#),
@@ -329,9 +329,9 @@ fn around_a_token(dice: &mut RandomText, token: &str) -> String {
 }
 
 /// Embeds a passage: plain, in JSON, in nested JSON, and with the escapes of some serializers.
-fn around_a_passage(dice: &mut RandomText, passage: &str) -> String {
+fn around_a_passage(rng: &mut RandomText, passage: &str) -> String {
     let quoted = RandomText::quoted(passage);
-    match dice.below(6) {
+    match rng.below(6) {
         0 => passage.to_owned(),
         1 => format!("Please keep this:\n{passage}\nThanks."),
         2 => format!(r#"{{"content":"{quoted}"}}"#),

@@ -6,21 +6,21 @@ use crate::tally::VotingRule;
 
 /// Outcome as JSON, of agents that keep their positions. An agent agrees with a peer if a peer holds the same position.
 fn outcome_of(rule: VotingRule, votes: &[(&str, f64)]) -> Value {
-    let names: Vec<String> = (0..votes.len()).map(|at| format!("a{at}")).collect();
+    let names: Vec<String> = (0..votes.len()).map(|index| format!("a{index}")).collect();
     let mut spec =
         Spec::new("Shall we?", Value::Null, members(&names.iter().map(String::as_str).collect::<Vec<_>>()));
     spec.rule = rule;
-    let played = play(&spec, |ask| {
+    let run = run_script(&spec, |ask| {
         let (choice, confidence) = votes[spec.agent_index(&ask.agent)];
         if ask.action == ANALYSE {
-            return Act::Answer(recommends(choice, confidence));
+            return Reaction::Answer(recommends(choice, confidence));
         }
         let mut answer = stay(ask);
-        let same = votes.iter().filter(|(other, _)| *other == choice).count() > 1;
-        answer["agrees_with_peer"] = json!(same);
-        Act::Answer(answer)
+        let has_peer = votes.iter().filter(|(other, _)| *other == choice).count() > 1;
+        answer["agrees_with_peer"] = json!(has_peer);
+        Reaction::Answer(answer)
     });
-    serde_json::to_value(played.outcome()).expect("JSON")
+    serde_json::to_value(run.outcome()).expect("JSON")
 }
 
 #[test]
@@ -55,15 +55,15 @@ fn v1_agents_that_agree_do_not_hide_a_tie() {
 #[test]
 fn v1_an_agreement_that_the_rule_contradicts_is_voted_on() {
     // b moves to c's position, and both agree; but a outweighs them.
-    let played = play(&spec(&["a", "b", "c"]), |ask| match (ask.id.0.as_str(), ask.agent.as_str()) {
-        ("analyse:a", _) => Act::Answer(recommends("do not sign", 0.99)),
-        ("analyse:b", _) => Act::Answer(recommends("minor revisions", 0.3)),
-        ("analyse:c", _) => Act::Answer(recommends("sign as is", 0.3)),
-        ("discuss:1:C1:c", _) => Act::Answer(stay(ask)),
-        (_, "a") => Act::Answer(stay(ask)),
-        _ => Act::Answer(reply("sign as is", 0.3, true, "We agree.")),
+    let run = run_script(&spec(&["a", "b", "c"]), |ask| match (ask.id.0.as_str(), ask.agent.as_str()) {
+        ("analyse:a", _) => Reaction::Answer(recommends("do not sign", 0.99)),
+        ("analyse:b", _) => Reaction::Answer(recommends("minor revisions", 0.3)),
+        ("analyse:c", _) => Reaction::Answer(recommends("sign as is", 0.3)),
+        ("discuss:1:C1:c", _) => Reaction::Answer(stay(ask)),
+        (_, "a") => Reaction::Answer(stay(ask)),
+        _ => Reaction::Answer(reply("sign as is", 0.3, true, "We agree.")),
     });
-    let outcome = serde_json::to_value(played.outcome()).expect("JSON");
+    let outcome = serde_json::to_value(run.outcome()).expect("JSON");
     let decision = &outcome["decisions"][0];
     assert_eq!((&decision["how"], &decision["position"]), (&json!("voted"), &json!("do not sign")));
 }
@@ -71,26 +71,26 @@ fn v1_an_agreement_that_the_rule_contradicts_is_voted_on() {
 #[test]
 fn v1_numbers_are_not_agreed_on_without_a_change_of_position() {
     // a and b are close from the start; c, who outweighs both, does not answer.
-    let scored = |score: f64, sure: f64| json!({"summary": "s", "confidence": sure, "scores": {"overall_risk_score": score}});
-    let played = play(&spec(&["a", "b", "c"]), |ask| match (ask.action, ask.agent.as_str()) {
-        (ANALYSE, "a") => Act::Answer(scored(10.0, 0.2)),
-        (ANALYSE, "b") => Act::Answer(scored(12.0, 0.2)),
-        (ANALYSE, _) => Act::Answer(scored(90.0, 0.9)),
-        (_, "c") => Act::Fail("gone"),
-        _ => Act::Answer(reply(if ask.agent == "a" { 10.0 } else { 12.0 }, 0.2, true, "We agree.")),
+    let scored = |score: f64, confidence: f64| json!({"summary": "s", "confidence": confidence, "scores": {"overall_risk_score": score}});
+    let run = run_script(&spec(&["a", "b", "c"]), |ask| match (ask.action, ask.agent.as_str()) {
+        (ANALYSE, "a") => Reaction::Answer(scored(10.0, 0.2)),
+        (ANALYSE, "b") => Reaction::Answer(scored(12.0, 0.2)),
+        (ANALYSE, _) => Reaction::Answer(scored(90.0, 0.9)),
+        (_, "c") => Reaction::Fail("gone"),
+        _ => Reaction::Answer(reply(if ask.agent == "a" { 10.0 } else { 12.0 }, 0.2, true, "We agree.")),
     });
-    let outcome = serde_json::to_value(played.outcome()).expect("JSON");
+    let outcome = serde_json::to_value(run.outcome()).expect("JSON");
     let decision = &outcome["decisions"][0];
     assert_eq!((&decision["how"], &decision["position"]), (&json!("merged"), &json!(90)));
 }
 
 #[test]
 fn n2_findings_without_recommendations_are_not_comparable() {
-    let played = play(&spec(&["a", "b"]), |ask| {
+    let run = run_script(&spec(&["a", "b"]), |ask| {
         let text = if ask.agent == "a" { "It looks fine to me." } else { "I would not do it." };
-        Act::Answer(json!({"summary": text}))
+        Reaction::Answer(json!({"summary": text}))
     });
-    let outcome = serde_json::to_value(played.outcome()).expect("JSON");
+    let outcome = serde_json::to_value(run.outcome()).expect("JSON");
     let agreement = &outcome["synthesis"]["agreement"];
     assert_eq!(*agreement, json!({"level": "not_comparable", "reason": "no_recommendations"}));
     assert_eq!(outcome["synthesis"]["recommendation"], Value::Null);
@@ -121,19 +121,19 @@ fn n3_positions_in_numeric_conflicts_are_numbers() {
     let scored =
         |score: f64| json!({"summary": "s", "confidence": 0.5, "scores": {"overall_risk_score": score}});
     let spec = spec(&["a", "b"]);
-    let played = play(&spec, |ask| match ask.id.0.as_str() {
-        "analyse:a" => Act::Answer(scored(80.5)),
-        "analyse:b" => Act::Answer(scored(35.0)),
+    let run = run_script(&spec, |ask| match ask.id.0.as_str() {
+        "analyse:a" => Reaction::Answer(scored(80.5)),
+        "analyse:b" => Reaction::Answer(scored(35.0)),
         // Numbers in strings are accepted.
-        "discuss:1:C1:b" => Act::Answer(reply("40", 0.5, false, "A little more.")),
-        _ => Act::Answer(stay(ask)),
+        "discuss:1:C1:b" => Reaction::Answer(reply("40", 0.5, false, "A little more.")),
+        _ => Reaction::Answer(stay(ask)),
     });
-    let payload = played.payload("discuss:1:C1:b");
+    let payload = run.payload("discuss:1:C1:b");
     assert_eq!(
         (&payload["your_position"]["position"], &payload["other_positions"][0]["position"]),
         (&json!(35), &json!(80.5))
     );
-    let outcome = serde_json::to_value(played.outcome()).expect("JSON");
+    let outcome = serde_json::to_value(run.outcome()).expect("JSON");
     let decision = &outcome["decisions"][0];
     assert_eq!(decision["positions"][1]["position"], json!(35));
     assert_eq!(decision["ballots"][1]["position"], json!(40));
@@ -146,21 +146,23 @@ fn n3_positions_in_numeric_conflicts_are_numbers() {
 
 #[test]
 fn n3_an_invalid_answer_in_one_conflict_does_not_exclude_the_agent_from_others() {
-    let finding = |what: &str, score: f64| {
-        let mut finding = recommends(what, 0.5);
+    let finding = |recommendation: &str, score: f64| {
+        let mut finding = recommends(recommendation, 0.5);
         finding["scores"] = json!({"overall_risk_score": score});
         finding
     };
-    let played = play(&spec(&["a", "b"]), |ask| match ask.id.0.as_str() {
-        "analyse:a" => Act::Answer(finding("sign as is", 10.0)),
-        "analyse:b" => Act::Answer(finding("do not sign", 80.0)),
-        id if id.starts_with("discuss:1:C1:b") => Act::Answer(reply("perhaps", 0.5, false, "I do not know.")),
-        _ => Act::Answer(stay(ask)),
+    let run = run_script(&spec(&["a", "b"]), |ask| match ask.id.0.as_str() {
+        "analyse:a" => Reaction::Answer(finding("sign as is", 10.0)),
+        "analyse:b" => Reaction::Answer(finding("do not sign", 80.0)),
+        id if id.starts_with("discuss:1:C1:b") => {
+            Reaction::Answer(reply("perhaps", 0.5, false, "I do not know."))
+        }
+        _ => Reaction::Answer(stay(ask)),
     });
-    let asked: Vec<&str> =
-        played.asks.iter().filter(|ask| ask.agent == "b").map(|ask| ask.id.0.as_str()).collect();
-    assert!(asked.contains(&"discuss:2:C2:b"), "{asked:?}");
-    let missing = &played.outcome().record.missing;
+    let question_ids: Vec<&str> =
+        run.asks.iter().filter(|ask| ask.agent == "b").map(|ask| ask.id.0.as_str()).collect();
+    assert!(question_ids.contains(&"discuss:2:C2:b"), "{question_ids:?}");
+    let missing = &run.outcome().record.missing;
     assert_eq!(missing.len(), 1);
     assert_eq!((missing[0].agent.as_str(), missing[0].conflict.as_deref()), ("b", Some("C1")));
     assert!(missing[0].why[0].contains("perhaps"), "{:?}", missing[0].why);
@@ -169,14 +171,14 @@ fn n3_an_invalid_answer_in_one_conflict_does_not_exclude_the_agent_from_others()
 #[test]
 fn n3_calls_of_a_declining_agent_are_counted() {
     let spec = spec(&["a", "b"]);
-    let played = play(&spec, |ask| match ask.id.0.as_str() {
-        "analyse:a" => Act::Answer(recommends("sign as is", 0.5)),
-        "analyse:b" => Act::Answer(recommends("do not sign", 0.5)),
-        _ if ask.agent == "b" => Act::Answer(json!({"error": "the answer holds no JSON object"})),
-        _ => Act::Answer(stay(ask)),
+    let run = run_script(&spec, |ask| match ask.id.0.as_str() {
+        "analyse:a" => Reaction::Answer(recommends("sign as is", 0.5)),
+        "analyse:b" => Reaction::Answer(recommends("do not sign", 0.5)),
+        _ if ask.agent == "b" => Reaction::Answer(json!({"error": "the answer holds no JSON object"})),
+        _ => Reaction::Answer(stay(ask)),
     });
-    let gathered = &played.outcome().record;
-    assert_eq!(gathered.missing[0].why, ["the answer holds no JSON object"; 2]);
+    let record = &run.outcome().record;
+    assert_eq!(record.missing[0].why, ["the answer holds no JSON object"; 2]);
     // Two findings, one reply of a in the only round with two participants, and two calls of b.
-    assert_eq!(gathered.actual.calls(), 5);
+    assert_eq!(record.actual.calls(), 5);
 }

@@ -9,7 +9,7 @@ const AGENTS: [&str; 5] = ["clause_extractor", "b", "c", "d", "e"];
 
 /// Pseudo-random answers, deterministic for a question and seed: contradictory findings, changes of position,
 /// questions, invalid answers, failures, timeouts.
-fn act(ask: &Ask, seed: u64) -> Act {
+fn react(ask: &Ask, seed: u64) -> Reaction {
     let mut hash = seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) ^ 0xcbf2_9ce4_8422_2325;
     for byte in ask.id.0.bytes() {
         hash = (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3);
@@ -19,18 +19,18 @@ fn act(ask: &Ask, seed: u64) -> Act {
         (hash >> 33) % of
     };
     match pick(12) {
-        0 => return Act::Silence,
-        1 => return Act::Fail("gone"),
-        2 => return Act::Raw("{\"summary\": 1}"),
+        0 => return Reaction::Silence,
+        1 => return Reaction::Fail("gone"),
+        2 => return Reaction::Raw("{\"summary\": 1}"),
         _ => {}
     }
     #[allow(clippy::cast_precision_loss)]
     let confidence = pick(100) as f64 / 100.0;
     let severity = ["low", "medium", "high", "critical"][usize::try_from(pick(4)).expect("small")];
-    let what = ["sign as is", "do not sign"][usize::try_from(pick(2)).expect("small")];
+    let recommendation = ["sign as is", "do not sign"][usize::try_from(pick(2)).expect("small")];
     if ask.action == ANALYSE {
-        return Act::Answer(json!({
-            "summary": "Two sentences. Or one.", "confidence": confidence, "recommendation": what,
+        return Reaction::Answer(json!({
+            "summary": "Two sentences. Or one.", "confidence": confidence, "recommendation": recommendation,
             "scores": {"overall_risk_score": pick(100)},
             "issues": [{"topic": "cap", "severity": severity}, {"topic": "term", "severity": "low", "advice": "shorter"}],
             "facts": {"fee": format!("${}", pick(2)), "start": "2027-01-01"},
@@ -40,29 +40,29 @@ fn act(ask: &Ask, seed: u64) -> Act {
     let payload: Value = serde_json::from_str(&ask.payload).expect("JSON");
     let others = payload["other_positions"].as_array().expect("a list");
     let other = &others[usize::try_from(pick(others.len() as u64)).expect("small")];
-    let moved = pick(2) == 0;
-    let position = if moved { &other["position"] } else { &payload["your_position"]["position"] };
-    let mut answer = reply(position.clone(), confidence, moved, "Because. That is why.");
+    let moves = pick(2) == 0;
+    let position = if moves { &other["position"] } else { &payload["your_position"]["position"] };
+    let mut answer = reply(position.clone(), confidence, moves, "Because. That is why.");
     if pick(3) == 0 {
         answer["question"] = json!({"to": other["agent"], "text": "Why?"});
         answer["evidence"] = json!("Clause 9.");
         answer["clarification"] = json!("Therefore.");
     }
-    Act::Answer(answer)
+    Reaction::Answer(answer)
 }
 
-fn gathered_of(played: Played) -> (Option<Outcome>, Option<FailedDeliberation>, Vec<String>) {
+fn comparable_result(run: ScriptedRun) -> (Option<Outcome>, Option<FailedDeliberation>, Vec<String>) {
     // Durations vary; the outcome must not.
-    let timeless = |gathered: &mut DeliberationRecord| {
-        gathered.actual.analysis.ms = 0;
-        gathered.actual.discussion.ms = 0;
-        gathered.messages.iter_mut().for_each(|message| message.timestamp = 0);
+    let clear_times = |record: &mut DeliberationRecord| {
+        record.actual.analysis.ms = 0;
+        record.actual.discussion.ms = 0;
+        record.messages.iter_mut().for_each(|message| message.timestamp = 0);
     };
-    let mut asks: Vec<String> = played.asks.iter().map(|ask| format!("{} {}", ask.id, ask.payload)).collect();
+    let mut asks: Vec<String> = run.asks.iter().map(|ask| format!("{} {}", ask.id, ask.payload)).collect();
     asks.sort();
-    let (mut outcome, mut failure) = (played.outcome, played.failure);
-    outcome.iter_mut().for_each(|outcome| timeless(&mut outcome.record));
-    failure.iter_mut().for_each(|failure| timeless(&mut failure.record));
+    let (mut outcome, mut failure) = (run.outcome, run.failure);
+    outcome.iter_mut().for_each(|outcome| clear_times(&mut outcome.record));
+    failure.iter_mut().for_each(|failure| clear_times(&mut failure.record));
     (outcome, failure, asks)
 }
 
@@ -82,63 +82,63 @@ proptest! {
     #[test]
     fn a1_serialising_the_state_after_every_step_changes_nothing(seed in 0_u64..1_000_000) {
         let spec = spec(&AGENTS);
-        let straight = play(&spec, |ask| act(ask, seed));
-        let stored = play_as(&spec, Manner { stored: true, ..Manner::default() }, |ask| act(ask, seed));
-        prop_assert_eq!(straight.lines, stored.lines);
-        prop_assert_eq!(straight.asks, stored.asks);
-        prop_assert_eq!(straight.outcome, stored.outcome);
-        prop_assert_eq!(straight.failure, stored.failure);
+        let in_memory = run_script(&spec, |ask| react(ask, seed));
+        let stored = run_script_with(&spec, Variation { stored: true, ..Variation::default() }, |ask| react(ask, seed));
+        prop_assert_eq!(in_memory.lines, stored.lines);
+        prop_assert_eq!(in_memory.asks, stored.asks);
+        prop_assert_eq!(in_memory.outcome, stored.outcome);
+        prop_assert_eq!(in_memory.failure, stored.failure);
     }
 
     #[test]
     fn a1_the_order_of_answers_does_not_matter(seed in 0_u64..1_000_000, turn in 1_usize..20) {
         let spec = spec(&AGENTS);
-        let straight = gathered_of(play(&spec, |ask| act(ask, seed)));
-        let turned = gathered_of(play_as(&spec, Manner { turn, ..Manner::default() }, |ask| act(ask, seed)));
-        prop_assert_eq!(straight, turned);
+        let in_order = comparable_result(run_script(&spec, |ask| react(ask, seed)));
+        let reordered = comparable_result(run_script_with(&spec, Variation { turn, ..Variation::default() }, |ask| react(ask, seed)));
+        prop_assert_eq!(in_order, reordered);
     }
 
     #[test]
     fn a1_duplicate_events_are_ignored(seed in 0_u64..1_000_000) {
         let spec = spec(&AGENTS);
-        let straight = gathered_of(play(&spec, |ask| act(ask, seed)));
-        let twice = gathered_of(play_as(&spec, Manner { twice: true, ..Manner::default() }, |ask| act(ask, seed)));
-        prop_assert_eq!(straight, twice);
+        let once = comparable_result(run_script(&spec, |ask| react(ask, seed)));
+        let twice = comparable_result(run_script_with(&spec, Variation { twice: true, ..Variation::default() }, |ask| react(ask, seed)));
+        prop_assert_eq!(once, twice);
     }
 
     #[test]
     fn a6_limits_hold_for_any_answers(seed in 0_u64..1_000_000) {
         let spec = spec(&AGENTS);
-        let played = play(&spec, |ask| act(ask, seed));
-        let mut ids: Vec<&AskId> = played.asks.iter().map(|ask| &ask.id).collect();
+        let run = run_script(&spec, |ask| react(ask, seed));
+        let mut ids: Vec<&AskId> = run.asks.iter().map(|ask| &ask.id).collect();
         ids.sort();
-        let asked = ids.len();
+        let count = ids.len();
         ids.dedup();
-        prop_assert_eq!(ids.len(), asked, "no question is asked twice");
-        if let Some(outcome) = &played.outcome {
+        prop_assert_eq!(ids.len(), count, "no question is asked twice");
+        if let Some(outcome) = &run.outcome {
             prop_assert!(outcome.decisions.len() <= 5);
             for round in 1..=3 {
                 let messages = outcome.record.messages.iter().filter(|message| message.round == round).count();
-                let most = if round < 3 { 10 } else { 0 };
-                prop_assert!(messages <= most);
+                let limit = if round < 3 { 10 } else { 0 };
+                prop_assert!(messages <= limit);
             }
             let messages = outcome.record.messages.iter().map(|message| message.id.as_str());
-            let conflicts = outcome.all_decisions().map(|one| one.id.as_str());
+            let conflicts = outcome.all_decisions().map(|decision| decision.id.as_str());
             let known: Vec<&str> = messages.chain(conflicts).collect();
             let synthesis = &outcome.synthesis;
-            for sentence in synthesis.summary.iter().chain(synthesis.strategy.iter().map(|one| &one.sentence)) {
+            for sentence in synthesis.summary.iter().chain(synthesis.strategy.iter().map(|demand| &demand.sentence)) {
                 prop_assert!(!sentence.sources.is_empty(), "{} has no source", sentence.text);
                 let is_known = |source: &String| known.contains(&source.as_str()) || source.contains(':');
                 prop_assert!(sentence.sources.iter().all(is_known), "{:?}", sentence);
             }
-            prop_assert!(outcome.decisions.iter().all(|one| one.positions.iter().any(|held| {
-                one.conflict.is_numeric() || one.position.as_ref().is_none_or(|won| held.position == *won)
+            prop_assert!(outcome.decisions.iter().all(|decision| decision.positions.iter().any(|position| {
+                decision.conflict.is_numeric() || decision.position.as_ref().is_none_or(|winner| position.position == *winner)
             })), "the decided position is held by an agent");
         }
     }
 }
 
-/// JSON of any shape, including the field names of answers.
+/// JSON of any structure, including the field names of answers.
 fn any_json() -> impl Strategy<Value = Value> {
     let leaf = prop_oneof![
         Just(Value::Null),
@@ -183,24 +183,24 @@ proptest! {
     #![proptest_config(cases(300))]
 
     #[test]
-    fn a8_the_deliberation_ends_for_any_answers(noise in prop::collection::vec(any_json(), 1..6), good in 0_usize..4) {
+    fn a8_the_deliberation_ends_for_any_answers(noise in prop::collection::vec(any_json(), 1..6), noise_fields in 0_usize..4) {
         let spec = spec(&["a", "b"]);
         let facts = |agent: &str| json!({"fee": if agent == "a" { "$5" } else { "€5" }, "n": noise.len()});
         let base = |agent: &str| json!({"summary": "s", "recommendation": if agent == "a" { "sign as is" } else { "do not sign" },
             "facts": facts(agent), "scores": {"overall_risk_score": if agent == "a" { 1 } else { 90 }}});
-        let played = play_as(&spec, Manner { stored: true, ..Manner::default() }, |ask| {
+        let run = run_script_with(&spec, Variation { stored: true, ..Variation::default() }, |ask| {
             let noisy = noise[ask.id.0.len() % noise.len()].clone();
             let mut answer = if ask.action == ANALYSE { base(&ask.agent) } else { stay(ask) };
             // A valid answer with one invalid field.
             if let (Value::Object(fields), Value::Object(more)) = (&mut answer, &noisy)
-                && good > 0
+                && noise_fields > 0
             {
-                fields.extend(more.clone().into_iter().take(good));
-                return Act::Answer(answer);
+                fields.extend(more.clone().into_iter().take(noise_fields));
+                return Reaction::Answer(answer);
             }
-            Act::Answer(if good == 0 { noisy } else { answer })
+            Reaction::Answer(if noise_fields == 0 { noisy } else { answer })
         });
-        prop_assert!(played.outcome.is_some() || played.failure.is_some());
+        prop_assert!(run.outcome.is_some() || run.failure.is_some());
     }
 }
 
@@ -208,10 +208,10 @@ proptest! {
 fn a1_numbers_survive_serialisation_unchanged() {
     let details = json!({"tiny": 4.9e-324, "far": -7.369_466_047_186_348e59, "third": 1.0 / 3.0});
     let spec = spec(&["a", "b"]);
-    let played = play_as(&spec, Manner { stored: true, ..Manner::default() }, |_| {
-        Act::Answer(json!({"summary": "s", "details": details.clone(), "facts": {"third": 1.0 / 3.0}}))
+    let run = run_script_with(&spec, Variation { stored: true, ..Variation::default() }, |_| {
+        Reaction::Answer(json!({"summary": "s", "details": details.clone(), "facts": {"third": 1.0 / 3.0}}))
     });
-    assert_eq!(played.outcome().record.findings["a"].details.as_ref(), Some(&details));
+    assert_eq!(run.outcome().record.findings["a"].details.as_ref(), Some(&details));
 }
 
 #[test]

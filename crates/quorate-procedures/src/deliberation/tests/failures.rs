@@ -7,42 +7,40 @@ use super::*;
 #[test]
 fn a8_an_invalid_answer_is_requested_again_with_the_error() {
     let spec = spec(&["a", "b", "c"]);
-    let played = play(&spec, |ask| match ask.id.0.as_str() {
-        "analyse:b" => Act::Answer(json!({"summary": "s", "confidence": 7})),
-        _ => Act::Answer(recommends("sign as is", 0.5)),
+    let run = run_script(&spec, |ask| match ask.id.0.as_str() {
+        "analyse:b" => Reaction::Answer(json!({"summary": "s", "confidence": 7})),
+        _ => Reaction::Answer(recommends("sign as is", 0.5)),
     });
-    assert_eq!(
-        played.payload("analyse:b:again")["wrong"],
-        "confidence: expected a number from 0 to 1, found 7"
-    );
-    assert_eq!(played.payload("analyse:b").get("wrong"), None);
-    assert_eq!(played.outcome().record.missing, []);
-    assert_eq!(played.outcome().record.findings.len(), 3);
+    assert_eq!(run.payload("analyse:b:again")["wrong"], "confidence: expected a number from 0 to 1, found 7");
+    assert_eq!(run.payload("analyse:b").get("wrong"), None);
+    assert_eq!(run.outcome().record.missing, []);
+    assert_eq!(run.outcome().record.findings.len(), 3);
 }
 
 #[test]
 fn a8_an_agent_that_fails_twice_is_excluded_and_the_others_continue() {
     let spec = spec(&["a", "b", "c", "d", "e"]);
-    let played = play(&spec, |ask| match ask.id.0.as_str() {
-        "analyse:b" => Act::Silence,
-        "analyse:b:again" => Act::Fail("the command ended with 1"),
-        "analyse:c" | "analyse:c:again" => Act::Raw("As a language model I …"),
-        "analyse:a" => Act::Answer(recommends("do not sign", 0.9)),
-        _ if ask.action == DISCUSS => Act::Answer(stay(ask)),
-        _ => Act::Answer(recommends("sign as is", 0.5)),
+    let run = run_script(&spec, |ask| match ask.id.0.as_str() {
+        "analyse:b" => Reaction::Silence,
+        "analyse:b:again" => Reaction::Fail("the command ended with 1"),
+        "analyse:c" | "analyse:c:again" => Reaction::Raw("As a language model I …"),
+        "analyse:a" => Reaction::Answer(recommends("do not sign", 0.9)),
+        _ if ask.action == DISCUSS => Reaction::Answer(stay(ask)),
+        _ => Reaction::Answer(recommends("sign as is", 0.5)),
     });
-    let outcome = played.outcome();
+    let outcome = run.outcome();
     let missing: Vec<String> = outcome
         .record
         .missing
         .iter()
-        .map(|one| format!("{} {}: {}", one.agent, one.asked, one.why.join(" | ")))
+        .map(|missing| format!("{} {}: {}", missing.agent, missing.asked, missing.why.join(" | ")))
         .collect();
     expect![[r#"
         b analyse:b:again: no answer within 60 s | the command ended with 1
         c analyse:c:again: answer: expected a JSON object | answer: expected a JSON object"#]]
     .assert_eq(&missing.join("\n"));
-    let summary: Vec<&str> = outcome.synthesis.summary.iter().map(|one| one.text.as_str()).collect();
+    let summary: Vec<&str> =
+        outcome.synthesis.summary.iter().map(|sentence| sentence.text.as_str()).collect();
     assert!(summary.contains(&"Missing: b, c."), "{summary:#?}");
     assert_eq!(outcome.synthesis.recommendation.as_deref(), Some("sign as is"));
     let quorum = outcome.record.quorum;
@@ -51,39 +49,39 @@ fn a8_an_agent_that_fails_twice_is_excluded_and_the_others_continue() {
 
 #[test]
 fn a8_an_agent_that_times_out_in_a_conflict_keeps_its_position_and_is_not_asked_again() {
-    let played = play(&spec(&["a", "b", "c"]), |ask| match (ask.action, ask.agent.as_str()) {
-        (ANALYSE, "a") => Act::Answer(recommends("do not sign", 0.9)),
-        (ANALYSE, _) => Act::Answer(recommends("sign as is", 0.3)),
-        (_, "a") => Act::Fail("gone"),
-        _ => Act::Answer(stay(ask)),
+    let run = run_script(&spec(&["a", "b", "c"]), |ask| match (ask.action, ask.agent.as_str()) {
+        (ANALYSE, "a") => Reaction::Answer(recommends("do not sign", 0.9)),
+        (ANALYSE, _) => Reaction::Answer(recommends("sign as is", 0.3)),
+        (_, "a") => Reaction::Fail("gone"),
+        _ => Reaction::Answer(stay(ask)),
     });
-    let asked: Vec<&str> =
-        played.asks.iter().filter(|ask| ask.agent == "a").map(|ask| ask.id.0.as_str()).collect();
-    assert_eq!(asked, ["analyse:a", "discuss:1:C1:a", "discuss:1:C1:a:again"]);
-    let outcome = played.outcome();
+    let question_ids: Vec<&str> =
+        run.asks.iter().filter(|ask| ask.agent == "a").map(|ask| ask.id.0.as_str()).collect();
+    assert_eq!(question_ids, ["analyse:a", "discuss:1:C1:a", "discuss:1:C1:a:again"]);
+    let outcome = run.outcome();
     assert_eq!(decided(&outcome.decisions[0]), "do not sign");
     assert_eq!(outcome.record.missing[0].conflict.as_deref(), Some("C1"));
-    assert!(played.asks.iter().any(|ask| ask.id.0 == "discuss:2:C1:b"), "the others continue");
+    assert!(run.asks.iter().any(|ask| ask.id.0 == "discuss:2:C1:b"), "the others continue");
 }
 
 #[test]
 fn a8_below_the_quorum_it_fails_with_a_reason_and_the_full_record() {
     let spec = spec(&["a", "b", "c"]);
-    let played = play(&spec, |ask| match ask.agent.as_str() {
-        "a" => Act::Answer(recommends("sign as is", 0.5)),
-        _ => Act::Fail("no key"),
+    let run = run_script(&spec, |ask| match ask.agent.as_str() {
+        "a" => Reaction::Answer(recommends("sign as is", 0.5)),
+        _ => Reaction::Fail("no key"),
     });
-    let failure = played.failure.as_ref().expect("it failed");
+    let failure = run.failure.as_ref().expect("it failed");
     assert_eq!(failure.reason, "the quorum is not met: 2 of 3 agents must answer, and 1 did");
     assert_eq!(failure.record.findings["a"].recommendation.as_deref(), Some("sign as is"));
     assert_eq!((failure.record.messages.len(), failure.record.missing.len()), (1, 2));
-    let mut one = spec.clone();
-    one.limits.quorum = Some(1);
-    let played = play(&one, |ask| match ask.agent.as_str() {
-        "a" => Act::Answer(recommends("sign as is", 0.5)),
-        _ => Act::Fail("no key"),
+    let mut low_quorum = spec.clone();
+    low_quorum.limits.quorum = Some(1);
+    let run = run_script(&low_quorum, |ask| match ask.agent.as_str() {
+        "a" => Reaction::Answer(recommends("sign as is", 0.5)),
+        _ => Reaction::Fail("no key"),
     });
-    assert_eq!(played.outcome().synthesis.recommendation.as_deref(), Some("sign as is"));
+    assert_eq!(run.outcome().synthesis.recommendation.as_deref(), Some("sign as is"));
 }
 
 #[test]
@@ -100,8 +98,8 @@ fn a8_unsolicited_answers_are_ignored_and_reported() {
         usage: None,
     };
     for event in [answer("analyse:c", "c"), answer("analyse:a", "b"), Input::Start] {
-        let outs = machine.step(&mut state, event, 1);
-        assert!(matches!(outs[..], [Output::Ignored(_)]), "{outs:?}");
+        let outputs = machine.step(&mut state, event, 1);
+        assert!(matches!(outputs[..], [Output::Ignored(_)]), "{outputs:?}");
         assert_eq!(state, before);
     }
     // Too late: the question was repeated, and only the answer to the repetition counts.

@@ -38,8 +38,8 @@ fn answer(ask: &Ask, panelist: &Panelist) -> Value {
     let (own, others) = (&payload["your_position"], payload["other_positions"].as_array().expect("a list"));
     let round = payload["round"].as_u64().expect("a number");
     let (moves_to, agrees) = panelist.turns[usize::from(round > 1)];
-    let position = moves_to.map_or(&own["position"], |at| &others[at % others.len()]["position"]);
-    let is_held = others.iter().any(|one| one["position"] == *position);
+    let position = moves_to.map_or(&own["position"], |index| &others[index % others.len()]["position"]);
+    let is_held = others.iter().any(|other| other["position"] == *position);
     json!({"revised_position": position, "confidence": own["confidence"], "agrees_with_peer": agrees && is_held, "reasoning": "r"})
 }
 
@@ -48,8 +48,8 @@ type Ballot = (String, u32);
 
 fn ballots(positions: &[Position]) -> Vec<Ballot> {
     #[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss)]
-    let percent = |one: &Position| (one.confidence.expect("stated") * 100.0).round() as u32;
-    positions.iter().map(|one| (one.position.to_string(), percent(one))).collect()
+    let percent = |position: &Position| (position.confidence.expect("stated") * 100.0).round() as u32;
+    positions.iter().map(|position| (position.position.to_string(), percent(position))).collect()
 }
 
 /// The winner by majority or confidence; `None` for a tie.
@@ -58,9 +58,9 @@ fn recount(rule: VotingRule, ballots: &[Ballot]) -> Option<String> {
     for (choice, percent) in ballots {
         *sums.entry(choice).or_default() += if rule == VotingRule::Majority { 1 } else { *percent };
     }
-    let most = sums.values().max()?;
-    let mut first = sums.iter().filter(|(_, sum)| *sum == most);
-    first.next().filter(|_| first.next().is_none()).map(|(choice, _)| (*choice).to_owned())
+    let greatest = sums.values().max()?;
+    let mut leaders = sums.iter().filter(|(_, sum)| *sum == greatest);
+    leaders.next().filter(|_| leaders.next().is_none()).map(|(choice, _)| (*choice).to_owned())
 }
 
 /// Number of voters needed to make another choice win.
@@ -72,7 +72,7 @@ fn fewest_to_change(rule: VotingRule, ballots: &[Ballot]) -> Option<usize> {
             ballots.iter().map(|(choice, _)| choice).filter(|choice| Some(*choice) != winner.as_ref())
         {
             let mut moved = ballots.to_vec();
-            let movers = moved.iter_mut().enumerate().filter(|(at, _)| set & (1 << at) != 0);
+            let movers = moved.iter_mut().enumerate().filter(|(index, _)| set & (1 << index) != 0);
             movers.for_each(|(_, ballot)| rival.clone_into(&mut ballot.0));
             if recount(rule, &moved).as_ref() == Some(rival) {
                 sizes.push(set.count_ones() as usize);
@@ -97,18 +97,18 @@ proptest! {
 
     #[test]
     fn v1_every_outcome_matches_its_ballots(panel in panel(), by_majority in any::<bool>()) {
-        let names: Vec<String> = (0..panel.len()).map(|at| format!("a{at}")).collect();
+        let names: Vec<String> = (0..panel.len()).map(|index| format!("a{index}")).collect();
         let names: Vec<&str> = names.iter().map(String::as_str).collect();
         let mut spec = Spec::new("Shall we?", Value::Null, members(&names));
         spec.rule = if by_majority { VotingRule::Majority } else { VotingRule::Confidence };
-        let played = play(&spec, |ask| {
+        let run = run_script(&spec, |ask| {
             let panelist = &panel[spec.agent_index(&ask.agent)];
             if ask.action == ANALYSE {
-                return Act::Answer(recommends(panelist.choice, f64::from(panelist.percent) / 100.0));
+                return Reaction::Answer(recommends(panelist.choice, f64::from(panelist.percent) / 100.0));
             }
-            Act::Answer(answer(ask, panelist))
+            Reaction::Answer(answer(ask, panelist))
         });
-        let outcome = played.outcome();
+        let outcome = run.outcome();
         let Some(decision) = outcome.recommendation_decision() else {
             prop_assert_eq!(outcome.synthesis.recommendation.as_deref(), Some(panel[0].choice));
             let unanimous = Agreement::Unanimous { held: panel.len(), of: panel.len() };
@@ -120,7 +120,7 @@ proptest! {
         prop_assert_eq!(decision.position.as_ref().map(ToString::to_string), winner.clone());
         prop_assert_eq!(decision.before.as_ref().map(ToString::to_string), recount(spec.rule, &first));
         prop_assert_eq!(&outcome.synthesis.recommendation, &winner);
-        let found = decision.would_change.as_ref().map(|flip| flip.voters.len());
+        let found = decision.would_change.as_ref().map(|pivotal| pivotal.voters.len());
         prop_assert_eq!(found, fewest_to_change(spec.rule, &last));
         let held = last.iter().filter(|(choice, _)| Some(choice) == winner.as_ref()).count();
         match &outcome.synthesis.agreement {

@@ -9,8 +9,8 @@ fn kind(ask: &Ask) -> String {
     payload["conflict"]["kind"].as_str().expect("a kind").to_owned()
 }
 
-fn three(ask: &Ask) -> Act {
-    Act::Answer(match ask.id.0.as_str() {
+fn three_agents(ask: &Ask) -> Reaction {
+    Reaction::Answer(match ask.id.0.as_str() {
         "analyse:clause_extractor" => {
             json!({"summary": "12 clauses.", "confidence": 0.9, "found": ["governing law"],
             "issues": [{"topic": "Liability cap", "severity": "high", "detail": "There is none", "advice": "Ask for one."}]})
@@ -28,14 +28,14 @@ fn three(ask: &Ask) -> Act {
             ("numeric", "risk") => reply(75, 0.8, false, "Still risky."),
             _ => stay(ask),
         },
-        _ => return Act::Answer(stay(ask)),
+        _ => return Reaction::Answer(stay(ask)),
     })
 }
 
 #[test]
 fn a1_five_phases_are_followed_by_a_synthesis() {
     let spec = spec(&["clause_extractor", "risk", "money"]);
-    let played = play(&spec, three);
+    let run = run_script(&spec, three_agents);
     expect![[r#"
         ask analyse:clause_extractor
         ask analyse:risk
@@ -69,13 +69,13 @@ fn a1_five_phases_are_followed_by_a_synthesis() {
         M12 round 2 Disagreement risk > clause_extractor re M7: critical 0.8
         finished: Recommendation: do not sign, held by 2 of 2 agents.
     "#]]
-    .assert_eq(&played.text());
-    let sentences: Vec<String> = played
+    .assert_eq(&run.text());
+    let sentences: Vec<String> = run
         .outcome()
         .synthesis
         .summary
         .iter()
-        .map(|one| format!("{} [{}]\n", one.text, one.sources.join("][")))
+        .map(|sentence| format!("{} [{}]\n", sentence.text, sentence.sources.join("][")))
         .collect();
     expect![[r#"
         Recommendation: do not sign, held by 2 of 2 agents. [M3][M4]
@@ -86,7 +86,7 @@ fn a1_five_phases_are_followed_by_a_synthesis() {
         2 more conflicts: 2 put to the vote. [C3][C4]
     "#]]
     .assert_eq(&sentences.concat());
-    let synthesis = &played.outcome().synthesis;
+    let synthesis = &run.outcome().synthesis;
     assert_eq!(synthesis.recommendation.as_deref(), Some("do not sign"));
     let score = synthesis.score.as_ref().expect("a score");
     assert_eq!((score.value, score.level.as_deref()), (75.0, Some("high")));
@@ -98,9 +98,9 @@ fn a1_findings_are_published_only_when_all_are_in() {
     let spec = spec(&["a", "b"]);
     let machine = Deliberation::new(&spec, words);
     let mut state = DeliberationState::default();
-    let outs = machine.step(&mut state, Input::Start, 0);
-    assert!(outs.iter().all(
-        |out| matches!(out, Output::Ask(ask) if ask.action == ANALYSE && !ask.payload.contains("position"))
+    let outputs = machine.step(&mut state, Input::Start, 0);
+    assert!(outputs.iter().all(
+        |output| matches!(output, Output::Ask(ask) if ask.action == ANALYSE && !ask.payload.contains("position"))
     ));
     let answer = |agent: &str| Input::Answered {
         ask: AskId(format!("analyse:{agent}")),
@@ -109,15 +109,15 @@ fn a1_findings_are_published_only_when_all_are_in() {
         usage: None,
     };
     assert_eq!(machine.step(&mut state, answer("a"), 5), [], "b has not answered yet");
-    let outs = machine.step(&mut state, answer("b"), 9);
-    assert_eq!(outs.iter().filter(|out| matches!(out, Output::Publish(_))).count(), 2);
-    assert!(matches!(outs.last(), Some(Output::Finished(_))), "they agree: there is nothing to discuss");
+    let outputs = machine.step(&mut state, answer("b"), 9);
+    assert_eq!(outputs.iter().filter(|output| matches!(output, Output::Publish(_))).count(), 2);
+    assert!(matches!(outputs.last(), Some(Output::Finished(_))), "they agree: there is nothing to discuss");
 }
 
 #[test]
 fn a2_messages_have_the_documented_format() {
-    let played = play(&spec(&["clause_extractor", "risk", "money"]), three);
-    let messages = &played.outcome().record.messages;
+    let run = run_script(&spec(&["clause_extractor", "risk", "money"]), three_agents);
+    let messages = &run.outcome().record.messages;
     let finding = serde_json::to_value(&messages[1]).expect("JSON");
     assert_eq!(
         finding,
@@ -126,7 +126,7 @@ fn a2_messages_have_the_documented_format() {
                 "scores": {"overall_risk_score": 80.0}, "issues": {"critical": 1}},
             "timestamp": 1030})
     );
-    let revision = messages.iter().find(|one| one.id == "M4").expect("a revision");
+    let revision = messages.iter().find(|message| message.id == "M4").expect("a revision");
     let revision = serde_json::to_value(revision).expect("JSON");
     assert_eq!(revision["messageType"], "revision");
     assert_eq!((&revision["replyTo"], &revision["round"]), (&json!("F2"), &json!(1)));
@@ -136,11 +136,11 @@ fn a2_messages_have_the_documented_format() {
 #[test]
 fn a2_all_seven_types_are_used_where_they_apply() {
     let spec = spec(&["a", "b", "c"]);
-    let played = play(&spec, |ask| {
+    let run = run_script(&spec, |ask| {
         let mut answer = match ask.id.0.as_str() {
-            "analyse:a" => return Act::Answer(recommends("do not sign", 0.8)),
-            "analyse:b" => return Act::Answer(recommends("sign as is", 0.7)),
-            "analyse:c" => return Act::Answer(recommends("sign as is", 0.5)),
+            "analyse:a" => return Reaction::Answer(recommends("do not sign", 0.8)),
+            "analyse:b" => return Reaction::Answer(recommends("sign as is", 0.7)),
+            "analyse:c" => return Reaction::Answer(recommends("sign as is", 0.5)),
             _ => stay(ask),
         };
         match ask.id.0.as_str() {
@@ -153,7 +153,7 @@ fn a2_all_seven_types_are_used_where_they_apply() {
             "discuss:2:C1:b" => answer = reply("do not sign", 0.6, true, "Then I agree."),
             _ => {}
         }
-        Act::Answer(answer)
+        Reaction::Answer(answer)
     });
     expect![[r#"
         ask analyse:a
@@ -179,15 +179,15 @@ fn a2_all_seven_types_are_used_where_they_apply() {
         M9 round 2 Evidence a > b, c re M5: Clause 9 is empty.
         finished: Recommendation: do not sign, held by 2 of 3 agents; without the discussion it would have been sign as is.
     "#]]
-    .assert_eq(&played.text());
+    .assert_eq(&run.text());
     let mut types: Vec<DeliberationMessageType> =
-        played.outcome().record.messages.iter().map(|message| message.message_type).collect();
+        run.outcome().record.messages.iter().map(|message| message.message_type).collect();
     types.sort();
     types.dedup();
     assert_eq!(types.len(), 7);
     assert_eq!(
-        played.payload("discuss:2:C1:a")["questions"],
+        run.payload("discuss:2:C1:a")["questions"],
         json!([{"from": "b", "text": "What about the cap?"}])
     );
-    assert_eq!(played.payload("discuss:2:C1:c")["questions"], json!([]), "not addressed to c");
+    assert_eq!(run.payload("discuss:2:C1:c")["questions"], json!([]), "not addressed to c");
 }

@@ -10,15 +10,20 @@ fn text(position: &Option<crate::conflict::PositionValue>) -> String {
 
 fn lines(outcome: &Outcome) -> String {
     let mut lines = String::new();
-    for one in compare_rules(outcome) {
-        lines.push_str(&format!("{} {} differ: {}\n", one.id, text(&one.position), one.differ));
-        for counted in &one.rules {
-            let of = |choice: &TallySummary| {
-                let winner = choice.choice.as_deref().unwrap_or("-");
-                format!("{winner} {:.2} {:?} {}", choice.share, choice.tied, choice.agreement)
+    for comparison in compare_rules(outcome) {
+        lines.push_str(&format!(
+            "{} {} differ: {}\n",
+            comparison.id,
+            text(&comparison.position),
+            comparison.differ
+        ));
+        for result in &comparison.rules {
+            let describe = |summary: &TallySummary| {
+                let winner = summary.choice.as_deref().unwrap_or("-");
+                format!("{winner} {:.2} {:?} {}", summary.share, summary.tied, summary.agreement)
             };
-            let (before, after) = (of(&counted.before), of(&counted.after));
-            lines.push_str(&format!("  {} {before} > {after}\n", counted.rule.as_str()));
+            let (before, after) = (describe(&result.before), describe(&result.after));
+            lines.push_str(&format!("  {} {before} > {after}\n", result.rule.as_str()));
         }
     }
     lines
@@ -29,16 +34,16 @@ fn lines(outcome: &Outcome) -> String {
 fn a5_differing_results_of_rules_are_reported() {
     let spec = spec(&["a", "b", "c"]);
     let findings = [("do not sign", 0.9, 80), ("sign as is", 0.5, 10), ("minor revisions", 0.3, 20)];
-    let played = play(&spec, |ask| {
-        let (what, sure, score) = findings[spec.agent_index(&ask.agent)];
+    let run = run_script(&spec, |ask| {
+        let (recommendation, confidence, score) = findings[spec.agent_index(&ask.agent)];
         match ask.id.0.as_str() {
             id if id.starts_with("analyse") => {
-                let mut finding = recommends(what, sure);
+                let mut finding = recommends(recommendation, confidence);
                 finding["scores"] = json!({"overall_risk_score": score});
-                Act::Answer(finding)
+                Reaction::Answer(finding)
             }
-            "discuss:1:C1:c" => Act::Answer(reply("sign as is", 0.3, false, "Rather this.")),
-            _ => Act::Answer(stay(ask)),
+            "discuss:1:C1:c" => Reaction::Answer(reply("sign as is", 0.3, false, "Rather this.")),
+            _ => Reaction::Answer(stay(ask)),
         }
     });
     expect![[r#"
@@ -49,7 +54,7 @@ fn a5_differing_results_of_rules_are_reported() {
           reliability - 0.33 ["do not sign", "sign as is", "minor revisions"] tied > sign as is 0.90 [] majority 2 of 3
         C2 80 differ: false
     "#]]
-    .assert_eq(&lines(played.outcome()));
+    .assert_eq(&lines(run.outcome()));
 }
 
 // Fails under: rankings missing from the outcome.
@@ -57,19 +62,20 @@ fn a5_differing_results_of_rules_are_reported() {
 fn a5_borda_is_compared_where_rankings_were_given() {
     let mut spec = spec(&["a", "b"]);
     spec.limits.rounds = 1;
-    let played = play(&spec, |ask| {
-        let what = ["sign as is", "minor revisions"][spec.agent_index(&ask.agent)];
+    let run = run_script(&spec, |ask| {
+        let recommendation = ["sign as is", "minor revisions"][spec.agent_index(&ask.agent)];
         if ask.action == ANALYSE {
-            return Act::Answer(recommends(what, 0.5));
+            return Reaction::Answer(recommends(recommendation, 0.5));
         }
         let mut answer = stay(ask);
         if ask.agent == "a" {
             answer["ranking"] = json!(["sign as is", "minor revisions", "do not sign"]);
         }
-        Act::Answer(answer)
+        Reaction::Answer(answer)
     });
-    let outcome = played.outcome();
+    let outcome = run.outcome();
     assert_eq!(outcome.decisions[0].rankings.len(), 1, "b gave none");
-    let rules: Vec<&str> = compare_rules(outcome)[0].rules.iter().map(|one| one.rule.as_str()).collect();
+    let rules: Vec<&str> =
+        compare_rules(outcome)[0].rules.iter().map(|result| result.rule.as_str()).collect();
     assert_eq!(rules, ["majority", "confidence", "log-odds", "borda", "reliability"]);
 }

@@ -5,17 +5,17 @@ use expect_test::expect;
 use super::*;
 
 /// An agent and its issues: topic, severity, remedy.
-type Said<'a> = (&'a str, &'a [(&'a str, &'a str, &'a str)]);
+type AgentIssues<'a> = (&'a str, &'a [(&'a str, &'a str, &'a str)]);
 
 /// In the discussion all agents keep their positions, except that those in `give_in` adopt the position of their first
 /// peer.
-fn outcome(issues: &[Said<'_>], give_in: &[&str]) -> Outcome {
+fn outcome(issues: &[AgentIssues<'_>], give_in: &[&str]) -> Outcome {
     let names: Vec<&str> = issues.iter().map(|(agent, _)| *agent).collect();
     let mut spec = spec(&names);
     spec.limits.rounds = 1;
-    let played = play(&spec, |ask| {
+    let run = run_script(&spec, |ask| {
         if ask.action == ANALYSE {
-            let of: Vec<Value> = issues[spec.agent_index(&ask.agent)]
+            let own_issues: Vec<Value> = issues[spec.agent_index(&ask.agent)]
                 .1
                 .iter()
                 .map(|(topic, severity, advice)| {
@@ -23,27 +23,28 @@ fn outcome(issues: &[Said<'_>], give_in: &[&str]) -> Outcome {
                         "evidence": format!("§ 9.2 of {}: \"as it is written, and at length\"", ask.agent)})
                 })
                 .collect();
-            return Act::Answer(json!({"summary": "s", "confidence": 0.5, "issues": of}));
+            return Reaction::Answer(json!({"summary": "s", "confidence": 0.5, "issues": own_issues}));
         }
         if give_in.contains(&ask.agent.as_str()) {
             let payload: Value = serde_json::from_str(&ask.payload).expect("JSON");
             let other = payload["other_positions"][0]["position"].clone();
-            return Act::Answer(reply(other, 0.5, true, "You are right."));
+            return Reaction::Answer(reply(other, 0.5, true, "You are right."));
         }
-        Act::Answer(stay(ask))
+        Reaction::Answer(stay(ask))
     });
-    played.outcome().clone()
+    run.outcome().clone()
 }
 
 fn demands(outcome: &Outcome) -> String {
-    let line = |one: &Demand| format!("{} [{}]\n", one.sentence.text, one.sentence.sources.join(" "));
+    let line =
+        |demand: &Demand| format!("{} [{}]\n", demand.sentence.text, demand.sentence.sources.join(" "));
     outcome.synthesis.strategy.iter().map(line).collect()
 }
 
 // Fails under: a contested issue counts as agreed; changed order of issues; a remedy from an agent with a lower severity.
 #[test]
 fn a1_the_strategy_ranks_demands_by_priority() {
-    let issues: &[Said<'_>] = &[
+    let issues: &[AgentIssues<'_>] = &[
         ("a", &[("logo", "low", "names with consent only"), ("cap", "low", "say nothing.")]),
         (
             "b",
@@ -71,7 +72,8 @@ fn a1_the_strategy_ranks_demands_by_priority() {
 // Fails under: severe in two different degrees counts as contested.
 #[test]
 fn a1_high_and_critical_are_both_must_haves() {
-    let issues: &[Said<'_>] = &[("a", &[("cap", "high", "a cap")]), ("b", &[("cap", "critical", "a cap")])];
+    let issues: &[AgentIssues<'_>] =
+        &[("a", &[("cap", "high", "a cap")]), ("b", &[("cap", "critical", "a cap")])];
     let outcome = outcome(issues, &[]);
     assert_eq!(outcome.decisions[0].how, ResolutionMethod::Tied, "they do disagree");
     assert_eq!(outcome.synthesis.strategy[0].need, DemandPriority::MustHave);
@@ -80,7 +82,7 @@ fn a1_high_and_critical_are_both_must_haves() {
 // Fails under: thresholds that only fit four severities.
 #[test]
 fn a1_any_list_of_severities_has_a_severe_half() {
-    for (words, wanted) in [
+    for (severities, expected) in [
         (&["note"][..], &[DemandPriority::MustHave][..]),
         (&["minor", "major"], &[DemandPriority::MustHave, DemandPriority::Negotiable]),
         (
@@ -89,38 +91,38 @@ fn a1_any_list_of_severities_has_a_severe_half() {
         ),
     ] {
         let mut spec = spec(&["a"]);
-        spec.vocabulary.severities = words.iter().map(|word| (*word).to_owned()).collect();
-        let issues: Vec<Value> = words
+        spec.vocabulary.severities = severities.iter().map(|severity| (*severity).to_owned()).collect();
+        let issues: Vec<Value> = severities
             .iter()
-            .map(|word| json!({"topic": format!("a {word} thing"), "severity": word, "advice": "mend it"}))
+            .map(|severity| json!({"topic": format!("a {severity} thing"), "severity": severity, "advice": "mend it"}))
             .collect();
-        let played = play(&spec, |_| Act::Answer(json!({"summary": "s", "issues": issues})));
+        let run = run_script(&spec, |_| Reaction::Answer(json!({"summary": "s", "issues": issues})));
         let needs: Vec<DemandPriority> =
-            played.outcome().synthesis.strategy.iter().map(|one| one.need).collect();
-        assert_eq!(needs, wanted, "{words:?}");
+            run.outcome().synthesis.strategy.iter().map(|demand| demand.need).collect();
+        assert_eq!(needs, expected, "{severities:?}");
     }
 }
 
 // Fails under: a summary that repeats the conflicts, or grows with the number of issues.
 #[test]
 fn a1_the_summary_can_be_read_aloud_in_twenty_seconds() {
-    let many: Vec<Value> = (0..40)
-        .map(|at| json!({"topic": format!("issue number {at}"), "severity": "high", "detail": "at length ".repeat(50)}))
+    let issues: Vec<Value> = (0..40)
+        .map(|index| json!({"topic": format!("issue number {index}"), "severity": "high", "detail": "at length ".repeat(50)}))
         .collect();
     let spec = spec(&["a", "b", "c", "d", "e"]);
     let recommendations = ["do not sign", "sign as is", "do not sign", "minor revisions", "do not sign"];
-    let played = play(&spec, |ask| {
-        let at = spec.agent_index(&ask.agent);
+    let run = run_script(&spec, |ask| {
+        let index = spec.agent_index(&ask.agent);
         if ask.action != ANALYSE {
-            return Act::Answer(stay(ask));
+            return Reaction::Answer(stay(ask));
         }
-        let mut finding = recommends(recommendations[at], 0.5);
-        finding["issues"] = many.clone().into();
-        finding["scores"] = json!({"overall_risk_score": 20 * at});
-        Act::Answer(finding)
+        let mut finding = recommends(recommendations[index], 0.5);
+        finding["issues"] = issues.clone().into();
+        finding["scores"] = json!({"overall_risk_score": 20 * index});
+        Reaction::Answer(finding)
     });
     let sentences: Vec<&str> =
-        played.outcome().synthesis.summary.iter().map(|one| one.text.as_str()).collect();
+        run.outcome().synthesis.summary.iter().map(|sentence| sentence.text.as_str()).collect();
     expect![[r#"
         Recommendation: do not sign, held by 3 of 5 agents.
         Against it: b (sign as is), d (minor revisions).

@@ -4,8 +4,8 @@ use super::*;
 use crate::tally::{Ballot, VotingRule, tally_questions};
 
 fn question(name: &str, answers: &[&str]) -> Question {
-    let ballot = |(at, choice): (usize, &&str)| Ballot {
-        voter: format!("v{at}"),
+    let ballot = |(index, choice): (usize, &&str)| Ballot {
+        voter: format!("v{index}"),
         choice: (*choice).to_owned(),
         ..Ballot::default()
     };
@@ -17,11 +17,11 @@ fn question(name: &str, answers: &[&str]) -> Question {
 fn a5_one_iteration_matches_a_manual_calculation() {
     let questions = [question("q", &["a", "a", "b"])];
     let data = BallotMatrix::of(&questions);
-    let guess = data.vote_shares(&questions);
-    assert_eq!(guess, [[2.0 / 3.0, 1.0 / 3.0]]);
-    let model = data.maximise(&guess);
+    let shares = data.vote_shares(&questions);
+    assert_eq!(shares, [[2.0 / 3.0, 1.0 / 3.0]]);
+    let model = data.maximise(&shares);
     let near =
-        |found: f64, expected: f64| assert!((found - expected).abs() < 1e-6, "{found}, not {expected}");
+        |actual: f64, expected: f64| assert!((actual - expected).abs() < 1e-6, "{actual}, not {expected}");
     // (2/3 + 8·0.7) / (1 + 8) and (1/3 + 8·0.7) / (1 + 8).
     near(model.accuracy[0], 0.696_296_296);
     near(model.accuracy[2], 0.659_259_259);
@@ -47,7 +47,7 @@ impl TestRng {
 
     fn pick(&mut self, of: usize) -> usize {
         (0..of)
-            .find(|at| self.next() < 1.0 / f64::from(u32::try_from(of - at).expect("small")))
+            .find(|index| self.next() < 1.0 / f64::from(u32::try_from(of - index).expect("small")))
             .unwrap_or(of - 1)
     }
 }
@@ -55,34 +55,34 @@ impl TestRng {
 const LABELS: [&str; 3] = ["high", "low", "medium"];
 
 /// Two reliable voters, one who answers `medium` for every `low`, four who guess two times in three.
-fn planted(seed: u64, questions: usize) -> (Vec<&'static str>, Vec<Question>) {
+fn planted(seed: u64, count: usize) -> (Vec<&'static str>, Vec<Question>) {
     let mut rng = TestRng(seed);
     let mut truths = Vec::new();
-    let mut asked = Vec::new();
-    for at in 0..questions {
+    let mut questions = Vec::new();
+    for index in 0..count {
         let truth = rng.pick(3);
         let mut answers = Vec::new();
         for voter in 0..7 {
             let accuracy = if voter < 2 { 0.92 } else { 0.38 };
             let confused = voter == 2 && LABELS[truth] == "low";
-            let right = if voter == 2 { 0.95 } else { accuracy };
+            let accuracy = if voter == 2 { 0.95 } else { accuracy };
             answers.push(if confused {
                 "medium"
-            } else if rng.next() < right {
+            } else if rng.next() < accuracy {
                 LABELS[truth]
             } else {
                 LABELS[(truth + 1 + rng.pick(2)) % 3]
             });
         }
         truths.push(LABELS[truth]);
-        asked.push(question(&format!("q{at:05}"), &answers));
+        questions.push(question(&format!("q{index:05}"), &answers));
     }
-    (truths, asked)
+    (truths, questions)
 }
 
 fn hits(rule: VotingRule, truths: &[&str], questions: &[Question]) -> usize {
-    let counted = tally_questions(rule, questions).expect("countable");
-    counted.iter().zip(truths).filter(|(counted, truth)| counted.choice.as_deref() == Some(**truth)).count()
+    let tallies = tally_questions(rule, questions).expect("countable");
+    tallies.iter().zip(truths).filter(|(tallies, truth)| tallies.choice.as_deref() == Some(**truth)).count()
 }
 
 #[test]
@@ -94,36 +94,39 @@ fn a5_reliability_finds_the_planted_confusion_and_beats_the_majority() {
             hits(VotingRule::Reliability, &truths, &questions),
         );
         assert!(reliability >= majority + 40, "seed {seed}: {reliability} against {majority} of 400");
-        let learnt = estimate_reliability(&questions);
-        assert!(learnt.converged, "seed {seed}: {} iterations", learnt.iterations);
+        let estimate = estimate_reliability(&questions);
+        assert!(estimate.converged, "seed {seed}: {} iterations", estimate.iterations);
         let cell = |voter: usize, truth: &str, answer: &str| {
-            let cells = &learnt.voters[voter].confusion;
+            let cells = &estimate.voters[voter].confusion;
             cells.iter().find(|cell| cell.0 == truth && cell.1 == answer).map_or(0.0, |cell| cell.2)
         };
-        assert!(cell(0, "high", "high") > 0.8, "a reliable voter: {:?}", learnt.voters[0]);
-        assert!(cell(2, "low", "medium") > 0.8, "the confused voter: {:?}", learnt.voters[2]);
-        assert!(learnt.voters[5].accuracy < 0.55, "a guessing voter: {:?}", learnt.voters[5]);
+        assert!(cell(0, "high", "high") > 0.8, "a reliable voter: {:?}", estimate.voters[0]);
+        assert!(cell(2, "low", "medium") > 0.8, "the confused voter: {:?}", estimate.voters[2]);
+        assert!(estimate.voters[5].accuracy < 0.55, "a guessing voter: {:?}", estimate.voters[5]);
     }
 }
 
 #[test]
 fn a5_reliability_is_estimated_over_choices_that_never_repeat() {
     let mut rng = TestRng(9);
-    let mut right = [0, 0];
+    let mut correct = [0, 0];
     let mut questions = Vec::new();
-    for at in 0..200 {
+    for index in 0..200 {
         // v0 is reliable; v1 and v2 guess, each among five.
-        let words: Vec<String> = (0..5).map(|word| format!("w{at}-{word}")).collect();
-        let mut answers = vec![words[0].as_str()];
+        let choices: Vec<String> = (0..5).map(|choice| format!("w{index}-{choice}")).collect();
+        let mut answers = vec![choices[0].as_str()];
         for _ in 0..2 {
-            answers.push(words[if rng.next() < 0.3 { 0 } else { 1 + rng.pick(4) }].as_str());
+            answers.push(choices[if rng.next() < 0.3 { 0 } else { 1 + rng.pick(4) }].as_str());
         }
-        questions.push(question(&format!("q{at:03}"), &answers));
+        questions.push(question(&format!("q{index:03}"), &answers));
     }
-    for (rule, right) in [VotingRule::Majority, VotingRule::Reliability].into_iter().zip(&mut right) {
-        let counted = tally_questions(rule, &questions).expect("countable");
-        *right =
-            counted.iter().enumerate().filter(|(at, one)| one.choice == Some(format!("w{at}-0"))).count();
+    for (rule, correct) in [VotingRule::Majority, VotingRule::Reliability].into_iter().zip(&mut correct) {
+        let tallies = tally_questions(rule, &questions).expect("countable");
+        *correct = tallies
+            .iter()
+            .enumerate()
+            .filter(|(index, tally)| tally.choice == Some(format!("w{index}-0")))
+            .count();
     }
-    assert!(right[1] > 190 && right[1] > right[0], "{right:?} of 200");
+    assert!(correct[1] > 190 && correct[1] > correct[0], "{correct:?} of 200");
 }

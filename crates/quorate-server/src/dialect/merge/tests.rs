@@ -11,24 +11,24 @@ fn raw(value: &Value) -> Box<RawValue> {
     to_raw_value(value).expect("JSON")
 }
 
-fn merged(base: &Value, current: &Value, yours: &Value) -> (Value, Vec<String>) {
-    let Merged { document, conflicts } = merge(&raw(base), &raw(current), &raw(yours));
+fn merged(base: &Value, current: &Value, submitted: &Value) -> (Value, Vec<String>) {
+    let Merged { document, conflicts } = merge(&raw(base), &raw(current), &raw(submitted));
     let document = serde_json::from_str(document.get()).expect("JSON");
     (document, conflicts.into_iter().map(|conflict| conflict.pointer).collect())
 }
 
 #[track_caller]
-fn check(base: Value, current: Value, yours: Value, expected: Value) {
-    assert_eq!(merged(&base, &current, &yours), (expected, vec![]));
+fn check(base: Value, current: Value, submitted: Value, expected: Value) {
+    assert_eq!(merged(&base, &current, &submitted), (expected, vec![]));
 }
 
 #[track_caller]
-fn check_conflict(base: Value, current: Value, yours: Value, pointer: &str) {
-    let (document, pointers) = merged(&base, &current, &yours);
+fn check_conflict(base: Value, current: Value, submitted: Value, pointer: &str) {
+    let (document, pointers) = merged(&base, &current, &submitted);
     assert_eq!(pointers, [pointer]);
     // The current value stays.
-    let at = |document: &Value| document.pointer(pointer).cloned();
-    assert_eq!(at(&document), at(&current));
+    let value_at = |document: &Value| document.pointer(pointer).cloned();
+    assert_eq!(value_at(&document), value_at(&current));
 }
 
 #[test]
@@ -59,11 +59,11 @@ fn m2_lists_merge_by_id() {
     let base = json!([{"id": "b1", "s": "open"}, {"id": "b2", "s": "open"}, {"id": "b3"}]);
     let current =
         json!([{"id": "b1", "s": "open", "by": "a"}, {"id": "b2", "s": "open"}, {"id": "b3"}, {"id": "b4"}]);
-    let yours = json!([{"id": "b1", "s": "resolved"}, {"id": "b3"}, {"id": "b5"}]);
+    let submitted = json!([{"id": "b1", "s": "resolved"}, {"id": "b3"}, {"id": "b5"}]);
     check(
         base,
         current,
-        yours,
+        submitted,
         json!([{"id": "b1", "s": "resolved", "by": "a"}, {"id": "b3"}, {"id": "b4"}, {"id": "b5"}]),
     );
     check_conflict(json!([]), json!([{"id": 7, "a": 1}]), json!([{"id": 7, "b": 1}]), "/0");
@@ -103,13 +103,13 @@ fn m2_unchanged_values_keep_their_bytes() {
     let raw = |text: &str| RawValue::from_string(text.to_owned()).expect("JSON");
     let base = raw(r#"{"z":{"score":1.50},"a":1}"#);
     let current = raw(r#"{"z":{"score":1.50},"a":2}"#);
-    let yours = raw(r#"{"a":1,"z":{"score":1.50},"b":1e999}"#);
-    assert_eq!(merge(&base, &current, &yours).document.get(), r#"{"z":{"score":1.50},"a":2,"b":1e999}"#);
+    let submitted = raw(r#"{"a":1,"z":{"score":1.50},"b":1e999}"#);
+    assert_eq!(merge(&base, &current, &submitted).document.get(), r#"{"z":{"score":1.50},"a":2,"b":1e999}"#);
 }
 
 #[test]
 fn m2_additions_are_distinguished_from_changes() {
-    let first = |current: Value, yours: Value| first_change(&raw(&current), &raw(&yours));
+    let first = |current: Value, submitted: Value| first_change(&raw(&current), &raw(&submitted));
     assert_eq!(
         first(json!({"a": {"x": 1}, "l": ["n"]}), json!({"l": ["m", "n"], "a": {"x": 1, "y": 2}})),
         None
@@ -142,19 +142,19 @@ fn document() -> impl Strategy<Value = Value> {
 /// An edit of a document: some members and entries are replaced, dropped or added.
 fn edited() -> impl Strategy<Value = (Value, Value, Value)> {
     let object = || proptest::collection::btree_map("[a-d]", document(), 0..4).prop_map(|map| json!(map));
-    (object(), object(), object(), any::<u16>()).prop_map(|(base, one, other, mask)| {
+    (object(), object(), object(), any::<u16>()).prop_map(|(base, left, right, mask)| {
         let mix = |with: &Value, shift: u32| {
             let mut mixed = base.as_object().expect("an object").clone();
-            for (at, name) in ["a", "b", "c", "d"].into_iter().enumerate() {
-                if mask >> (at as u32 + shift) & 1 == 1 {
+            for (index, name) in ["a", "b", "c", "d"].into_iter().enumerate() {
+                if mask >> (index as u32 + shift) & 1 == 1 {
                     mixed.remove(name);
                     mixed.extend(with.get(name).map(|value| (name.to_owned(), value.clone())));
                 }
             }
             Value::Object(mixed)
         };
-        let (one, other) = (mix(&one, 0), mix(&other, 4));
-        (base, one, other)
+        let (left, right) = (mix(&left, 0), mix(&right, 4));
+        (base, left, right)
     })
 }
 
@@ -172,8 +172,8 @@ fn unordered(value: &Value) -> Value {
 }
 
 /// Whether a change from `base` to `side` is in `result`, or below the pointer of a conflict.
-fn is_preserved(at: &str, [base, side, result]: [Option<&Value>; 3], conflicts: &[String]) -> bool {
-    if base == side || side == result || conflicts.iter().any(|one| one == at) {
+fn is_preserved(pointer: &str, [base, side, result]: [Option<&Value>; 3], conflicts: &[String]) -> bool {
+    if base == side || side == result || conflicts.iter().any(|conflict| conflict == pointer) {
         return true;
     }
     match (side, result) {
@@ -183,18 +183,19 @@ fn is_preserved(at: &str, [base, side, result]: [Option<&Value>; 3], conflicts: 
             let names = side.keys().chain(base.keys());
             names.into_iter().all(|name| {
                 let values = [base.get(name), side.get(name), result.get(name)];
-                is_preserved(&format!("{at}/{name}"), values, conflicts)
+                is_preserved(&format!("{pointer}/{name}"), values, conflicts)
             })
         }
         (Some(Value::Array(side)), Some(Value::Array(result))) => {
             let empty = Vec::new();
             let base = base.and_then(Value::as_array).unwrap_or(&empty);
-            let is_under = |one: &String| one.starts_with(&format!("{at}/"));
-            let count = |list: &[Value], value: &Value| list.iter().filter(|one| *one == value).count();
+            let is_under = |conflict: &String| conflict.starts_with(&format!("{pointer}/"));
+            let count = |list: &[Value], value: &Value| list.iter().filter(|entry| *entry == value).count();
             // Entries with an id may combine changes of both; conflicting ones may have any value.
             let has_id = |value: &Value| value.get("id").is_some();
-            let added = side.iter().filter(|one| count(side, one) > count(base, one));
-            added.into_iter().all(|one| has_id(one) || result.contains(one)) || conflicts.iter().any(is_under)
+            let added = side.iter().filter(|entry| count(side, entry) > count(base, entry));
+            added.into_iter().all(|entry| has_id(entry) || result.contains(entry))
+                || conflicts.iter().any(is_under)
         }
         _ => false,
     }
@@ -211,19 +212,19 @@ proptest! {
     }
 
     #[test]
-    fn m2_edits_that_do_not_conflict_commute((base, one, other) in edited()) {
-        let (forth, conflicts) = merged(&base, &one, &other);
-        let (back, again) = merged(&base, &other, &one);
-        prop_assert_eq!(conflicts.is_empty(), again.is_empty());
+    fn m2_edits_that_do_not_conflict_commute((base, left, right) in edited()) {
+        let (merged_left, conflicts) = merged(&base, &left, &right);
+        let (merged_right, reverse_conflicts) = merged(&base, &right, &left);
+        prop_assert_eq!(conflicts.is_empty(), reverse_conflicts.is_empty());
         if conflicts.is_empty() {
-            prop_assert_eq!(unordered(&forth), unordered(&back));
+            prop_assert_eq!(unordered(&merged_left), unordered(&merged_right));
         }
     }
 
     #[test]
-    fn m2_no_change_is_lost_silently((base, one, other) in edited()) {
-        let (result, conflicts) = merged(&base, &one, &other);
-        for side in [&one, &other] {
+    fn m2_no_change_is_lost_silently((base, left, right) in edited()) {
+        let (result, conflicts) = merged(&base, &left, &right);
+        for side in [&left, &right] {
             prop_assert!(
                 is_preserved("", [Some(&base), Some(side), Some(&result)], &conflicts),
                 "{base} to {side} is not in {result}, {conflicts:?}"

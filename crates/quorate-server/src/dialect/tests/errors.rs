@@ -24,8 +24,8 @@ fn a2_errors_state_the_field_path() {
     let kind = "messageType: unknown value \"rumour\", expected one of finding, question, clarification, agreement, \
                 disagreement, revision, evidence";
     refused(dialect, &json!({"messageType": "rumour", "content": "x"}), kind);
-    let sure = json!({"messageType": "finding", "content": "{\"confidence\":7}"});
-    refused(dialect, &sure, "content.confidence: 7 is not between 0 and 1");
+    let confidence = json!({"messageType": "finding", "content": "{\"confidence\":7}"});
+    refused(dialect, &confidence, "content.confidence: 7 is not between 0 and 1");
     let with = |name: &str, value: serde_json::Value| {
         let mut message = json!({"messageType": "finding", "content": "x"});
         message[name] = value;
@@ -147,12 +147,12 @@ fn i21_yaml_has_bounds() {
     let deep: String = (0..100).map(|depth| " ".repeat(depth) + "a:\n").collect();
     assert_eq!(limit(&deep), Some(24));
     assert_eq!(limit(&"- x\n".repeat(200_000)), Some(100_000));
-    for bad in ["a: &a [x, x]\nb: &b [*a, *a]\nc: [*b, *b]\n", "--- 1\n--- 2\n"] {
-        let refused = yaml(bad).err().expect("no such thing");
+    for invalid in ["a: &a [x, x]\nb: &b [*a, *a]\nc: [*b, *b]\n", "--- 1\n--- 2\n"] {
+        let refused = yaml(invalid).err().expect("no such thing");
         assert_eq!((refused.code, refused.facts.limit), (Code::Invalid, None), "{}", refused.detail);
     }
-    for bad in ["<<: {a: 1}", "a: .nan", "--- 1\n--- 2\n", "a: !!binary x", "\u{0}"] {
-        assert!(yaml(bad).is_err(), "{bad}");
+    for invalid in ["<<: {a: 1}", "a: .nan", "--- 1\n--- 2\n", "a: !!binary x", "\u{0}"] {
+        assert!(yaml(invalid).is_err(), "{invalid}");
     }
 }
 

@@ -40,16 +40,16 @@ fn a2_a_finding_is_an_event_with_its_content_as_payload() {
 
 #[test]
 fn a2_replies_refer_to_the_message_they_answer() {
-    let all = json_of(seed!("a2-discussion.json"));
-    let all = all.as_array().expect("a list");
-    for one in all {
-        assert_eq!(round_trip(Dialect::Deliberation, &one.to_string()), *one);
+    let messages = json_of(seed!("a2-discussion.json"));
+    let messages = messages.as_array().expect("a list");
+    for message in messages {
+        assert_eq!(round_trip(Dialect::Deliberation, &message.to_string()), *message);
     }
-    let agreement = read(Dialect::Deliberation, &all[1].to_string()).message;
+    let agreement = read(Dialect::Deliberation, &messages[1].to_string()).message;
     assert_eq!(agreement.kind, MessageType::Response);
     assert_eq!(agreement.in_reply_to.as_deref(), Some("finding-1"));
     assert_eq!(agreement.rationale.as_deref(), Some("The cap is in the annex"));
-    let disagreement = read(Dialect::Deliberation, &all[0].to_string()).message;
+    let disagreement = read(Dialect::Deliberation, &messages[0].to_string()).message;
     assert_eq!((disagreement.kind, disagreement.to.agents().len()), (MessageType::Event, 2));
 }
 

@@ -102,15 +102,16 @@ fn message() -> impl Strategy<Value = (Message, Value)> {
         Just(MessageType::Event),
         Just(MessageType::Response),
     ];
-    let who = (option::of(agent()), option::of("[a-z0-9-]{1,8}"), to(), kinds, action(), option::of(agent()));
-    let when = (option::of(0..TIME_MAX), option::of(0..TIME_MAX));
+    let addresses =
+        (option::of(agent()), option::of("[a-z0-9-]{1,8}"), to(), kinds, action(), option::of(agent()));
+    let times = (option::of(0..TIME_MAX), option::of(0..TIME_MAX));
     let numbers = (0..=3_u8, 0..=12_u8, 1..=100_u16, 0..=3_u16, option::of(0.0..=1.0_f64));
     let texts = vec(words(), 8);
-    let more = (any::<bool>(), 0..3_usize, any::<bool>(), option::of(any_json()), any_json());
-    (who, when, numbers, texts, more).prop_map(|(who, when, numbers, texts, more)| {
-        let (from, client_id, to, kind, action, reply_to) = who;
+    let rest = (any::<bool>(), 0..3_usize, any::<bool>(), option::of(any_json()), any_json());
+    (addresses, times, numbers, texts, rest).prop_map(|(addresses, times, numbers, texts, rest)| {
+        let (from, client_id, to, kind, action, reply_to) = addresses;
         let (level, rank, attempts_max, hops, confidence) = numbers;
-        let (ephemeral, choice, encoded, metadata, payload) = more;
+        let (ephemeral, choice, encoded, metadata, payload) = rest;
         let mut texts = texts.into_iter();
         let mut next = || texts.next().flatten();
         let message = Message {
@@ -119,8 +120,8 @@ fn message() -> impl Strategy<Value = (Message, Value)> {
             kind,
             priority: Priority { level, rank },
             durability: if ephemeral { Durability::Ephemeral } else { Durability::Durable },
-            expires_at: when.0.map(Timestamp),
-            deliver_at: when.1.map(Timestamp),
+            expires_at: times.0.map(Timestamp),
+            deliver_at: times.1.map(Timestamp),
             attempts_max,
             reply_to,
             in_reply_to: next(),
@@ -153,13 +154,13 @@ proptest! {
     #[test]
     fn a2_b1_c7_d3_a_native_message_survives_every_dialect((message, _) in message(), dialect in dialects()) {
         let envelope = Envelope::from_delivered(dialect, "msg_0-17-0".to_owned(), Timestamp(1_767_225_600_001), &message);
-        let written = dialect.render(&envelope).expect("it is written");
-        let read = dialect.parse("", &written);
-        let read = read.unwrap_or_else(|wrong| panic!("{wrong:?} in {written}"));
-        prop_assert_eq!(parts_of(&read), parts_of(&envelope), "{}", written);
+        let rendered = dialect.render(&envelope).expect("it is rendered");
+        let parsed = dialect.parse("", &rendered);
+        let parsed = parsed.unwrap_or_else(|error| panic!("{error:?} in {rendered}"));
+        prop_assert_eq!(parts_of(&parsed), parts_of(&envelope), "{}", rendered);
         // Rendering is stable.
-        let again = dialect.render(&read).expect("it is written again");
-        prop_assert_eq!(value(&again), value(&written));
+        let repeated = dialect.render(&parsed).expect("it is rendered again");
+        prop_assert_eq!(value(&repeated), value(&rendered));
     }
 
     // Fails under: a payload that is parsed and serialized again.
@@ -209,7 +210,7 @@ fn round_trips(dialect: Dialect, message_json: &Value) -> Result<(), TestCaseErr
     let raw = raw(&message_json.to_string());
     let envelope = match dialect.parse("", &raw) {
         Ok(envelope) => envelope,
-        Err(wrong) => return Err(TestCaseError::fail(format!("{wrong:?} in {message_json}"))),
+        Err(error) => return Err(TestCaseError::fail(format!("{error:?} in {message_json}"))),
     };
     // Both are compared as parsed text: parsing floats is not exact, but deterministic.
     prop_assert_eq!(value(&dialect.render(&envelope).expect("it is written")), value(&raw));
@@ -229,12 +230,12 @@ fn with(mut object: Value, fields: Vec<(&str, Option<Value>)>) -> Value {
 /// Metadata of agents: their own fields, and native extras.
 fn metadata() -> impl Strategy<Value = Option<Value>> {
     let own = vec(("[a-m]{1,4}", any_json()), 1..3).prop_map(|fields| fields.into_iter().collect::<Value>());
-    let beyond = Just(json!({"quorate": {"sessionId": "s", "budget": "b", "hops": 2}}));
+    let extras = Just(json!({"quorate": {"sessionId": "s", "budget": "b", "hops": 2}}));
     let both = own.clone().prop_map(|mut own| {
         own["quorate"] = json!({"type": "response", "inReplyTo": "m"});
         own
     });
-    option::of(prop_oneof![2 => own, 1 => beyond, 1 => both])
+    option::of(prop_oneof![2 => own, 1 => extras, 1 => both])
 }
 
 fn time() -> impl Strategy<Value = String> {
@@ -265,19 +266,20 @@ fn deliberation() -> impl Strategy<Value = Value> {
         ".{0,20}",
         vec(any_json(), 0..3).prop_map(|list| json!(list).to_string()),
         vec(any_json(), 0..3).prop_map(|list| format!(" {} ", json!(list))),
-        (0.0..=1.0_f64).prop_map(|sure| json!({"confidence": sure, "reasoning": "so"}).to_string()),
+        (0.0..=1.0_f64)
+            .prop_map(|confidence| json!({"confidence": confidence, "reasoning": "so"}).to_string()),
     ];
-    let more = (0..4_u32, vec(name(), 1..3), 0..TIME_MAX, option::of("[a-z0-9]{1,6}"), metadata());
-    (types, content, name(), option::of("[a-z0-9]{1,6}"), more).prop_map(|(kind, content, sender, id, more)| {
-        let (round, recipients, timestamp, reply_to, metadata) = more;
+    let rest = (0..4_u32, vec(name(), 1..3), 0..TIME_MAX, option::of("[a-z0-9]{1,6}"), metadata());
+    (types, content, name(), option::of("[a-z0-9]{1,6}"), rest).prop_map(|(kind, content, sender, id, rest)| {
+        let (round, recipients, timestamp, reply_to, metadata) = rest;
         let message_json = json!({
             "round": round, "sender": sender, "recipients": recipients, "messageType": kind, "content": content,
             "timestamp": timestamp,
         });
         // Stating it twice would be a contradiction.
         let reply_to = reply_to.filter(|_| metadata.as_ref().is_none_or(|m: &Value| m["quorate"]["inReplyTo"].is_null()));
-        let answers = metadata.as_ref().is_some_and(|m| !m["quorate"]["inReplyTo"].is_null());
-        let metadata = metadata.filter(|_| !answers);
+        let is_reply = metadata.as_ref().is_some_and(|m| !m["quorate"]["inReplyTo"].is_null());
+        let metadata = metadata.filter(|_| !is_reply);
         with(message_json, vec![("id", some(id)), ("replyTo", some(reply_to)), ("metadata", metadata)])
     })
 }
@@ -291,23 +293,23 @@ fn orchestrator() -> impl Strategy<Value = Value> {
         "checkpoint_reached",
     ]);
     let parts = (name(), name(), urgency, broadcast, any_json(), any::<bool>(), 0..5_usize);
-    let more = (option::of("[a-z0-9]{1,6}"), option::of(time()), option::of(".{0,9}"), metadata(), 0..9_u64);
-    (parts, more).prop_map(|((from, to, urgency, broadcast, any, yes, form), more)| {
-        let (id, timestamp, text, metadata, count) = more;
+    let rest = (option::of("[a-z0-9]{1,6}"), option::of(time()), option::of(".{0,9}"), metadata(), 0..9_u64);
+    (parts, rest).prop_map(|((from, to, urgency, broadcast, content, flag, form), rest)| {
+        let (id, timestamp, text, metadata, count) = rest;
         let message_json = match form {
             0 => with(
-                json!({"from_agent": from, "to_agent": to, "handoff_type": if yes { "sequential" } else { "parallel" },
-                    "context": {"summary": "s", "tokens_used": count, "key_findings": ["k"], "more": any}}),
+                json!({"from_agent": from, "to_agent": to, "handoff_type": if flag { "sequential" } else { "parallel" },
+                    "context": {"summary": "s", "tokens_used": count, "key_findings": ["k"], "more": content}}),
                 vec![("state_snapshot", some(text.clone()))],
             ),
-            1 => json!({"from": from, "to": if yes { vec!["all_active_agents"] } else { vec!["x", "y"] },
+            1 => json!({"from": from, "to": if flag { vec!["all_active_agents"] } else { vec!["x", "y"] },
                 "broadcast_type": broadcast,
-                "message": {"type": "t", "content": any, "priority": urgency, "action_required": yes}}),
+                "message": {"type": "t", "content": content, "priority": urgency, "action_required": flag}}),
             2 => json!({"from": from, "to": to, "query_type": "request",
-                "query": {"question": "q", "context": any, "urgency": urgency}}),
-            3 => json!({"from": from, "to": to, "query_type": "response", "answer": any}),
+                "query": {"question": "q", "context": content, "urgency": urgency}}),
+            3 => json!({"from": from, "to": to, "query_type": "response", "answer": content}),
             _ => json!({"from": from, "to": to, "type": "agent_communication", "protocol": "handoff",
-                "tokensTransferred": count, "compressionRatio": 0.15, "success": yes}),
+                "tokensTransferred": count, "compressionRatio": 0.15, "success": flag}),
         };
         with(message_json, vec![
             ("id", some(id)),
@@ -336,11 +338,11 @@ fn native() -> impl Strategy<Value = Value> {
     let to =
         prop_oneof![name().prop_map(Value::from), vec(name(), 1..3).prop_map(Value::from), Just(json!("*"))];
     let kinds = proptest::sample::select(vec!["command", "query", "event", "response"]);
-    let more = (option::of(name()), option::of(time()), option::of(time()), words(), words(), words());
+    let rest = (option::of(name()), option::of(time()), option::of(time()), words(), words(), words());
     let own = vec(("[a-m]{1,4}", any_json()), 1..3).prop_map(|fields| fields.into_iter().collect::<Value>());
-    (name(), to, kinds, (0..4_u8, time(), action()), any_json(), more, option::of(own)).prop_map(
-        |(from, to, kind, (priority, timestamp, action), payload, more, metadata)| {
-            let (reply_to, expires_at, deliver_at, session, correlation, causation) = more;
+    (name(), to, kinds, (0..4_u8, time(), action()), any_json(), rest, option::of(own)).prop_map(
+        |(from, to, kind, (priority, timestamp, action), payload, rest, metadata)| {
+            let (reply_to, expires_at, deliver_at, session, correlation, causation) = rest;
             let message_json = json!({
                 "version": "1.0", "from": from, "to": to, "type": kind, "priority": priority,
                 "timestamp": timestamp, "action": action, "payload": payload,

@@ -38,10 +38,10 @@ pub(super) fn append_text(record: &Record, space: &PublishedState, out: &mut Str
             Effect::Changed { verb, item: Item::Task(task) } => task_text(*verb, task, &name),
             _ => None,
         };
-        let who = record.principal.strip_prefix("agent:").unwrap_or(&record.principal);
+        let principal = record.principal.strip_prefix("agent:").unwrap_or(&record.principal);
         let line = line.unwrap_or_else(|| {
             let shown = Shown::new(effect, record, n, &names);
-            format!("[{who}] LOGGED: {}", effect_as_text(effect.as_str(), &shown))
+            format!("[{principal}] LOGGED: {}", effect_as_text(effect.as_str(), &shown))
         });
         // Agents must not be able to inject line breaks.
         let line: String =
@@ -55,16 +55,16 @@ fn name_of(agents: &AgentRegistry, number: AgentNo) -> String {
 }
 
 fn confidence_text(confidence: Option<f64>) -> String {
-    confidence.map_or_else(String::new, |share| format!(" (confidence: {share:.2})"))
+    confidence.map_or_else(String::new, |confidence| format!(" (confidence: {confidence:.2})"))
 }
 
 fn message_text(message: &Message) -> Option<String> {
     let from = message.from.as_ref().map_or("hub", |from| from.as_str());
     let kind = message.kind.as_str().to_uppercase();
-    let rationale_text =
-        message.rationale.as_ref().map_or_else(String::new, |rationale_text| format!(" - {rationale_text}"));
+    let rationale =
+        message.rationale.as_ref().map_or_else(String::new, |rationale| format!(" - {rationale}"));
     Some(format!(
-        "[{from}→{}] {kind}: {}{rationale_text}{}",
+        "[{from}→{}] {kind}: {}{rationale}{}",
         message.to,
         message.action,
         confidence_text(message.confidence)
@@ -102,7 +102,7 @@ fn task_text(verb: Verb, task: &Task, name: &dyn Fn(AgentNo) -> String) -> Optio
 }
 
 fn rationale_text(rationale: &Option<String>) -> String {
-    rationale.as_ref().map_or_else(String::new, |rationale_text| format!(" - {rationale_text}"))
+    rationale.as_ref().map_or_else(String::new, |rationale| format!(" - {rationale}"))
 }
 
 /// Renders an effect as its name and fields: nested fields by path, lists by length.
@@ -118,7 +118,7 @@ fn effect_as_text(name: &str, effect: &Shown) -> String {
 fn field_as_text(path: &str, value: &Value, text: &mut String) {
     match value {
         Value::Null => {}
-        Value::String(word) => drop(write!(text, " {path}={word}")),
+        Value::String(string) => drop(write!(text, " {path}={string}")),
         Value::Bool(_) | Value::Number(_) => drop(write!(text, " {path}={value}")),
         Value::Array(list) => drop(write!(text, " {path}={}", list.len())),
         Value::Object(fields) => {
@@ -157,7 +157,7 @@ pub(super) struct DeliveryReporter {
 struct End<'a> {
     open: &'a Open,
     to: Option<AgentNo>,
-    how: EndState,
+    state: EndState,
     at: Timestamp,
 }
 
@@ -178,7 +178,7 @@ impl DeliveryReporter {
                 "to": to,
                 "tokensTransferred": tokens.unwrap_or(end.open.bytes.div_ceil(BYTES_PER_TOKEN)),
                 "compressionRatio": metadata["compressionRatio"].as_f64().unwrap_or(1.0),
-                "success": end.how == EndState::Acked,
+                "success": end.state == EndState::Acked,
             })
         });
     }
@@ -186,7 +186,7 @@ impl DeliveryReporter {
     /// Appends one object per delivery that ended.
     pub(super) fn messages(&mut self, record: &Record, space: &Space, is_exported: bool, out: &mut String) {
         self.each(record, space, is_exported, out, |end, to| {
-            let event = match end.how {
+            let event = match end.state {
                 EndState::Acked => "message_delivered",
                 EndState::Dead => "message_dead",
                 EndState::Expired => "message_expired",
@@ -200,7 +200,7 @@ impl DeliveryReporter {
                 "to": to,
                 "type": end.open.message.kind.as_str(),
                 "latencyMs": end.at.0.saturating_sub(end.open.at.0),
-                "success": end.how == EndState::Acked,
+                "success": end.state == EndState::Acked,
             })
         });
     }
@@ -249,8 +249,8 @@ impl DeliveryReporter {
         if !is_exported {
             return;
         }
-        for (open, to, how) in ends {
-            let end = End { open: &open, to, how, at: record.at };
+        for (open, to, state) in ends {
+            let end = End { open: &open, to, state, at: record.at };
             let to = end.to.map_or_else(|| open.message.to.to_string(), |to| name_of(&published.agents, to));
             let _ = writeln!(out, "{}", render(&end, to));
         }
@@ -265,12 +265,12 @@ impl DeliveryReporter {
             | Effect::DeniedByPolicy { delivery, .. } => *delivery,
             _ => return None,
         };
-        let (how, _) = effect.ended(number)?;
-        self.open.remove(&number).map(|(open, to)| (open, to, how))
+        let (state, _) = effect.ended(number)?;
+        self.open.remove(&number).map(|(open, to)| (open, to, state))
     }
 
-    fn remember(&mut self, number: DeliveryNo, value: (Arc<Open>, Option<AgentNo>)) {
-        self.open.insert(number, value);
+    fn remember(&mut self, number: DeliveryNo, entry: (Arc<Open>, Option<AgentNo>)) {
+        self.open.insert(number, entry);
         self.order.push_back(number);
         if self.order.len() > OPEN_MAX
             && let Some(oldest) = self.order.pop_front()

@@ -13,20 +13,20 @@ use crate::call::{ApiResult, Call, ok_response};
 const RECORDS_PER_CALL_MAX: u64 = 200_000;
 
 pub(super) async fn verify(call: Call) -> ApiResult {
-    let wanted: AuditVerifyQuery = call.query()?;
-    let checkpoint = wanted.checkpoint()?;
+    let query: AuditVerifyQuery = call.query()?;
+    let checkpoint = query.checkpoint()?;
     let busy = || {
         Refused::new(Code::Overloaded, "a verification of this log is already running").hint("retry later")
     };
     let _job = call.app.exclusive_jobs().try_start("audit.verify", call.space.number()).ok_or_else(busy)?;
     let head = call.space.published().head;
-    let from = Seq(wanted.from.unwrap_or(1).max(1));
+    let from = Seq(query.from.unwrap_or(1).max(1));
     let (id, name) = space_of(&call)?;
     let missing = || Refused::new(Code::NotFound, format!("record {from} does not exist yet"));
     let hash = previous_hash(&call.space, id, from).await?.ok_or_else(missing)?;
     let mut chain = ChainVerifier::starting_at(from, hash);
     let to = head.seq.min(Seq(from.0.saturating_add(RECORDS_PER_CALL_MAX - 1)));
-    let (mut damage, mut pace) = (None, Yielder::default());
+    let (mut damage, mut yielder) = (None, Yielder::default());
     while chain.next <= to && damage.is_none() {
         let limit = PAGE.min((to.0 - chain.next.0) as usize + 1);
         let records = call.space.records_without_payloads(chain.next, limit).await?;
@@ -38,7 +38,7 @@ pub(super) async fn verify(call: Call) -> ApiResult {
                 damage = Some((chain.next, broken));
                 break;
             }
-            pace.after_record(record).await;
+            yielder.after_record(record).await;
         }
     }
     if damage.is_none() && to == head.seq && chain.hash != head.hash {

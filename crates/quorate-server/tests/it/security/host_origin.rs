@@ -36,15 +36,15 @@ async fn status(wire: &mut impl ByteStream, path: &str, host: &str, origin: &str
 }
 
 /// The rule, restated: a local host name, and an origin with the same host and scheme as the hub.
-fn wanted(host: &str, origin: &str, is_tls: bool, well: u16) -> u16 {
-    let is_ours =
+fn expected_status(host: &str, origin: &str, is_tls: bool, ok_status: u16) -> u16 {
+    let is_own_host =
         host.starts_with("localhost:") || host.starts_with("127.0.0.1:") || host.starts_with("[::1]:");
-    let is_own = match origin {
+    let is_own_origin = match origin {
         "" | "https://HOST" => true,
         "http://HOST" => !is_tls,
         _ => false,
     };
-    if is_ours && is_own { well } else { 403 }
+    if is_own_host && is_own_origin { ok_status } else { 403 }
 }
 
 fn hosts(port: u16) -> Vec<String> {
@@ -56,14 +56,18 @@ const PATHS: [(&str, u16); 4] = [("/v1/info", 200), ("/v1/events", 200), ("/v1/w
 
 #[tokio::test]
 async fn i19_host_origin_and_transport_without_tls() {
-    let served = socket::TestServer::new().await;
-    let address = served.address();
-    for (path, well) in PATHS {
+    let server = socket::TestServer::new().await;
+    let address = server.address();
+    for (path, ok_status) in PATHS {
         for host in hosts(address.port()) {
             for origin in ORIGINS {
                 let mut stream = connect_plain(address).await;
-                let got = status(&mut stream, path, &host, origin, &served.hub.admin).await;
-                assert_eq!(got, wanted(&host, origin, false, well), "{path} at {host:?} from {origin:?}");
+                let actual = status(&mut stream, path, &host, origin, &server.hub.admin).await;
+                assert_eq!(
+                    actual,
+                    expected_status(&host, origin, false, ok_status),
+                    "{path} at {host:?} from {origin:?}"
+                );
             }
         }
     }
@@ -71,13 +75,17 @@ async fn i19_host_origin_and_transport_without_tls() {
 
 #[tokio::test]
 async fn i19_host_origin_and_transport_with_tls() {
-    let served = tls::TlsServer::new().await;
-    for (path, well) in PATHS {
-        for host in hosts(served.listening.address().port()) {
+    let server = tls::TlsServer::new().await;
+    for (path, ok_status) in PATHS {
+        for host in hosts(server.listening.address().port()) {
             for origin in ORIGINS {
-                let mut stream = served.connect().await;
-                let got = status(&mut stream, path, &host, origin, &served.hub.admin).await;
-                assert_eq!(got, wanted(&host, origin, true, well), "{path} at {host:?} from {origin:?}");
+                let mut stream = server.connect().await;
+                let actual = status(&mut stream, path, &host, origin, &server.hub.admin).await;
+                assert_eq!(
+                    actual,
+                    expected_status(&host, origin, true, ok_status),
+                    "{path} at {host:?} from {origin:?}"
+                );
             }
         }
     }

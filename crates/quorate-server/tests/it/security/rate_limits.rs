@@ -13,7 +13,7 @@ use crate::support::socket::TestServer;
 
 const START_MS: u64 = 1_800_000_000_000;
 
-async fn served(limits: Limits) -> (Arc<ManualClock>, TestServer) {
+async fn server(limits: Limits) -> (Arc<ManualClock>, TestServer) {
     let clock = ManualClock::at(START_MS);
     let hub = TestHub::with_clock(Arc::clone(&clock) as _, Settings { limits, ..Settings::default() }).await;
     (clock, TestServer::start(hub).await)
@@ -22,9 +22,9 @@ async fn served(limits: Limits) -> (Arc<ManualClock>, TestServer) {
 #[tokio::test]
 async fn d13_i21_a_rate_limited_caller_gets_a_retry_delay() {
     let limits = Limits { other_principals: Rate { per_second: 2, burst: 4 }, ..Limits::default() };
-    let (clock, served) = served(limits).await;
-    let mut stream = connect_plain(served.address()).await;
-    let info = format_request("GET", "/v1/info", &bearer_header(&served.hub.admin), "");
+    let (clock, server) = server(limits).await;
+    let mut stream = connect_plain(server.address()).await;
+    let info = format_request("GET", "/v1/info", &bearer_header(&server.hub.admin), "");
     for _ in 0..4 {
         assert_eq!(call(&mut stream, &info).await.status, 200);
     }
@@ -47,10 +47,10 @@ async fn d13_i21_a_rate_limited_caller_gets_a_retry_delay() {
 #[tokio::test]
 async fn d13_i21_a_rate_limited_agent_does_no_harm_to_others() {
     let limits = Limits { agents: Rate { per_second: 1, burst: 3 }, ..Limits::default() };
-    let (clock, served) = served(limits).await;
-    let (alice, bob) = (served.hub.register("alice").await, served.hub.register("bob").await);
+    let (clock, server) = server(limits).await;
+    let (alice, bob) = (server.hub.register("alice").await, server.hub.register("bob").await);
     // Hello is the first frame, credit the second.
-    let mut socket = served.connect_agent(&alice).await;
+    let mut socket = server.connect_agent(&alice).await;
     let commit = |key: &str| json!({"ops": [{"op": "put", "key": "k", "content": 1}], "idempotencyKey": key});
     socket.ok("commit", commit("a")).await;
     let response = socket.refused("commit", commit("b"), "LIMIT_EXCEEDED").await;
@@ -59,34 +59,34 @@ async fn d13_i21_a_rate_limited_agent_does_no_harm_to_others() {
         (&json!(429), &json!(1_000), &json!(true))
     );
     // One token bucket for all transports.
-    served.hub.get(&alice, "/v1/info").await.refused(429, "LIMIT_EXCEEDED");
-    served.hub.get(&bob, "/v1/info").await.ok(200);
+    server.hub.get(&alice, "/v1/info").await.refused(429, "LIMIT_EXCEEDED");
+    server.hub.get(&bob, "/v1/info").await.ok(200);
     clock.advance(Duration::from_secs(1));
     socket.ok("commit", commit("b")).await;
-    assert_eq!(served.hub.get(&bob, "/v1/context/k").await.ok(200)["version"], 2, "nothing was done twice");
+    assert_eq!(server.hub.get(&bob, "/v1/context/k").await.ok(200)["version"], 2, "nothing was done twice");
 }
 
 #[tokio::test]
 async fn d13_i21_failed_attempts_are_limited_but_valid_tokens_accepted() {
     let limits = Limits { failures: Rate { per_second: 1, burst: 3 }, ..Limits::default() };
-    let (clock, served) = served(limits).await;
-    let mut stream = connect_plain(served.address()).await;
-    let bad = format_request("GET", "/v1/info", &bearer_header("qrt_nonsense"), "");
-    let good = format_request("GET", "/v1/info", &bearer_header(&served.hub.admin), "");
+    let (clock, server) = server(limits).await;
+    let mut stream = connect_plain(server.address()).await;
+    let invalid = format_request("GET", "/v1/info", &bearer_header("qrt_nonsense"), "");
+    let valid = format_request("GET", "/v1/info", &bearer_header(&server.hub.admin), "");
     for _ in 0..3 {
-        call(&mut stream, &bad).await.refused(401, "UNAUTHENTICATED");
+        call(&mut stream, &invalid).await.refused(401, "UNAUTHENTICATED");
     }
-    let answer = call(&mut stream, &bad).await;
+    let answer = call(&mut stream, &invalid).await;
     assert_eq!(answer.refused(429, "LIMIT_EXCEEDED")["retryAfterMs"], 1_000);
     assert_eq!(answer.header("retry-after"), Some("1"));
-    assert_eq!(call(&mut stream, &good).await.status, 200, "another caller behind the same proxy");
+    assert_eq!(call(&mut stream, &valid).await.status, 200, "another caller behind the same proxy");
     // The same counter for all transports.
-    let mut socket = served.connect().await;
+    let mut socket = server.connect().await;
     socket.send_frame(&json!({"hello": {"token": "qrt_nonsense"}})).await;
     assert_eq!(socket.ending_problem().await, ("LIMIT_EXCEEDED".to_owned(), 4429));
     // Sign-in is limited for any code: codes are shorter than tokens.
     let code =
-        served.hub.post(&served.hub.admin, "/v1/sign-in-codes", &json!({})).await.ok(201)["code"].clone();
+        server.hub.post(&server.hub.admin, "/v1/sign-in-codes", &json!({})).await.ok(201)["code"].clone();
     let sign_in =
         format_request("POST", "/v1/sign-in", "host: localhost\r\n", &json!({"code": code}).to_string());
     call(&mut stream, &sign_in).await.refused(429, "LIMIT_EXCEEDED");

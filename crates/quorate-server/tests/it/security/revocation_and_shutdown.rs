@@ -21,30 +21,30 @@ fn waiting() -> Vec<(&'static str, Value)> {
 }
 
 /// A hub on which all these calls wait: alice holds the lock and does not answer.
-async fn hub(patience: Timeouts) -> (TestServer, String) {
-    let served =
-        TestServer::start(TestHub::with(Settings { timeouts: patience, ..Settings::default() }).await).await;
-    let alice = served.hub.register("alice").await;
-    let bob = served.hub.register_with_capabilities("bob", &["sum"]).await;
-    served.hub.post(&alice, "/v1/locks/plan/acquire", &json!({"ttlMs": 600_000})).await.ok(200);
-    (served, bob)
+async fn hub(timeouts: Timeouts) -> (TestServer, String) {
+    let server =
+        TestServer::start(TestHub::with_settings(Settings { timeouts, ..Settings::default() }).await).await;
+    let alice = server.hub.register("alice").await;
+    let bob = server.hub.register_with_capabilities("bob", &["sum"]).await;
+    server.hub.post(&alice, "/v1/locks/plan/acquire", &json!({"ttlMs": 600_000})).await.ok(200);
+    (server, bob)
 }
 
 #[tokio::test]
 async fn i19_a_revoked_token_ends_waiting_calls_within_5_s() {
-    let (served, bob) = hub(Timeouts::default()).await;
+    let (server, bob) = hub(Timeouts::default()).await;
     let mut streams = Vec::new();
     for (path, body) in waiting() {
-        let mut stream = connect_plain(served.address()).await;
-        let sent = format_request("POST", path, &bearer_header(&bob), &body.to_string());
-        stream.write_all(sent.as_bytes()).await.expect("it is sent");
+        let mut stream = connect_plain(server.address()).await;
+        let request = format_request("POST", path, &bearer_header(&bob), &body.to_string());
+        stream.write_all(request.as_bytes()).await.expect("it is sent");
         streams.push((path, stream));
     }
     // The calls are waiting: the hub counts the claim of bob, and alice has received the request.
-    while served.hub.get(&served.hub.admin, "/v1/agents/bob").await.ok(200)["load"]["listening"] != 1 {
+    while server.hub.get(&server.hub.admin, "/v1/agents/bob").await.ok(200)["load"]["listening"] != 1 {
         tokio::task::yield_now().await;
     }
-    served.hub.revoke("agent", "bob").await;
+    server.hub.revoke("agent", "bob").await;
     let all = async {
         for (path, stream) in &mut streams {
             let response = read_response(stream).await.unwrap_or_else(|| panic!("{path}: no answer"));
@@ -56,25 +56,25 @@ async fn i19_a_revoked_token_ends_waiting_calls_within_5_s() {
 
 #[tokio::test]
 async fn i27_a_stopping_hub_ends_waiting_calls() {
-    let patience = Timeouts { drain: Duration::from_secs(2), ..Timeouts::default() };
-    let (served, bob) = hub(patience).await;
+    let timeouts = Timeouts { drain: Duration::from_secs(2), ..Timeouts::default() };
+    let (server, bob) = hub(timeouts).await;
     let mut streams = Vec::new();
     for (path, body) in waiting() {
-        let mut stream = connect_plain(served.address()).await;
-        let sent = format_request("POST", path, &bearer_header(&bob), &body.to_string());
-        stream.write_all(sent.as_bytes()).await.expect("it is sent");
+        let mut stream = connect_plain(server.address()).await;
+        let request = format_request("POST", path, &bearer_header(&bob), &body.to_string());
+        stream.write_all(request.as_bytes()).await.expect("it is sent");
         streams.push((path, stream));
     }
-    let mut follows = connect_plain(served.address()).await;
-    let sent = format_request("GET", "/v1/events", &bearer_header(&served.hub.admin), "");
-    follows.write_all(sent.as_bytes()).await.expect("it is sent");
+    let mut events = connect_plain(server.address()).await;
+    let request = format_request("GET", "/v1/events", &bearer_header(&server.hub.admin), "");
+    events.write_all(request.as_bytes()).await.expect("it is sent");
     let mut first = [0; 12];
-    follows.read_exact(&mut first).await.expect("an answer");
-    let (mut socket, _) = served.hello(json!({"token": served.hub.admin})).await;
-    while served.hub.get(&served.hub.admin, "/v1/agents/bob").await.ok(200)["load"]["listening"] != 1 {
+    events.read_exact(&mut first).await.expect("an answer");
+    let (mut socket, _) = server.hello(json!({"token": server.hub.admin})).await;
+    while server.hub.get(&server.hub.admin, "/v1/agents/bob").await.ok(200)["load"]["listening"] != 1 {
         tokio::task::yield_now().await;
     }
-    let TestServer { hub, listening } = served;
+    let TestServer { hub, listening } = server;
     let address = listening.address();
     let response = async {
         for (path, stream) in &mut streams {
@@ -90,17 +90,14 @@ async fn i27_a_stopping_hub_ends_waiting_calls() {
             assert_eq!(response["asked"].is_string(), applied == "yes", "{path}");
         }
         let mut rest = Vec::new();
-        tokio::time::timeout(TIMEOUT, follows.read_to_end(&mut rest))
-            .await
-            .expect("in time")
-            .expect("an end");
+        tokio::time::timeout(TIMEOUT, events.read_to_end(&mut rest)).await.expect("in time").expect("an end");
         assert!(rest.ends_with(b"0\r\n\r\n"), "the events end in peace");
         socket.close_code().await
     };
-    let begun = tokio::time::Instant::now();
+    let start = tokio::time::Instant::now();
     let (code, ()) = tokio::join!(response, listening.drain());
     assert_eq!(code, 1001);
-    assert!(begun.elapsed() < Duration::from_secs(2), "{:?}", begun.elapsed());
+    assert!(start.elapsed() < Duration::from_secs(2), "{:?}", start.elapsed());
     assert!(tokio::net::TcpStream::connect(address).await.is_err());
     drop(hub);
 }

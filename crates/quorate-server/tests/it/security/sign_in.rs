@@ -26,35 +26,35 @@ async fn sign_in(hub: &TestHub, code: &Value) -> TestResponse {
 }
 
 /// Signs in and returns the token of the web session.
-async fn page(hub: &TestHub, token: &str) -> String {
-    let made = sign_in(hub, &code(hub, token).await["code"]).await.ok(201);
-    made["token"].as_str().expect("a token").to_owned()
+async fn web_session_token(hub: &TestHub, token: &str) -> String {
+    let signed_in = sign_in(hub, &code(hub, token).await["code"]).await.ok(201);
+    signed_in["token"].as_str().expect("a token").to_owned()
 }
 
 #[tokio::test]
 async fn d13_a_code_becomes_a_token_of_the_same_person_once() {
     let (_, hub) = hub().await;
     let olga = hub.create_token("operator", "olga").await;
-    let made = code(&hub, &olga).await;
-    assert_eq!(made["expiresAt"], "2027-01-15T08:01:00.000Z");
-    let shown = made["code"].as_str().expect("a code");
-    assert_eq!((shown.len(), shown.matches('-').count()), (19, 3), "{shown}");
+    let created = code(&hub, &olga).await;
+    assert_eq!(created["expiresAt"], "2027-01-15T08:01:00.000Z");
+    let formatted = created["code"].as_str().expect("a code");
+    assert_eq!((formatted.len(), formatted.matches('-').count()), (19, 3), "{formatted}");
     // As typed by a person.
-    let typed = json!(shown.to_lowercase().replace('-', " "));
+    let typed = json!(formatted.to_lowercase().replace('-', " "));
     let response = sign_in(&hub, &typed).await.ok(201);
     assert_eq!((&response["role"], &response["name"]), (&json!("operator"), &json!("olga")));
     assert_eq!(response["expiresAt"], "2027-01-15T16:00:00.000Z");
-    let page = response["token"].as_str().expect("a token");
-    assert_ne!(page, olga);
-    let you = hub.get(page, "/v1/info").await.ok(200);
-    assert_eq!(you["you"]["principal"], "operator:olga");
-    hub.post(page, "/v1/tokens", &json!({"role": "admin", "name": "x"})).await.refused(403, "FORBIDDEN");
-    sign_in(&hub, &made["code"]).await.refused(401, "UNAUTHENTICATED");
+    let web_token = response["token"].as_str().expect("a token");
+    assert_ne!(web_token, olga);
+    let info = hub.get(web_token, "/v1/info").await.ok(200);
+    assert_eq!(info["you"]["principal"], "operator:olga");
+    hub.post(web_token, "/v1/tokens", &json!({"role": "admin", "name": "x"})).await.refused(403, "FORBIDDEN");
+    sign_in(&hub, &created["code"]).await.refused(401, "UNAUTHENTICATED");
     // The sign-in is recorded.
     let tokens = hub.get(&hub.admin, "/v1/tokens?order=oldest").await.ok(200);
     let own: Vec<_> = { tokens["tokens"].as_array().expect("a list").iter() }
-        .filter(|one| one["name"] == "olga")
-        .map(|one| one["createdBy"].clone())
+        .filter(|token| token["name"] == "olga")
+        .map(|token| token["createdBy"].clone())
         .collect();
     assert_eq!(own, ["admin:test", "system"]);
 }
@@ -62,9 +62,10 @@ async fn d13_a_code_becomes_a_token_of_the_same_person_once() {
 #[tokio::test]
 async fn i3_the_same_key_returns_the_same_pending_code() {
     let (_, hub) = hub().await;
-    let asked = async |key| hub.post_with_key(&hub.admin, key, "/v1/sign-in-codes", &json!({})).await.ok(201);
-    let (first, again, other) = (asked("a").await, asked("a").await, asked("b").await);
-    assert_eq!(first, again);
+    let create =
+        async |key| hub.post_with_key(&hub.admin, key, "/v1/sign-in-codes", &json!({})).await.ok(201);
+    let (first, repeated, other) = (create("a").await, create("a").await, create("b").await);
+    assert_eq!(first, repeated);
     assert_ne!(first["code"], other["code"]);
 }
 
@@ -94,8 +95,8 @@ async fn i19_agents_and_unauthenticated_callers_get_no_codes() {
 async fn i19_a_web_session_ends_with_its_parent_token() {
     let (clock, hub) = hub().await;
     let vera = hub.create_token("viewer", "vera").await;
-    let (page_of_vera, unused) = (page(&hub, &vera).await, code(&hub, &vera).await);
-    let page_of_admin = page(&hub, &hub.admin).await;
+    let (page_of_vera, unused) = (web_session_token(&hub, &vera).await, code(&hub, &vera).await);
+    let page_of_admin = web_session_token(&hub, &hub.admin).await;
     hub.get(&page_of_vera, "/v1/info").await.ok(200);
     hub.revoke("name", "vera").await;
     for token in [&vera, &page_of_vera] {
@@ -104,26 +105,26 @@ async fn i19_a_web_session_ends_with_its_parent_token() {
     sign_in(&hub, &unused["code"]).await.refused(401, "UNAUTHENTICATED");
     hub.get(&page_of_admin, "/v1/info").await.ok(200);
     // A token that expires does not outlive its expiry through a web session.
-    let brief = json!({"role": "viewer", "name": "brief", "expiresAt": "2027-01-15T08:00:30.000Z"});
-    let brief = hub.post(&hub.admin, "/v1/tokens", &brief).await.ok(201);
-    let short = page(&hub, brief["token"].as_str().expect("a token")).await;
-    hub.get(&short, "/v1/info").await.ok(200);
+    let expiring = json!({"role": "viewer", "name": "brief", "expiresAt": "2027-01-15T08:00:30.000Z"});
+    let expiring = hub.post(&hub.admin, "/v1/tokens", &expiring).await.ok(201);
+    let expiring_web = web_session_token(&hub, expiring["token"].as_str().expect("a token")).await;
+    hub.get(&expiring_web, "/v1/info").await.ok(200);
     clock.advance(Duration::from_secs(30));
-    hub.get(&short, "/v1/info").await.refused(401, "UNAUTHENTICATED");
+    hub.get(&expiring_web, "/v1/info").await.refused(401, "UNAUTHENTICATED");
 }
 
 #[tokio::test]
 async fn i19_a_web_session_can_be_signed_out_separately() {
     let (_, hub) = hub().await;
     let vera = hub.create_token("viewer", "vera").await;
-    let (first, second) = (page(&hub, &vera).await, page(&hub, &vera).await);
+    let (first, second) = (web_session_token(&hub, &vera).await, web_session_token(&hub, &vera).await);
     let tokens = hub.get(&hub.admin, "/v1/tokens?order=oldest").await.ok(200);
-    let made = tokens["tokens"]
+    let web_session = tokens["tokens"]
         .as_array()
         .expect("a list")
         .iter()
-        .find(|one| one["createdBy"] == "system" && one["name"] == "vera");
-    let id = made.expect("a page")["id"].as_str().expect("an id").to_owned();
+        .find(|token| token["createdBy"] == "system" && token["name"] == "vera");
+    let id = web_session.expect("a page")["id"].as_str().expect("an id").to_owned();
     hub.delete(&hub.admin, &format!("/v1/tokens/{id}")).await.ok(200);
     hub.get(&first, "/v1/info").await.refused(401, "UNAUTHENTICATED");
     for token in [&vera, &second] {
@@ -141,11 +142,11 @@ async fn i21_codes_and_web_sessions_are_limited_and_the_oldest_is_dropped() {
     sign_in(&hub, &codes[0]).await.refused(401, "UNAUTHENTICATED");
     sign_in(&hub, &codes[1]).await.ok(201);
     let vera = hub.create_token("viewer", "vera").await;
-    let mut pages = Vec::new();
+    let mut web_tokens = Vec::new();
     for _ in 0..33 {
-        pages.push(page(&hub, &vera).await);
+        web_tokens.push(web_session_token(&hub, &vera).await);
     }
-    hub.get(&pages[0], "/v1/info").await.refused(401, "UNAUTHENTICATED");
-    hub.get(&pages[1], "/v1/info").await.ok(200);
+    hub.get(&web_tokens[0], "/v1/info").await.refused(401, "UNAUTHENTICATED");
+    hub.get(&web_tokens[1], "/v1/info").await.ok(200);
     hub.get(&vera, "/v1/info").await.ok(200);
 }

@@ -59,32 +59,32 @@ pub(crate) fn bearer_header(token: &str) -> String {
 }
 
 /// Sends a request and reads the response; keeps the connection open.
-pub(crate) async fn call(wire: &mut impl ByteStream, request: &str) -> RawResponse {
-    wire.write_all(request.as_bytes()).await.expect("it is sent");
-    read_response(wire).await.expect("an answer")
+pub(crate) async fn call(stream: &mut impl ByteStream, request: &str) -> RawResponse {
+    stream.write_all(request.as_bytes()).await.expect("it is sent");
+    read_response(stream).await.expect("an answer")
 }
 
 /// Reads the next response; `None` if the connection ends first.
-pub(crate) async fn read_response(wire: &mut impl ByteStream) -> Option<RawResponse> {
+pub(crate) async fn read_response(stream: &mut impl ByteStream) -> Option<RawResponse> {
     let mut head = Vec::new();
     while !head.ends_with(b"\r\n\r\n") {
-        let next = tokio::time::timeout(TIMEOUT, wire.read_u8()).await.expect("in time");
+        let next = tokio::time::timeout(TIMEOUT, stream.read_u8()).await.expect("in time");
         head.push(next.ok()?);
     }
     let head = String::from_utf8(head).expect("text");
     let status = head.split(' ').nth(1).and_then(|status| status.parse().ok()).expect("a status");
-    let mut reply = RawResponse { status, head, body: String::new() };
-    let length = reply.header("content-length").and_then(|length| length.parse().ok()).unwrap_or(0);
+    let mut response = RawResponse { status, head, body: String::new() };
+    let length = response.header("content-length").and_then(|length| length.parse().ok()).unwrap_or(0);
     let mut body = vec![0; length];
-    tokio::time::timeout(TIMEOUT, wire.read_exact(&mut body)).await.expect("in time").ok()?;
-    reply.body = String::from_utf8(body).expect("text");
-    Some(reply)
+    tokio::time::timeout(TIMEOUT, stream.read_exact(&mut body)).await.expect("in time").ok()?;
+    response.body = String::from_utf8(body).expect("text");
+    Some(response)
 }
 
 /// Whether the peer closed the connection, cleanly or not.
-pub(crate) async fn is_closed(wire: &mut impl ByteStream) -> bool {
+pub(crate) async fn is_closed(stream: &mut impl ByteStream) -> bool {
     let mut rest = Vec::new();
-    let read = tokio::time::timeout(TIMEOUT, wire.read_to_end(&mut rest)).await;
+    let read = tokio::time::timeout(TIMEOUT, stream.read_to_end(&mut rest)).await;
     read.is_ok() && rest.is_empty()
 }
 
@@ -100,16 +100,16 @@ pub(crate) struct Certificate {
 
 impl Certificate {
     pub(crate) fn new(directory: &Path) -> Self {
-        let made = Self { certificate: directory.join("cert.pem"), key: directory.join("key.pem") };
-        made.renew();
-        made
+        let certificate = Self { certificate: directory.join("cert.pem"), key: directory.join("key.pem") };
+        certificate.renew();
+        certificate
     }
 
     /// Replaces it by another certificate in the same files.
     pub(crate) fn renew(&self) {
-        let made = rcgen::generate_simple_self_signed(["localhost".to_owned()]).expect("a certificate");
-        fs::write(&self.key, made.signing_key.serialize_pem()).expect("it is written");
-        fs::write(&self.certificate, made.cert.pem()).expect("it is written");
+        let generated = rcgen::generate_simple_self_signed(["localhost".to_owned()]).expect("a certificate");
+        fs::write(&self.key, generated.signing_key.serialize_pem()).expect("it is written");
+        fs::write(&self.certificate, generated.cert.pem()).expect("it is written");
     }
 
     fn der(&self) -> CertificateDer<'static> {

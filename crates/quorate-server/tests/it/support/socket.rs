@@ -13,7 +13,7 @@ use tokio_tungstenite::{MaybeTlsStream, WebSocketStream, connect_async};
 use super::TestHub;
 
 /// Upper bound of every wait in these tests.
-const NEVER: Duration = Duration::from_secs(20);
+const TIMEOUT: Duration = Duration::from_secs(20);
 
 /// A hub that listens on a socket.
 pub(crate) struct TestServer {
@@ -23,11 +23,11 @@ pub(crate) struct TestServer {
 
 impl TestServer {
     pub(crate) async fn new() -> Self {
-        Self::with(Timeouts::default()).await
+        Self::with_timeouts(Timeouts::default()).await
     }
 
-    pub(crate) async fn with(patience: Timeouts) -> Self {
-        Self::start(TestHub::with(Settings { timeouts: patience, ..Settings::default() }).await).await
+    pub(crate) async fn with_timeouts(timeouts: Timeouts) -> Self {
+        Self::start(TestHub::with_settings(Settings { timeouts, ..Settings::default() }).await).await
     }
 
     /// Starts listening.
@@ -83,7 +83,7 @@ impl TestSocket {
     /// Returns the next frame.
     pub(crate) async fn next_text(&mut self) -> String {
         loop {
-            let next = tokio::time::timeout(NEVER, self.stream.next()).await.expect("in time");
+            let next = tokio::time::timeout(TIMEOUT, self.stream.next()).await.expect("in time");
             match next.expect("a frame").expect("a frame") {
                 Message::Text(text) => return text.as_str().to_owned(),
                 Message::Ping(_) | Message::Pong(_) => {}
@@ -106,7 +106,7 @@ impl TestSocket {
     }
 
     pub(crate) async fn close_code(&mut self) -> u16 {
-        let next = tokio::time::timeout(NEVER, self.stream.next()).await.expect("in time");
+        let next = tokio::time::timeout(TIMEOUT, self.stream.next()).await.expect("in time");
         match next {
             Some(Ok(Message::Close(Some(frame)))) => frame.code.into(),
             other => panic!("not closed: {other:?}"),

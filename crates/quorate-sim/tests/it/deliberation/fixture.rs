@@ -13,7 +13,7 @@ use quorate_sqlite::{OpenError, Options, SqliteStore};
 use serde_json::{Value, json};
 
 /// Upper bound on a run. It only prevents a hanging test.
-const GUARD: Duration = Duration::from_secs(60);
+const WAIT_MAX: Duration = Duration::from_secs(60);
 const AGENTS: [(&str, f64, &str, f64); 3] = [
     ("ada", 80.0, "do not sign", 0.9),
     ("ben", 30.0, "minor revisions", 0.6),
@@ -31,9 +31,9 @@ pub(crate) enum AgentSet {
     TwoMissing,
 }
 
-pub(crate) fn spec(cast: AgentSet) -> Spec {
+pub(crate) fn spec(agent_set: AgentSet) -> Spec {
     let mut names = AGENTS.map(|(id, ..)| id).to_vec();
-    if cast == AgentSet::TwoMissing {
+    if agent_set == AgentSet::TwoMissing {
         names.extend(["dora", "emil"]);
     }
     let members = names.into_iter().map(|id| Member { id: id.to_owned(), provider: None }).collect();
@@ -41,12 +41,12 @@ pub(crate) fn spec(cast: AgentSet) -> Spec {
 }
 
 /// Returns the fixed answer of an agent. Only ben changes his position, to that of the most confident peer.
-fn answer(cast: AgentSet, name: &str, action: &str, asked: &Value) -> Value {
-    if name == "emil" || name == "ben" && cast == AgentSet::OneRetry && asked["wrong"].is_null() {
+fn answer(agent_set: AgentSet, name: &str, action: &str, question: &Value) -> Value {
+    if name == "emil" || name == "ben" && agent_set == AgentSet::OneRetry && question["wrong"].is_null() {
         return json!("what?");
     }
     let (_, score, recommendation, confidence) =
-        AGENTS.into_iter().find(|one| one.0 == name).expect("agent of the fixture");
+        AGENTS.into_iter().find(|agent| agent.0 == name).expect("agent of the fixture");
     if action == "analyse" {
         return json!({
             "summary": format!("{name} has read it."),
@@ -55,10 +55,10 @@ fn answer(cast: AgentSet, name: &str, action: &str, asked: &Value) -> Value {
             "recommendation": recommendation,
         });
     }
-    let own = asked["your_position"]["position"].clone();
-    let most_confident = asked["other_positions"].as_array().expect("a list").iter().max_by(|one, other| {
+    let own = question["your_position"]["position"].clone();
+    let most_confident = question["other_positions"].as_array().expect("a list").iter().max_by(|a, b| {
         let confidence = |position: &Value| position["confidence"].as_f64().unwrap_or(0.0);
-        confidence(one).total_cmp(&confidence(other))
+        confidence(a).total_cmp(&confidence(b))
     });
     let convinced = name == "ben";
     let position = if convinced { most_confident.expect("a peer")["position"].clone() } else { own };
@@ -70,12 +70,14 @@ fn answer(cast: AgentSet, name: &str, action: &str, asked: &Value) -> Value {
     })
 }
 
-async fn agents(hub: &Hub, cast: AgentSet) -> Result<Vec<RunningAgent>, quorate::Error> {
+async fn agents(hub: &Hub, agent_set: AgentSet) -> Result<Vec<RunningAgent>, quorate::Error> {
     let mut running = Vec::new();
-    let emil = (cast == AgentSet::TwoMissing).then_some("emil");
+    let emil = (agent_set == AgentSet::TwoMissing).then_some("emil");
     for name in AGENTS.map(|(name, ..)| name).into_iter().chain(emil) {
         let handler = move |action: &'static str| {
-            move |work: Work<Value>| async move { Ok::<_, Failure>(answer(cast, name, action, &work.payload)) }
+            move |work: Work<Value>| async move {
+                Ok::<_, Failure>(answer(agent_set, name, action, &work.payload))
+            }
         };
         let agent = hub.agent(name).on("analyse", handler("analyse")).on("discuss", handler("discuss"));
         running.push(agent.concurrency(8).run().await?);
@@ -97,22 +99,26 @@ async fn sent(hub: &Hub) -> Vec<String> {
 
 /// Runs the deliberation until it ends or the hub fails. Returns the result and the client ids of all messages, which
 /// show that no message was repeated or omitted.
-pub(crate) async fn run_deliberation(hub: Hub, cast: AgentSet, spec: &Spec) -> Option<(Value, Vec<String>)> {
+pub(crate) async fn run_deliberation(
+    hub: Hub,
+    agent_set: AgentSet,
+    spec: &Spec,
+) -> Option<(Value, Vec<String>)> {
     let work = async {
-        let _agents = agents(&hub, cast).await.ok()?;
+        let _agents = agents(&hub, agent_set).await.ok()?;
         let driver = hub.drive_deliberations().await.ok()?;
         hub.start_procedure(ProcedureDraft::deliberation(spec).id("p")).await.ok()?;
-        let mut follow = hub.space().expect("embedded hub").follow();
+        let mut published = hub.space().expect("embedded hub").follow();
         loop {
-            follow.borrow_and_update();
+            published.borrow_and_update();
             let procedure = hub.procedure("p").await.ok()?;
             match procedure.procedure().status {
-                ProcedureStatus::Running => follow.changed().await.ok()?,
+                ProcedureStatus::Running => published.changed().await.ok()?,
                 ProcedureStatus::Done => {
                     driver.stop().await;
                     // A read may briefly be ahead of the published state.
                     let seq = procedure.procedure().seq;
-                    follow.wait_for(|published| published.head.seq >= seq).await.ok()?;
+                    published.wait_for(|published| published.head.seq >= seq).await.ok()?;
                     let sent = sent(&hub).await;
                     return Some((procedure.result::<Value>().ok()??, sent));
                 }
@@ -120,20 +126,20 @@ pub(crate) async fn run_deliberation(hub: Hub, cast: AgentSet, spec: &Spec) -> O
             }
         }
     };
-    let worked = tokio::select! {
-        worked = tokio::time::timeout(GUARD, work) => worked.expect("run ends before the timeout"),
+    let outcome = tokio::select! {
+        outcome = tokio::time::timeout(WAIT_MAX, work) => outcome.expect("run ends before the timeout"),
         _ = hub.space().expect("embedded hub").engine().failure() => None,
     };
     hub.close().await;
-    worked
+    outcome
 }
 
 /// Opens a hub with fault injection.
-pub(crate) async fn hub_with_faults(data: &Path, judge: FaultRule) -> Hub {
+pub(crate) async fn hub_with_faults(data: &Path, rule: FaultRule) -> Hub {
     let options = quorate_engine::Options::default();
-    let engine = Engine::start_with(options, SystemClock::new(), Entropy::system(), |wiring| {
-        let store = SqliteStore::open(data, Options::default(), wiring)?;
-        Ok::<_, OpenError>(FaultStore::new(store, judge) as Arc<_>)
+    let engine = Engine::start_with(options, SystemClock::new(), Entropy::system(), |context| {
+        let store = SqliteStore::open(data, Options::default(), context)?;
+        Ok::<_, OpenError>(FaultStore::new(store, rule) as Arc<_>)
     });
     let engine = engine.expect("engine starts");
     let space = engine.space(SpaceName::new("default").expect("a name")).await.expect("a space");

@@ -8,13 +8,13 @@ use super::fixture::{AgentSet, hub_with_faults, run_deliberation, spec, without_
 
 /// Whether a commit sends more than two messages. Refusing these splits each step into several commits.
 fn is_too_large(commit: &Commit) -> bool {
-    let out = |op: &&Op| matches!(op, Op::Request(_) | Op::Send { .. });
-    commit.ops.iter().filter(out).count() > 2
+    let is_message = |op: &&Op| matches!(op, Op::Request(_) | Op::Send { .. });
+    commit.ops.iter().filter(is_message).count() > 2
 }
 
 /// Runs a deliberation undisturbed, then once per record with a kill after that record and a restart.
-async fn killed_after_every_record(cast: AgentSet, small_commits: bool) {
-    let judge = move |kill_after: Seq| -> quorate_sim::fault_store::FaultRule {
+async fn killed_after_every_record(agent_set: AgentSet, small_commits: bool) {
+    let rule = move |kill_after: Seq| -> quorate_sim::fault_store::FaultRule {
         Box::new(move |commit: &Commit, head: Seq| {
             if head >= kill_after {
                 return Some(InjectedFault::Killed);
@@ -23,22 +23,22 @@ async fn killed_after_every_record(cast: AgentSet, small_commits: bool) {
             (small_commits && is_too_large(commit)).then_some(InjectedFault::Refused(refused))
         })
     };
-    let (directory, spec) = (data_directory(), spec(cast));
+    let (directory, spec) = (data_directory(), spec(agent_set));
     let never = Seq(u64::MAX);
-    let hub = hub_with_faults(&directory.path().join("whole"), judge(never)).await;
+    let hub = hub_with_faults(&directory.path().join("whole"), rule(never)).await;
     let space = hub.space().expect("embedded hub").clone();
-    let (reference, messages) = run_deliberation(hub, cast, &spec).await.expect("no kill");
+    let (reference, messages) = run_deliberation(hub, agent_set, &spec).await.expect("no kill");
     let (reference, records) = (without_times(reference), space.published().head.seq.0);
     assert_eq!(reference["synthesis"]["recommendation"], "do not sign", "{reference:#}");
     let missing = reference["missing"].as_array().expect("a list").len();
-    assert_eq!(missing, if cast == AgentSet::TwoMissing { 2 } else { 0 }, "{reference:#}");
+    assert_eq!(missing, if agent_set == AgentSet::TwoMissing { 2 } else { 0 }, "{reference:#}");
     let mut killed = 0;
     for record in 1..=records {
         let data = directory.path().join(record.to_string());
         let interrupted =
-            run_deliberation(hub_with_faults(&data, judge(Seq(record))).await, cast, &spec).await;
+            run_deliberation(hub_with_faults(&data, rule(Seq(record))).await, agent_set, &spec).await;
         killed += u64::from(interrupted.is_none());
-        let resumed = run_deliberation(hub_with_faults(&data, judge(never)).await, cast, &spec).await;
+        let resumed = run_deliberation(hub_with_faults(&data, rule(never)).await, agent_set, &spec).await;
         let (result, sent) = resumed.expect("no kill");
         assert_eq!(without_times(result), reference, "killed after record {record}");
         assert_eq!(sent, messages, "killed after record {record}");

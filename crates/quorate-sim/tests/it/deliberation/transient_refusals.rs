@@ -20,7 +20,9 @@ fn is_from_driver(commit: &Commit) -> bool {
 /// Returns the index of a request to ben.
 fn request_to_ben(commit: &Commit) -> Option<usize> {
     commit.ops.iter().position(|op| match op {
-        Op::Request(ask) => matches!(&ask.message.to, Destination::Agent(agent) if agent.as_str() == "ben"),
+        Op::Request(request) => {
+            matches!(&request.message.to, Destination::Agent(agent) if agent.as_str() == "ben")
+        }
         _ => false,
     })
 }
@@ -29,13 +31,13 @@ fn request_to_ben(commit: &Commit) -> Option<usize> {
 fn full_inbox_of_ben(times: usize) -> (FaultRule, Arc<AtomicUsize>) {
     let count = Arc::new(AtomicUsize::new(0));
     let seen = Arc::clone(&count);
-    let judge = move |commit: &Commit, _: Seq| {
+    let rule = move |commit: &Commit, _: Seq| {
         let index = request_to_ben(commit).filter(|_| seen.load(Ordering::SeqCst) < times)?;
         seen.fetch_add(1, Ordering::SeqCst);
         let refused = Refused::new(Code::QueueFull, "the inbox of agent ben is full").at_op(index);
         Some(InjectedFault::Refused(refused))
     };
-    (Box::new(judge), count)
+    (Box::new(rule), count)
 }
 
 async fn undisturbed(spec: &Spec) -> (Value, Vec<String>) {
@@ -49,8 +51,8 @@ async fn undisturbed(spec: &Spec) -> (Value, Vec<String>) {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a8_a_full_inbox_is_retried() {
     let (directory, spec) = (data_directory(), spec(AgentSet::Three));
-    let (judge, refused) = full_inbox_of_ben(3);
-    let hub = hub_with_faults(&directory.path().join("hub"), judge).await;
+    let (rule, refused) = full_inbox_of_ben(3);
+    let hub = hub_with_faults(&directory.path().join("hub"), rule).await;
     let (result, sent) = run_deliberation(hub, AgentSet::Three, &spec).await.expect("deliberation ends");
     assert_eq!((without_times(result), sent), undisturbed(&spec).await);
     assert_eq!(refused.load(Ordering::SeqCst), 3);
@@ -62,13 +64,13 @@ async fn a8_a_full_inbox_is_retried() {
 async fn a8_an_agent_whose_inbox_stays_full_is_excluded() {
     let (directory, mut spec) = (data_directory(), spec(AgentSet::Three));
     (spec.limits.analysis_ms, spec.limits.message_ms) = (1_000, 1_000);
-    let (judge, refused) = full_inbox_of_ben(usize::MAX);
-    let hub = hub_with_faults(&directory.path().join("hub"), judge).await;
+    let (rule, refused) = full_inbox_of_ben(usize::MAX);
+    let hub = hub_with_faults(&directory.path().join("hub"), rule).await;
     let (result, _) = run_deliberation(hub, AgentSet::Three, &spec).await.expect("deliberation ends");
     let missing = result["missing"].as_array().expect("a list");
     assert_eq!((missing.len(), &missing[0]["agent"]), (1, &json!("ben")));
-    let why = "the inbox of agent ben is full";
-    assert_eq!(missing[0]["why"], json!([why, why]));
+    let reason = "the inbox of agent ben is full";
+    assert_eq!(missing[0]["why"], json!([reason, reason]));
     let found: Vec<_> = result["findings"].as_object().expect("findings").keys().collect();
     assert_eq!(found, ["ada", "cleo"]);
     let attempts = refused.load(Ordering::SeqCst);
@@ -81,7 +83,7 @@ async fn a1_a_deliberation_resumes_after_temporary_write_failures() {
     let (directory, spec) = (data_directory(), spec(AgentSet::Three));
     let count = Arc::new(AtomicUsize::new(0));
     let seen = Arc::clone(&count);
-    let judge = move |commit: &Commit, _: Seq| {
+    let rule = move |commit: &Commit, _: Seq| {
         let registers = matches!(commit.ops.first(), Some(Op::RegisterAgent(_)));
         if !is_from_driver(commit) || registers {
             return None;
@@ -94,14 +96,14 @@ async fn a1_a_deliberation_resumes_after_temporary_write_failures() {
             _ => None,
         }
     };
-    let hub = hub_with_faults(&directory.path().join("hub"), Box::new(judge)).await;
+    let hub = hub_with_faults(&directory.path().join("hub"), Box::new(rule)).await;
     let (result, sent) = run_deliberation(hub, AgentSet::Three, &spec).await.expect("deliberation ends");
     assert_eq!((without_times(result), sent), undisturbed(&spec).await);
     assert!(count.load(Ordering::SeqCst) > 22, "all failures were reached");
 }
 
 /// Starts agents that disagree on every fact and never change their position.
-async fn crowd(hub: &Hub, names: &[String]) -> Vec<RunningAgent> {
+async fn start_disagreeing_agents(hub: &Hub, names: &[String]) -> Vec<RunningAgent> {
     let mut running = Vec::new();
     for (index, name) in names.iter().enumerate() {
         let facts = ["one", "two", "three", "four", "five"].map(|fact| (fact, format!("{fact} by {index}")));
@@ -126,11 +128,11 @@ async fn crowd(hub: &Hub, names: &[String]) -> Vec<RunningAgent> {
     running
 }
 
-async fn with_a_crowd(count: usize, change: impl FnOnce(&mut Spec)) -> Value {
+async fn deliberate_with_agents(count: usize, change: impl FnOnce(&mut Spec)) -> Value {
     let directory = data_directory();
     let hub = hub_with_faults(&directory.path().join("hub"), Box::new(|_, _| None)).await;
-    let names: Vec<String> = (0..count).map(|at| format!("a{at}")).collect();
-    let _running = crowd(&hub, &names).await;
+    let names: Vec<String> = (0..count).map(|index| format!("a{index}")).collect();
+    let _running = start_disagreeing_agents(&hub, &names).await;
     let members = names.into_iter().map(|id| Member { id, provider: None }).collect();
     let mut spec = Spec::contract("Shall we?", Value::Null, members);
     spec.limits.rounds = 1;
@@ -142,10 +144,11 @@ async fn with_a_crowd(count: usize, change: impl FnOnce(&mut Spec)) -> Value {
 // Fails under: a round that is truncated to one commit, or refused as a whole.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a4_a_round_that_exceeds_one_commit_is_sent_completely() {
-    let result = with_a_crowd(60, |spec| spec.limits.messages = 1_000).await;
+    let result = deliberate_with_agents(60, |spec| spec.limits.messages = 1_000).await;
     assert_eq!(result["missing"], json!([]));
     assert_eq!(result["decisions"].as_array().expect("a list").len(), 5);
-    let discussion = result["messages"].as_array().expect("a list").iter().filter(|one| one["round"] == 1);
+    let discussion =
+        result["messages"].as_array().expect("a list").iter().filter(|message| message["round"] == 1);
     assert_eq!(discussion.count(), 300);
 }
 
@@ -153,7 +156,7 @@ async fn a4_a_round_that_exceeds_one_commit_is_sent_completely() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a1_an_input_too_large_for_one_commit_reaches_all_members() {
     let text = "All parties agree. ".repeat(23_000);
-    let result = with_a_crowd(6, |spec| spec.input = json!({ "text": text })).await;
+    let result = deliberate_with_agents(6, |spec| spec.input = json!({ "text": text })).await;
     assert_eq!(result["missing"], json!([]));
     assert_eq!(result["findings"].as_object().expect("findings").len(), 6);
 }

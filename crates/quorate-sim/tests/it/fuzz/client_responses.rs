@@ -56,8 +56,8 @@ fn serve(mut stream: TcpStream, next: &NextResponse) -> std::io::Result<()> {
     }
 }
 
-async fn call(hub: &Library, which: usize, message: &str) -> Result<(), Error> {
-    match which {
+async fn call(hub: &Library, index: usize, message: &str) -> Result<(), Error> {
+    match index {
         0 => drop(hub.agent_info("bob").await?),
         1 => drop(hub.agents(AgentFilter::default()).await?),
         2 => drop(hub.inbox("bob", 10).await?),
@@ -95,26 +95,26 @@ fn i21_client_survives_malformed_responses() {
         let next: NextResponse = Arc::new(Mutex::new((200, Vec::new())));
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let url = format!("http://{}", listener.local_addr().unwrap());
-        let served = Arc::clone(&next);
+        let response = Arc::clone(&next);
         std::thread::spawn(move || {
             for stream in listener.incoming().flatten() {
-                let served = Arc::clone(&served);
+                let response = Arc::clone(&response);
                 // The thread ends when the client disconnects.
-                std::thread::spawn(move || drop(serve(stream, &served)));
+                std::thread::spawn(move || drop(serve(stream, &response)));
             }
         });
         let settings = ConnectOptions { retry_timeout: Duration::ZERO, ..ConnectOptions::default() };
         let client = connect_with(&url, &hub.admin, settings).await.unwrap();
         // The unmodified responses parse, so the mutations below are close to valid input.
-        for (which, (status, text)) in corpus.iter().enumerate() {
+        for (index, (status, text)) in corpus.iter().enumerate() {
             *next.lock().unwrap() = (*status, text.as_bytes().to_vec());
-            assert_eq!(call(&client, which, &message).await.is_ok(), *status == 200, "{text}");
+            assert_eq!(call(&client, index, &message).await.is_ok(), *status == 200, "{text}");
         }
         let bodies = corpus.iter().map(|(_, text)| text.as_bytes().to_vec()).collect();
         let mut cases = Mutator::new("answers", seed, FuzzLimit::from_env(2_000), bodies);
-        while let Some((which, case)) = cases.next_case() {
-            *next.lock().unwrap() = (corpus[which].0, case.clone());
-            if let Err(error) = call(&client, which, &message).await {
+        while let Some((index, case)) = cases.next_case() {
+            *next.lock().unwrap() = (corpus[index].0, case.clone());
+            if let Err(error) = call(&client, index, &message).await {
                 assert!(!error.to_string().is_empty(), "{}", String::from_utf8_lossy(&case));
             }
         }

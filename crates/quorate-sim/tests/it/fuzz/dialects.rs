@@ -55,16 +55,16 @@ fn i21_dialect_endpoints_survive_malformed_input() {
         hub.register_agents().await;
         let mut tokens = Vec::new();
         for agent in AGENTS {
-            let (_, made) =
+            let (_, registered) =
                 hub.request(&hub.admin, format!("PUT /v1/agents/{agent} {{}}").as_bytes()).await.unwrap();
-            let made: Value = serde_json::from_str(&made).unwrap();
-            tokens.push(made["token"].as_str().unwrap().to_owned());
+            let registered: Value = serde_json::from_str(&registered).unwrap();
+            tokens.push(registered["token"].as_str().unwrap().to_owned());
         }
         let corpus = MESSAGES.iter().map(|(_, _, body)| body.as_bytes().to_vec()).collect();
         let mut cases = Mutator::new("dialects", seed, FuzzLimit::from_env(1_000), corpus);
         let (mut sent, mut rendered) = (0_u64, 0_u64);
-        while let Some((from, case)) = cases.next_case() {
-            let (dialect, kind, _) = MESSAGES[from];
+        while let Some((index, case)) = cases.next_case() {
+            let (dialect, kind, _) = MESSAGES[index];
             let line = [format!("POST /v1/dialects/{dialect}/messages ").as_bytes(), &case].concat();
             let (status, text) = hub.request_as(&hub.admin, kind, &line).await.unwrap();
             check_response(&case, status, &text);

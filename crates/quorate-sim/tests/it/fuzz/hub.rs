@@ -103,10 +103,10 @@ impl TestHub {
     /// Registers alice and bob, and returns bob's token.
     pub(crate) async fn register_agents(&self) -> String {
         self.request(&self.admin, b"PUT /v1/agents/alice {}").await.unwrap();
-        let (_, made) =
+        let (_, registered) =
             self.request(&self.admin, b"PUT /v1/agents/bob {\"capabilities\":[\"research\"]}").await.unwrap();
-        let made: Value = serde_json::from_str(&made).unwrap();
-        made["token"].as_str().unwrap().to_owned()
+        let registered: Value = serde_json::from_str(&registered).unwrap();
+        registered["token"].as_str().unwrap().to_owned()
     }
 
     pub(crate) async fn records(&self) -> Vec<Record> {
@@ -132,7 +132,7 @@ impl TestHub {
             .body(Body::from(body))
             .ok()?;
         // Endless responses are covered by other tests.
-        if ["/v1/events", "/v1/ws"].iter().any(|long| request.uri().path().starts_with(long)) {
+        if ["/v1/events", "/v1/ws"].iter().any(|prefix| request.uri().path().starts_with(prefix)) {
             return None;
         }
         let response = self.app.handle(request).await;
@@ -157,8 +157,8 @@ pub(crate) fn check_response(case: &[u8], status: u16, text: &str) {
     } else if text.starts_with('{') {
         // The body must be valid JSON: one document or several.
         let mut documents = serde_json::Deserializer::from_str(text).into_iter::<Value>();
-        let read = documents.try_for_each(|document| document.map(drop));
-        assert!(read.is_ok(), "{read:?}: {text}\nfor {case}");
+        let parsed = documents.try_for_each(|document| document.map(drop));
+        assert!(parsed.is_ok(), "{parsed:?}: {text}\nfor {case}");
     }
 }
 
@@ -176,8 +176,8 @@ fn i21_http_api_survives_malformed_requests() {
         while let Some((_, case)) = cases.next_case() {
             let token = if total % 3 == 0 { &bob } else { &hub.admin };
             // A wait introduced by a mutation is cut short, as by a client that disconnects.
-            let answer = tokio::time::timeout(Duration::from_millis(200), hub.request(token, &case)).await;
-            let Ok(Some((status, text))) = answer else { continue };
+            let response = tokio::time::timeout(Duration::from_millis(200), hub.request(token, &case)).await;
+            let Ok(Some((status, text))) = response else { continue };
             total += 1;
             accepted += u64::from(status < 300);
             check_response(&case, status, &text);
@@ -203,8 +203,8 @@ fn i21_websocket_survives_malformed_frames() {
     runtime.block_on(async {
         let hub = TestHub::new(data_directory()).await;
         let bob = hub.register_agents().await;
-        let listening = Server::start(hub.app.clone(), ([127, 0, 0, 1], 0).into(), false).await.unwrap();
-        let url = format!("ws://{}/v1/ws", listening.address());
+        let server = Server::start(hub.app.clone(), ([127, 0, 0, 1], 0).into(), false).await.unwrap();
+        let url = format!("ws://{}/v1/ws", server.address());
         let corpus: Vec<_> = FRAMES.iter().map(|frame| frame.as_bytes().to_vec()).collect();
         let mut cases = Mutator::new("frames", seed, FuzzLimit::from_env(2_000), corpus);
         let mut closed = 0;
@@ -235,6 +235,6 @@ fn i21_websocket_survives_malformed_frames() {
             closed += u64::from(frames.len() < 3);
         }
         println!("{} frames, {closed} ended their connection", cases.cases_generated());
-        listening.drain().await;
+        server.drain().await;
     });
 }

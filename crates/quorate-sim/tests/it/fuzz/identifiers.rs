@@ -32,9 +32,9 @@ const CORPUS: &[&str] = &[
 
 /// Checks that a parsed value survives a round trip through its text form.
 fn assert_round_trip<T: FromStr + Display + PartialEq + Debug>(text: &str) {
-    if let Ok(read) = text.parse::<T>() {
-        let written = read.to_string();
-        assert_eq!(written.parse::<T>().ok(), Some(read), "{text:?} is displayed as {written:?}");
+    if let Ok(parsed) = text.parse::<T>() {
+        let written = parsed.to_string();
+        assert_eq!(written.parse::<T>().ok(), Some(parsed), "{text:?} is displayed as {written:?}");
     }
 }
 

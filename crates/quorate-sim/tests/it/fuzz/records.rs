@@ -29,19 +29,19 @@ fn i21_record_decoder_survives_malformed_records() {
     assert!(records.len() > 20, "too few records: {}", records.len());
     let bodies: Vec<_> = records.iter().map(|record| record.body.clone()).collect();
     let mut cases = Mutator::new("records", seed, FuzzLimit::from_env(200_000), bodies);
-    let mut read = 0;
+    let mut decoded = 0;
     while let Some((from, body)) = cases.next_case() {
         let record = Record { body, ..records[from].clone() };
         let _ = codec::part_table(&record.body);
         let _ = codec::locate_part(&record.body, 0);
         if let Ok(body) = codec::read_body(&record) {
-            read += 1;
+            decoded += 1;
             // Decoded effects can be rendered.
             let rendered: Vec<_> = body.effects.iter().map(|effect| format!("{effect:?}")).collect();
             assert_eq!(rendered.len(), body.effects.len());
         }
     }
-    println!("{} cases, {read} decoded", cases.cases_generated());
+    println!("{} cases, {decoded} decoded", cases.cases_generated());
 }
 
 #[test]

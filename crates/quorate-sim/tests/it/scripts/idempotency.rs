@@ -11,7 +11,7 @@ fn a_repeated_key_has_one_effect() {
         "alice sends m1 to bob with key k1; +5s; alice sends m1 to bob with key k1; bob claims 9",
         expect![[r#"
             #3 m1 sent to bob
-            the same answer as #3
+            the same receipt as #3
             bob claims m1 (attempt 1, token 1)"#]],
     );
 }
@@ -64,7 +64,7 @@ fn an_empty_claim_stores_no_key() {
             bob: nothing to claim
             #3 m1 sent to bob
             bob claims m1 (attempt 1, token 1)
-            the same answer as #4
+            the same receipt as #4
             bob claims m1 (attempt 1, token 1)
             1 leased"#]],
     );
@@ -121,7 +121,7 @@ fn a_stale_epoch_still_gets_the_stored_response() {
         expect![[r#"
             #3 plan is at v1
             #4 alice starts epoch 5
-            the same answer as #3
+            the same receipt as #3
             refused STALE_EPOCH
             plan v1 = 1, by agent:alice at 0s"#]],
     );

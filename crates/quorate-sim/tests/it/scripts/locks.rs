@@ -358,8 +358,8 @@ fn c8_a_repeated_acquire_has_the_same_fence() {
         "alice locks x with key k1; alice locks x with key k1; restart; alice locks x with key k1; locks",
         expect![[r#"
             #3 lock.granted x: held by alice with fence 1
-            the same answer as #3
-            the same answer as #3
+            the same receipt as #3
+            the same receipt as #3
             lock x for 1: held by alice with fence 1"#]],
     );
 }

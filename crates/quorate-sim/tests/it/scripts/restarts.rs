@@ -97,7 +97,7 @@ fn keys_and_client_ids_survive_a_restart() {
         expect![[r#"
             #3 plan is at v1
             #4 m1 sent to bob
-            the same answer as #3
+            the same receipt as #3
             sent already by #4
             1 ready"#]],
     );

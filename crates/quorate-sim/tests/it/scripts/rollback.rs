@@ -248,10 +248,10 @@ fn c11_a_rollback_is_idempotent_and_survives_a_restart() {
             #4 plan is at v2
             #5 plan is at v3, restored from v1
             rolled back to #3: 1 written, 0 deleted
-            the same answer as #5
+            the same receipt as #5
             rolled back to #3: 1 written, 0 deleted
             #6 snapshot.made s
-            the same answer as #6
+            the same receipt as #6
             plan v3 = 1, by agent:alice at 0s
             plan v1 = 1, by agent:alice at 0s
             plan v2 = 2, by agent:alice at 0s

@@ -170,7 +170,7 @@ fn d9_a_held_message_is_not_leased_when_it_is_sent() {
     );
 }
 
-// Fails under: a closed session that accepts messages or additions, or can be reopened.
+// Fails under: a closed session that accepts messages or contributions, or can be reopened.
 #[test]
 fn d9_a_closed_session_refuses_messages_additions_and_changes() {
     check(
@@ -387,7 +387,7 @@ fn d9_a_repeated_addition_is_one_addition() {
         expect![[r##"
             #3 session.opened s1
             #4 s1 has note 1
-            the same answer as #4
+            the same receipt as #4
             s1: "work" active, led by alice, 1 note
             refused DUPLICATE"##]],
     );

@@ -219,9 +219,9 @@ fn i3_a_repeated_claim_returns_the_same_leases() {
             #4 a created: ready
             #4 b created: ready
             bob claims a (attempt 1, token 1)
-            the same answer as #5
+            the same receipt as #5
             bob claims a (attempt 1, token 1)
-            the same answer as #5
+            the same receipt as #5
             bob claims a (attempt 1, token 1)
             1 ready, 1 leased"#]],
     );

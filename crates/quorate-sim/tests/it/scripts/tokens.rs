@@ -205,7 +205,7 @@ fn i3_a_repeated_key_creates_one_token() {
          admin creates t1 as admin with key k; admin creates t3 as viewer secret t1; operator puts a=1 with key k",
         expect![[r#"
             #3 token.created tok_0-3-0
-            the same answer as #3
+            the same receipt as #3
             t1: accepted as viewer:t1
             t2: unknown
             refused DUPLICATE

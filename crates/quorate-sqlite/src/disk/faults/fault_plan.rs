@@ -121,7 +121,8 @@ struct Failure {
 }
 
 fn should_fail(failure: &mut Option<Failure>, kind: FileKind) -> bool {
-    let Some(plan) = failure.as_mut().filter(|plan| plan.kind_filter.is_none_or(|only| only == kind)) else {
+    let Some(plan) = failure.as_mut().filter(|plan| plan.kind_filter.is_none_or(|filter| filter == kind))
+    else {
         return false;
     };
     plan.remaining = plan.remaining.saturating_sub(1);

@@ -22,17 +22,17 @@ pub enum UnsyncedData {
     Random,
 }
 
-pub(super) fn write(model: &Model, seed: u64, into: &Path, how: UnsyncedData) -> io::Result<()> {
+pub(super) fn write(model: &Model, seed: u64, into: &Path, unsynced: UnsyncedData) -> io::Result<()> {
     let mut rng = Rng::new(seed);
     fs::create_dir_all(into)?;
     // Paths are relative to the outermost directory, so that subdirectories are preserved.
     let parents = model.names().filter_map(|(path, _)| path.parent());
     let outermost = parents.min_by_key(|parent| parent.components().count()).map(Path::to_owned);
     for (path, name) in model.names() {
-        let found = resolve_name(name, how, &mut rng).and_then(|id| model.file(id));
+        let found = resolve_name(name, unsynced, &mut rng).and_then(|id| model.file(id));
         let relative = outermost.as_deref().and_then(|outermost| path.strip_prefix(outermost).ok());
         let (Some(file), Some(relative)) = (found, relative) else { continue };
-        let content = content(file, how, &mut rng);
+        let content = content(file, unsynced, &mut rng);
         let path = into.join(relative);
         path.parent().map_or(Ok(()), fs::create_dir_all)?;
         fs::File::create_new(path)?.write_all(&content)?;
@@ -40,8 +40,8 @@ pub(super) fn write(model: &Model, seed: u64, into: &Path, how: UnsyncedData) ->
     Ok(())
 }
 
-fn resolve_name(name: &NameModel, how: UnsyncedData, rng: &mut Rng) -> Option<FileId> {
-    match how {
+fn resolve_name(name: &NameModel, unsynced: UnsyncedData, rng: &mut Rng) -> Option<FileId> {
+    match unsynced {
         UnsyncedData::LoseAll => name.durable,
         UnsyncedData::KeepAll => name.current(),
         UnsyncedData::Random => match rng.below(name.unsynced.len() as u64 + 1) {
@@ -51,19 +51,19 @@ fn resolve_name(name: &NameModel, how: UnsyncedData, rng: &mut Rng) -> Option<Fi
     }
 }
 
-fn content(file: &FileModel, how: UnsyncedData, rng: &mut Rng) -> Vec<u8> {
+fn content(file: &FileModel, unsynced: UnsyncedData, rng: &mut Rng) -> Vec<u8> {
     let mut content = file.durable.clone();
     // With many writes, probability 1/2 would never produce an image that keeps nearly all or nearly nothing.
     let kept_of_8 = [1, 4, 7][rng.below(3) as usize];
     for change in &file.unsynced {
-        let whole = match how {
+        let whole = match unsynced {
             UnsyncedData::LoseAll => false,
             UnsyncedData::KeepAll => true,
             UnsyncedData::Random => rng.below(8) < kept_of_8,
         };
         if whole {
             change.kind.apply(&mut content);
-        } else if how == UnsyncedData::Random
+        } else if unsynced == UnsyncedData::Random
             && rng.coin()
             && let ChangeKind::Write { offset, bytes } = &change.kind
         {

@@ -31,7 +31,7 @@ pub(super) fn path_of(name: &CStr) -> PathBuf {
 pub(super) struct Model {
     files: BTreeMap<FileId, FileModel>,
     names: BTreeMap<PathBuf, NameModel>,
-    files_made: u64,
+    files_created: u64,
     /// Number of the newest change of any file.
     now: u64,
 }
@@ -65,7 +65,7 @@ pub(super) struct FileModel {
 pub(super) struct Change {
     number: u64,
     /// A sync of it has failed. It may or may not be on disk, and no later sync makes it durable.
-    doomed: bool,
+    sync_failed: bool,
     pub(super) kind: ChangeKind,
 }
 
@@ -93,8 +93,8 @@ impl Model {
         if let Some(id) = self.names.get(path).and_then(NameModel::current) {
             return id;
         }
-        self.files_made += 1;
-        let id = FileId(self.files_made);
+        self.files_created += 1;
+        let id = FileId(self.files_created);
         let durable = content();
         match self.names.get_mut(path) {
             Some(name) => name.unsynced.push(Some(id)),
@@ -119,8 +119,8 @@ impl Model {
 
     pub(super) fn write(&mut self, id: FileId, bytes: &[u8], offset: u64) {
         let end = offset + bytes.len() as u64;
-        let what = ChangeKind::Write { offset, bytes: bytes.into() };
-        self.change(id, what, |size| size.max(end));
+        let kind = ChangeKind::Write { offset, bytes: bytes.into() };
+        self.change(id, kind, |size| size.max(end));
     }
 
     pub(super) fn resize(&mut self, id: FileId, to: u64) {
@@ -129,18 +129,18 @@ impl Model {
         }
     }
 
-    fn change(&mut self, id: FileId, what: ChangeKind, size: impl FnOnce(u64) -> u64) {
+    fn change(&mut self, id: FileId, kind: ChangeKind, size: impl FnOnce(u64) -> u64) {
         let Some(file) = self.files.get_mut(&id) else { return };
         self.now += 1;
         file.size = size(file.size);
-        file.unsynced.push(Change { number: self.now, doomed: false, kind: what });
+        file.unsynced.push(Change { number: self.now, sync_failed: false, kind });
     }
 
     /// Applies a successful sync that started when `started` was the newest change.
     pub(super) fn synced(&mut self, id: FileId, kind: FileKind, started: u64) {
         let Some(file) = self.files.get_mut(&id) else { return };
         let covered = file.unsynced.partition_point(|change| change.number <= started);
-        for change in file.unsynced.drain(..covered).filter(|change| !change.doomed) {
+        for change in file.unsynced.drain(..covered).filter(|change| !change.sync_failed) {
             change.kind.apply(&mut file.durable);
         }
         let own = self.names.iter_mut().find(|(_, name)| name.current() == Some(id));
@@ -157,7 +157,7 @@ impl Model {
     pub(super) fn sync_failed(&mut self, id: FileId, started: u64) {
         let Some(file) = self.files.get_mut(&id) else { return };
         for change in file.unsynced.iter_mut().filter(|change| change.number <= started) {
-            change.doomed = true;
+            change.sync_failed = true;
         }
     }
 

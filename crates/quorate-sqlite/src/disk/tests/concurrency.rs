@@ -67,7 +67,7 @@ fn connections_share_a_disk() {
 
 #[test]
 fn a_power_cut_keeps_all_acknowledged_commits() {
-    for (at, how) in [
+    for (at, unsynced) in [
         (20, UnsyncedData::LoseAll),
         (30, UnsyncedData::Random),
         (40, UnsyncedData::Random),
@@ -79,13 +79,13 @@ fn a_power_cut_keeps_all_acknowledged_commits() {
         let image = dir.path().join("image");
         let acknowledged = work_together(&disk, dir.path(), |batch| {
             if batch == at {
-                disk.faults().cut_power_and_image(7, &image, how).unwrap();
+                disk.faults().cut_power_and_image(7, &image, unsynced).unwrap();
             }
         });
         assert!(acknowledged >= at);
         assert!(acknowledged < COMMITS, "the cut came too late to prove anything");
-        let found = recover(&image);
-        assert!(found >= acknowledged && found <= acknowledged + 1, "{found} of {acknowledged}");
+        let recovered = recover(&image);
+        assert!(recovered >= acknowledged && recovered <= acknowledged + 1, "{recovered} of {acknowledged}");
     }
 }
 

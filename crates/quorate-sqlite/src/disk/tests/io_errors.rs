@@ -124,11 +124,11 @@ fn a_failed_database_sync_only_fails_the_checkpoint() {
     disk.faults().fail_sync(Some(FileKind::Database), 1, Repeat::Forever);
     insert(&mut connection, 2).unwrap();
     assert_eq!(code(&checkpoint(&connection, "PASSIVE").unwrap_err()), ffi::SQLITE_IOERR_FSYNC);
-    for (index, how) in
+    for (index, unsynced) in
         [UnsyncedData::LoseAll, UnsyncedData::KeepAll, UnsyncedData::Random].into_iter().enumerate()
     {
         let image = dir.path().join(format!("image-{index}"));
-        disk.faults().image(9, &image, how).unwrap();
-        assert_eq!(recover(&image), 2, "{how:?}");
+        disk.faults().image(9, &image, unsynced).unwrap();
+        assert_eq!(recover(&image), 2, "{unsynced:?}");
     }
 }

@@ -53,17 +53,17 @@ fn cut_everywhere(synchronous: Synchronous, modes: &[(u64, UnsyncedData)]) -> Ve
         disk.faults().cut_power_at(op);
         let acknowledged = run(&disk, dir.path(), synchronous);
         assert!(disk.faults().is_power_cut());
-        for (index, (seed, how)) in modes.iter().enumerate() {
+        for (index, (seed, unsynced)) in modes.iter().enumerate() {
             let image = dir.path().join(format!("image-{index}"));
-            disk.faults().image(seed + op, &image, *how).unwrap();
-            let found = recover(&image);
+            disk.faults().image(seed + op, &image, *unsynced).unwrap();
+            let recovered = recover(&image);
             // Only the commit in progress may or may not be recovered.
             assert!(
-                found <= acknowledged + 1,
-                "op {op}, {how:?}, seed {}: {found} of {acknowledged}",
+                recovered <= acknowledged + 1,
+                "op {op}, {unsynced:?}, seed {}: {recovered} of {acknowledged}",
                 seed + op
             );
-            outcomes.push((acknowledged, found));
+            outcomes.push((acknowledged, recovered));
         }
     }
     outcomes
@@ -79,11 +79,11 @@ fn full_keeps_every_acknowledged_commit_wherever_the_power_is_cut() {
         (3000, UnsyncedData::Random),
     ];
     let outcomes = cut_everywhere(Synchronous::Full, &modes);
-    for (acknowledged, found) in &outcomes {
-        assert!(found >= acknowledged, "{found} of {acknowledged} were recovered");
+    for (acknowledged, recovered) in &outcomes {
+        assert!(recovered >= acknowledged, "{recovered} of {acknowledged} were recovered");
     }
     assert!(
-        outcomes.iter().any(|(acknowledged, found)| found > acknowledged),
+        outcomes.iter().any(|(acknowledged, recovered)| recovered > acknowledged),
         "no cut happened during a commit"
     );
 }
@@ -92,7 +92,7 @@ fn full_keeps_every_acknowledged_commit_wherever_the_power_is_cut() {
 fn normal_loses_acknowledged_commits_but_is_never_damaged() {
     for mode in [(0, UnsyncedData::LoseAll), (1000, UnsyncedData::Random)] {
         let outcomes = cut_everywhere(Synchronous::Normal, &[mode]);
-        let lost = outcomes.iter().filter(|(acknowledged, found)| found < acknowledged).count();
+        let lost = outcomes.iter().filter(|(acknowledged, recovered)| recovered < acknowledged).count();
         assert!(lost > 10, "{mode:?} lost only {lost} times: the simulated power loss has no effect");
     }
 }

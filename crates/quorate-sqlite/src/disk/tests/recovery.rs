@@ -12,8 +12,8 @@ pub(super) fn recover(image: &Path) -> i64 {
     let connection = Connection::open(image.join("test.db")).unwrap();
     // The image itself does not need to be durable.
     connection.pragma_update(None, "synchronous", "off").unwrap();
-    let verdict: String = connection.query_row("PRAGMA integrity_check", [], |row| row.get(0)).unwrap();
-    assert_eq!(verdict, "ok");
+    let result: String = connection.query_row("PRAGMA integrity_check", [], |row| row.get(0)).unwrap();
+    assert_eq!(result, "ok");
     let tables: i64 = connection
         .query_row("SELECT count(*) FROM sqlite_schema WHERE name = 'row'", [], |row| row.get(0))
         .unwrap();

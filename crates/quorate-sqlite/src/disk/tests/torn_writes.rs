@@ -28,9 +28,9 @@ fn sync(faults: &Faults, file: FileId, kind: FileKind) {
 }
 
 /// Returns the content of a file in the image, if it exists.
-fn image(faults: &Faults, seed: u64, how: UnsyncedData, name: &str) -> Option<Vec<u8>> {
+fn image(faults: &Faults, seed: u64, unsynced: UnsyncedData, name: &str) -> Option<Vec<u8>> {
     let dir = tempfile::tempdir().unwrap();
-    faults.image(seed, dir.path(), how).unwrap();
+    faults.image(seed, dir.path(), unsynced).unwrap();
     fs::read(dir.path().join(name)).ok()
 }
 

@@ -30,11 +30,11 @@ fn unchanged(_: &mut [Value], _: &[Value]) {}
 pub(super) fn first_difference(
     connection: &Connection,
     space: SpaceNo,
-    folded: &ReplayedState<'_>,
+    replayed: &ReplayedState<'_>,
 ) -> rusqlite::Result<Option<Difference>> {
-    let comparison = Comparison { connection, space, folded };
+    let comparison = Comparison { connection, space, replayed };
     let tables = [
-        Comparison::eras,
+        Comparison::generations,
         Comparison::agents,
         Comparison::deliveries,
         Comparison::dead,
@@ -53,7 +53,7 @@ pub(super) fn first_difference(
 struct Comparison<'a> {
     connection: &'a Connection,
     space: SpaceNo,
-    folded: &'a ReplayedState<'a>,
+    replayed: &'a ReplayedState<'a>,
 }
 
 impl Comparison<'_> {
@@ -69,12 +69,11 @@ impl Comparison<'_> {
         }
     }
 
-    fn eras(&self) -> rusqlite::Result<Option<Difference>> {
+    fn generations(&self) -> rusqlite::Result<Option<Difference>> {
         let columns = ["first_seq", "generation", "first_delivery"];
-        let which = "space = ?1 ORDER BY first_seq";
-        let table =
-            TableRows { name: "eras", columns: &columns, key: 1, filter: which, normalize: unchanged };
-        let expected = self.folded.world.working.generations().0.iter();
+        let filter = "space = ?1 ORDER BY first_seq";
+        let table = TableRows { name: "eras", columns: &columns, key: 1, filter, normalize: unchanged };
+        let expected = self.replayed.space.working.generations().0.iter();
         let expected =
             expected.map(|GenerationStart { generation, first_seq, first_delivery }| ExpectedRow {
                 columns: vec![number(first_seq.0), number(generation.0), number(first_delivery.0)],
@@ -88,11 +87,11 @@ impl Comparison<'_> {
         let columns = ["id", "seq", "removed", "presence"];
         let table =
             TableRows { name: "agents", columns: &columns, key: 1, filter: BY_ID, normalize: unchanged };
-        let agents = self.folded.world.working.agents().iter().zip(&self.folded.registrations);
-        let expected = agents.map(|((AgentNo(agent), described), seq)| {
-            let id = Value::Integer(row_id(self.space, agent));
-            let presence = Value::Blob(codec::write_presence(&described.presence));
-            let removed = number(u64::from(described.removed));
+        let agents = self.replayed.space.working.agents().iter().zip(&self.replayed.registrations);
+        let expected = agents.map(|((AgentNo(agent_number), agent), seq)| {
+            let id = Value::Integer(row_id(self.space, agent_number));
+            let presence = Value::Blob(codec::write_presence(&agent.presence));
+            let removed = number(u64::from(agent.removed));
             ExpectedRow { columns: vec![id, number(seq.0), removed, presence], seq: *seq }
         });
         let name = |row: &[Value]| format!("of agent number {}", self.number_of(row));
@@ -115,10 +114,9 @@ impl Comparison<'_> {
             "session",
             "if_unavailable",
         ];
-        let settle = normalize_delivery;
-        let table =
-            TableRows { name: "deliveries", columns: &columns, key: 1, filter: BY_ID, normalize: settle };
-        let working = &self.folded.world.working;
+        let normalize = normalize_delivery;
+        let table = TableRows { name: "deliveries", columns: &columns, key: 1, filter: BY_ID, normalize };
+        let working = &self.replayed.space.working;
         let open = working.all_open().into_iter();
         let expected = open.map(|(delivery, open)| {
             let lease_ms = working.lease_ms(delivery).unwrap_or(0);
@@ -132,7 +130,7 @@ impl Comparison<'_> {
         let (state, value) = match open.state {
             // It became due after its row was written, so the row still contains the scheduled time.
             OpenDeliveryState::Ready { since } | OpenDeliveryState::Held { since }
-                if self.folded.scheduled.contains(&delivery) =>
+                if self.replayed.scheduled.contains(&delivery) =>
             {
                 (SCHEDULED, since.0)
             }
@@ -162,17 +160,18 @@ impl Comparison<'_> {
             ["id", "agent", "seq", "n", "priority", "attempt", "attempts_max", "expires", "ended", "session"];
         let table =
             TableRows { name: "dead", columns: &columns, key: 1, filter: BY_ID, normalize: unchanged };
-        let dead_letters = self.folded.world.dead.iter();
+        let dead_letters = self.replayed.space.dead.iter();
         let expected = dead_letters.map(|(delivery, dead)| {
             let DeadDelivery { to, seq, n, priority, attempts_max, expires_at, session } = dead;
-            let (tries, ended) = self.folded.dead_letter_attempts.get(delivery).copied().unwrap_or_default();
+            let (attempts, ended) =
+                self.replayed.dead_letter_attempts.get(delivery).copied().unwrap_or_default();
             let columns = vec![
                 Value::Integer(row_id(self.space, delivery.0)),
                 number(to.number()),
                 number(seq.0),
                 number(u64::from(*n)),
                 number(u64::from(encode_priority(*priority))),
-                number(u64::from(tries)),
+                number(u64::from(attempts)),
                 number(u64::from(*attempts_max)),
                 optional(*expires_at),
                 number(ended.0),
@@ -186,10 +185,9 @@ impl Comparison<'_> {
 
     fn entries(&self) -> rusqlite::Result<Option<Difference>> {
         let columns = ["key", "version", "generation", "seq", "deleted", "entry_type", "author", "depends"];
-        let which = "space = ?1 ORDER BY key";
-        let table =
-            TableRows { name: "entries", columns: &columns, key: 1, filter: which, normalize: unchanged };
-        let entries = self.folded.world.entries.iter();
+        let filter = "space = ?1 ORDER BY key";
+        let table = TableRows { name: "entries", columns: &columns, key: 1, filter, normalize: unchanged };
+        let entries = self.replayed.space.entries.iter();
         let newest = entries.filter_map(|(key, versions)| Some((key, versions.last()?)));
         let expected = newest.map(|(key, version): (&Key, &EntryVersion)| {
             let head = version.head;
@@ -210,15 +208,10 @@ impl Comparison<'_> {
     }
 
     fn erased(&self) -> rusqlite::Result<Option<Difference>> {
-        let which = "space = ?1 ORDER BY seq, part";
-        let table = TableRows {
-            name: "erased",
-            columns: &["seq", "part"],
-            key: 2,
-            filter: which,
-            normalize: unchanged,
-        };
-        let expected = self.folded.world.erased.iter().map(|(Seq(seq), part)| ExpectedRow {
+        let filter = "space = ?1 ORDER BY seq, part";
+        let table =
+            TableRows { name: "erased", columns: &["seq", "part"], key: 2, filter, normalize: unchanged };
+        let expected = self.replayed.space.erased.iter().map(|(Seq(seq), part)| ExpectedRow {
             columns: vec![number(*seq), number(u64::from(*part))],
             seq: Seq(*seq),
         });
@@ -229,18 +222,21 @@ impl Comparison<'_> {
     }
 
     fn items(&self) -> rusqlite::Result<Option<Difference>> {
-        let which = "space = ?1 ORDER BY kind, id";
+        let filter = "space = ?1 ORDER BY kind, id";
         let columns = ["kind", "id", "state", "created"];
-        let table =
-            TableRows { name: "items", columns: &columns, key: 2, filter: which, normalize: unchanged };
-        let expected = self.folded.world.items.iter().map(|(key, item)| ExpectedRow {
+        let table = TableRows { name: "items", columns: &columns, key: 2, filter, normalize: unchanged };
+        let expected = self.replayed.space.items.iter().map(|(key, item)| ExpectedRow {
             columns: vec![
                 number(u64::from(key.kind.number())),
                 Value::Text(key.id.to_string()),
                 Value::Blob(codec::write_item(item)),
-                self.folded.world.creations.get(key).map_or(Value::Null, |created| number(created.number())),
+                self.replayed
+                    .space
+                    .creations
+                    .get(key)
+                    .map_or(Value::Null, |created| number(created.number())),
             ],
-            seq: self.folded.world.working.head.seq,
+            seq: self.replayed.space.working.head.seq,
         });
         let name = |row: &[Value]| {
             format!("of {} of kind {}", super::render_value(&row[1]), super::render_value(&row[0]))

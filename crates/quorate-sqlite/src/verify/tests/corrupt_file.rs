@@ -16,6 +16,8 @@ fn content(path: &Path) -> Option<Vec<String>> {
         "entries",
         "versions",
         "client_ids",
+        "items",
+        "timeline",
         "erased",
     ];
     let mut lines = Vec::new();
@@ -32,26 +34,26 @@ fn content(path: &Path) -> Option<Vec<String>> {
 
 #[test]
 fn a_flipped_byte_is_detected_or_harmless() {
-    let whole = fixture::database();
+    let original = fixture::database();
     let dir = populated_directory();
     let path = database_path(dir.path());
     let before = content(&path).unwrap();
-    let mut found = 0;
+    let mut detected = 0;
     let flips = 400;
     // Pages are partly empty: only flip bytes that are not zero, which are mostly in use.
-    let used: Vec<usize> = (0..whole.len()).filter(|at| whole[*at] != 0).collect();
+    let used: Vec<usize> = (0..original.len()).filter(|at| original[*at] != 0).collect();
     for flip in 0..flips {
-        let mut bytes = whole.to_vec();
+        let mut bytes = original.to_vec();
         let at = used[(flip * 7919 + 13) % used.len()];
         bytes[at] ^= 0x41;
         fs::write(&path, &bytes).unwrap();
         match verify(dir.path(), None) {
             Ok(report) if report.ok => assert_eq!(content(&path).as_ref(), Some(&before), "byte {at}"),
-            Ok(_) | Err(_) => found += 1,
+            Ok(_) | Err(_) => detected += 1,
         }
     }
     // If hardly any flip is detected, the test proves nothing.
-    assert!(found > flips / 2, "{found} of {flips}");
+    assert!(detected > flips / 2, "{detected} of {flips}");
 }
 
 #[test]
@@ -65,6 +67,6 @@ fn a_page_that_sqlite_cannot_read_is_reported() {
     let mut bytes = fixture::database().to_vec();
     bytes[(root - 1) * 4096..root * 4096].fill(0xa5);
     fs::write(&path, bytes).unwrap();
-    let bad = assert_bad(dir.path(), None, 1, Damage::Edited);
-    assert!(bad.detail.contains("SQLite"), "{}", bad.detail);
+    let defect = assert_defect(dir.path(), None, 1, Damage::Edited);
+    assert!(defect.detail.contains("SQLite"), "{}", defect.detail);
 }

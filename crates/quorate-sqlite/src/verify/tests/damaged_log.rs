@@ -38,27 +38,31 @@ fn any_edited_column_of_a_record_is_detected() {
     ];
     for edit in edits {
         let dir = damaged_by_sql(&format!("UPDATE log SET {edit} WHERE id = {}", row(MIDDLE)));
-        assert_bad(dir.path(), None, MIDDLE, Damage::Edited);
+        assert_defect(dir.path(), None, MIDDLE, Damage::Edited);
     }
 }
 
 #[test]
 fn an_edit_is_reported_with_both_hashes_and_the_state_of_later_records() {
     let dir = damaged_by_sql(&format!("UPDATE log SET at = at + 1 WHERE id = {}", row(MIDDLE)));
-    let bad = assert_bad(dir.path(), None, MIDDLE, Damage::Edited);
-    assert!(bad.detail.contains("stored hash ") && bad.detail.contains("computed "), "{}", bad.detail);
-    assert!(bad.detail.contains("only the content of this one was changed"), "{}", bad.detail);
-    assert!(bad.detail.contains("records after it are intact"), "{}", bad.detail);
+    let defect = assert_defect(dir.path(), None, MIDDLE, Damage::Edited);
+    assert!(
+        defect.detail.contains("stored hash ") && defect.detail.contains("computed "),
+        "{}",
+        defect.detail
+    );
+    assert!(defect.detail.contains("only the content of this one was changed"), "{}", defect.detail);
+    assert!(defect.detail.contains("records after it are intact"), "{}", defect.detail);
     let dir = damaged_by_sql(&format!("UPDATE log SET hash = zeroblob(32) WHERE id = {}", row(MIDDLE)));
-    let bad = assert_bad(dir.path(), None, MIDDLE, Damage::Edited);
-    assert!(bad.detail.contains("only the stored hash was changed"), "{}", bad.detail);
+    let defect = assert_defect(dir.path(), None, MIDDLE, Damage::Edited);
+    assert!(defect.detail.contains("only the stored hash was changed"), "{}", defect.detail);
 }
 
 #[test]
 fn edits_of_the_first_and_last_record_are_detected() {
     for seq in [1, last()] {
         let dir = damaged_by_sql(&format!("UPDATE log SET at = at + 1 WHERE id = {}", row(seq)));
-        assert_bad(dir.path(), None, seq, Damage::Edited);
+        assert_defect(dir.path(), None, seq, Damage::Edited);
     }
 }
 
@@ -66,13 +70,13 @@ fn edits_of_the_first_and_last_record_are_detected() {
 fn a_missing_record_is_deleted() {
     for seq in [1, MIDDLE, last() - 1] {
         let dir = damaged_by_sql(&format!("DELETE FROM log WHERE id = {}", row(seq)));
-        let bad = assert_bad(dir.path(), None, seq, Damage::Deleted);
-        assert!(bad.detail.contains("this record is missing"), "{}", bad.detail);
+        let defect = assert_defect(dir.path(), None, seq, Damage::Deleted);
+        assert!(defect.detail.contains("this record is missing"), "{}", defect.detail);
     }
     let (first, to) = (row(MIDDLE), row(MIDDLE + 2));
     let dir = damaged_by_sql(&format!("DELETE FROM log WHERE id BETWEEN {first} AND {to}"));
-    let bad = assert_bad(dir.path(), None, MIDDLE, Damage::Deleted);
-    assert!(bad.detail.contains("3 records are missing"), "{}", bad.detail);
+    let defect = assert_defect(dir.path(), None, MIDDLE, Damage::Deleted);
+    assert!(defect.detail.contains("3 records are missing"), "{}", defect.detail);
 }
 
 fn delete_and_renumber(connection: &Connection, seq: u64) {
@@ -85,28 +89,28 @@ fn delete_and_renumber(connection: &Connection, seq: u64) {
 #[test]
 fn a_deleted_record_is_detected_even_if_later_ones_are_renumbered() {
     let dir = damaged_copy(|connection| delete_and_renumber(connection, MIDDLE));
-    assert_bad(dir.path(), None, MIDDLE, Damage::Deleted);
+    assert_defect(dir.path(), None, MIDDLE, Damage::Deleted);
     let dir = damaged_copy(|connection| {
         delete_and_renumber(connection, MIDDLE);
         connection.execute("UPDATE spaces SET seq = seq - 1 WHERE number = 1", []).unwrap();
     });
-    assert_bad(dir.path(), None, MIDDLE, Damage::Deleted);
+    assert_defect(dir.path(), None, MIDDLE, Damage::Deleted);
     let before_last = last() - 1;
     let dir = damaged_copy(|connection| delete_and_renumber(connection, before_last));
-    assert_bad(dir.path(), None, before_last, Damage::Deleted);
+    assert_defect(dir.path(), None, before_last, Damage::Deleted);
 }
 
 #[test]
 fn swapped_records_are_reordered() {
-    for (one, other) in [(MIDDLE, MIDDLE + 1), (MIDDLE, last()), (1, 7)] {
-        let (one_row, other_row) = (row(one), row(other));
+    for (first, second) in [(MIDDLE, MIDDLE + 1), (MIDDLE, last()), (1, 7)] {
+        let (first_row, second_row) = (row(first), row(second));
         let dir = damaged_by_sql(&format!(
-            "UPDATE log SET id = -1 WHERE id = {one_row};
-             UPDATE log SET id = {one_row} WHERE id = {other_row};
-             UPDATE log SET id = {other_row} WHERE id = -1"
+            "UPDATE log SET id = -1 WHERE id = {first_row};
+             UPDATE log SET id = {first_row} WHERE id = {second_row};
+             UPDATE log SET id = {second_row} WHERE id = -1"
         ));
-        let bad = assert_bad(dir.path(), None, one, Damage::Reordered);
-        assert!(bad.detail.contains(&format!("stored as number {other}")), "{}", bad.detail);
+        let defect = assert_defect(dir.path(), None, first, Damage::Reordered);
+        assert!(defect.detail.contains(&format!("stored as number {second}")), "{}", defect.detail);
     }
 }
 
@@ -114,7 +118,7 @@ fn swapped_records_are_reordered() {
 fn a_record_moved_to_the_end_is_reordered() {
     let end = row(last() + 1);
     let dir = damaged_by_sql(&format!("UPDATE log SET id = {end} WHERE id = {}", row(MIDDLE)));
-    assert_bad(dir.path(), None, MIDDLE, Damage::Reordered);
+    assert_defect(dir.path(), None, MIDDLE, Damage::Reordered);
 }
 
 #[test]
@@ -125,9 +129,9 @@ fn a_log_without_its_end_is_truncated() {
         row(first_deleted),
         row(last())
     ));
-    assert_bad(dir.path(), None, first_deleted, Damage::Truncated);
+    assert_defect(dir.path(), None, first_deleted, Damage::Truncated);
     let dir = damaged_by_sql(&format!("DELETE FROM log WHERE id BETWEEN {} AND {}", row(1), row(last())));
-    assert_bad(dir.path(), None, 1, Damage::Truncated);
+    assert_defect(dir.path(), None, 1, Damage::Truncated);
 }
 
 /// Truncates the log and resets the head accordingly.
@@ -148,10 +152,10 @@ fn a_log_truncated_with_its_head_is_detected_by_a_checkpoint() {
     let checkpoints = crate::checkpoints(populated_directory().path()).unwrap();
     let last_kept = last() - 3;
     let dir = damaged_copy(|connection| truncate_with_head(connection, last_kept));
-    assert_bad(dir.path(), Some(&checkpoints), last_kept + 1, Damage::Truncated);
+    assert_defect(dir.path(), Some(&checkpoints), last_kept + 1, Damage::Truncated);
     // Without a checkpoint, the tables still reveal it.
-    let found = report(dir.path()).first_defect.unwrap();
-    assert_eq!(found.damage, Damage::Tables, "{found:?}");
+    let defect = report(dir.path()).first_defect.unwrap();
+    assert_eq!(defect.damage, Damage::Tables, "{defect:?}");
 }
 
 #[test]
@@ -168,14 +172,15 @@ fn an_older_copy_of_the_directory_is_detected_only_by_a_checkpoint() {
     assert!(verify(dir.path(), Some(&checkpoints)).unwrap().ok);
     fs::write(database_path(dir.path()), older).unwrap();
     assert!(report(dir.path()).ok);
-    assert_bad(dir.path(), Some(&checkpoints), sent.0, Damage::Truncated);
+    assert_defect(dir.path(), Some(&checkpoints), sent.0, Damage::Truncated);
 }
 
 #[test]
 fn rewritten_history_is_forked_and_detected_only_by_a_checkpoint() {
-    let known = populated_directory();
-    let whole = crate::checkpoints(known.path()).unwrap();
-    let early = LogCheckpoint { seq: Seq(5), hash: record(known.path(), 5).hash, ..whole[0].clone() };
+    let original = populated_directory();
+    let checkpoints = crate::checkpoints(original.path()).unwrap();
+    let early =
+        LogCheckpoint { seq: Seq(5), hash: record(original.path(), 5).hash, ..checkpoints[0].clone() };
     // The last record only ends deliveries, so no table contains its principal.
     let end = last();
     let dir = damaged_copy(|connection| {
@@ -184,9 +189,9 @@ fn rewritten_history_is_forked_and_detected_only_by_a_checkpoint() {
         rechain(connection, end);
     });
     assert!(report(dir.path()).ok, "{:?}", report(dir.path()));
-    let checkpoints = [whole[1].clone(), whole[0].clone(), early];
-    let bad = assert_bad(dir.path(), Some(&checkpoints), end, Damage::Forked);
-    assert!(bad.detail.contains("after record 5"), "{}", bad.detail);
+    let checkpoints = [checkpoints[1].clone(), checkpoints[0].clone(), early];
+    let defect = assert_defect(dir.path(), Some(&checkpoints), end, Damage::Forked);
+    assert!(defect.detail.contains("after record 5"), "{}", defect.detail);
 }
 
 fn record(dir: &Path, seq: u64) -> Record {
@@ -198,7 +203,7 @@ fn record(dir: &Path, seq: u64) -> Record {
 fn a_checkpoint_of_record_0_is_compared_with_the_space_id() {
     let dir = populated_directory();
     let other = LogCheckpoint { space: "default".into(), seq: Seq(0), hash: [7; 32] };
-    assert_bad(dir.path(), Some(&[other]), 0, Damage::Forked);
+    assert_defect(dir.path(), Some(&[other]), 0, Damage::Forked);
 }
 
 #[test]
@@ -210,7 +215,7 @@ fn records_beyond_the_head_are_forked() {
             connection.execute("UPDATE spaces SET seq = seq - 1, hash = ?1 WHERE number = 1", [before]);
         assert_eq!(changed.unwrap(), 1);
     });
-    assert_bad(dir.path(), None, end, Damage::Forked);
+    assert_defect(dir.path(), None, end, Damage::Forked);
 }
 
 #[test]
@@ -223,7 +228,7 @@ fn a_last_record_that_is_not_the_head_is_forked() {
         rechain(connection, end);
         connection.execute("UPDATE spaces SET hash = ?1 WHERE number = 1", [head]).unwrap();
     });
-    assert_bad(dir.path(), None, end, Damage::Forked);
+    assert_defect(dir.path(), None, end, Damage::Forked);
 }
 
 #[test]
@@ -236,8 +241,8 @@ fn a_deleted_space_is_detected() {
     );
     let dir = damaged_by_sql(&everything);
     assert!(report(dir.path()).ok);
-    let bad = verify(dir.path(), Some(&checkpoints)).unwrap().first_defect.unwrap();
-    assert_eq!((bad.space.as_str(), bad.seq, bad.damage), ("second", Seq(1), Damage::Truncated));
+    let defect = verify(dir.path(), Some(&checkpoints)).unwrap().first_defect.unwrap();
+    assert_eq!((defect.space.as_str(), defect.seq, defect.damage), ("second", Seq(1), Damage::Truncated));
     let dir = damaged_by_sql("DELETE FROM spaces WHERE number = 2");
     assert_eq!(report(dir.path()).first_defect.unwrap().damage, Damage::Tables);
     let dir = damaged_by_sql("DELETE FROM spaces WHERE number = 1");
@@ -248,12 +253,12 @@ fn a_deleted_space_is_detected() {
 fn damage_in_the_second_space_is_reported_for_that_space() {
     let second = quorate_core::row_id(quorate_core::SpaceNo(2), 2);
     let dir = damaged_by_sql(&format!("UPDATE log SET at = at + 1 WHERE id = {second}"));
-    let found = report(dir.path());
-    let bad = found.first_defect.clone().unwrap();
-    assert_eq!((bad.space.as_str(), bad.seq, bad.damage), ("second", Seq(2), Damage::Edited));
-    assert_eq!(found.spaces[0].defect, None);
-    assert_eq!(found.spaces[1].defect, Some(bad));
-    assert_eq!(found.spaces[1].records, 1);
+    let report = report(dir.path());
+    let defect = report.first_defect.clone().unwrap();
+    assert_eq!((defect.space.as_str(), defect.seq, defect.damage), ("second", Seq(2), Damage::Edited));
+    assert_eq!(report.spaces[0].defect, None);
+    assert_eq!(report.spaces[1].defect, Some(defect));
+    assert_eq!(report.spaces[1].records, 1);
 }
 
 #[test]
@@ -277,6 +282,6 @@ fn an_erased_part_with_restored_bytes_is_edited() {
             .execute("UPDATE log SET salts = ?2, payload = ?3 WHERE id = ?1", (row(erased), salts, payload))
             .unwrap();
     });
-    let bad = assert_bad(dir.path(), None, erased, Damage::Edited);
-    assert!(bad.detail.contains("it is not blank"), "{}", bad.detail);
+    let defect = assert_defect(dir.path(), None, erased, Damage::Edited);
+    assert!(defect.detail.contains("it is not blank"), "{}", defect.detail);
 }

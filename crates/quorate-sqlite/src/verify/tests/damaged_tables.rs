@@ -5,9 +5,9 @@ use super::*;
 #[track_caller]
 fn assert_tables(sql: &str, table: &str) {
     let dir = damaged_by_sql(sql);
-    let bad = report(dir.path()).first_defect.unwrap_or_else(|| panic!("not detected: {sql}"));
-    assert_eq!(bad.damage, Damage::Tables, "{sql}: {bad:?}");
-    assert!(bad.detail.contains(&format!("`{table}`")), "{sql}: {bad:?}");
+    let defect = report(dir.path()).first_defect.unwrap_or_else(|| panic!("not detected: {sql}"));
+    assert_eq!(defect.damage, Damage::Tables, "{sql}: {defect:?}");
+    assert!(defect.detail.contains(&format!("`{table}`")), "{sql}: {defect:?}");
 }
 
 /// Changes every column of every derived table in one row.
@@ -43,7 +43,7 @@ fn a_changed_column_is_detected() {
                 _ => "(space, seq, part)",
             };
             // The last row of the first space, so that a changed key does not conflict with another row.
-            let which = match table {
+            let selected = match table {
                 "agents" | "deliveries" | "ends" | "dead" => {
                     format!("max(id) FROM {table} WHERE id < {}", row(u64::MAX))
                 }
@@ -54,7 +54,7 @@ fn a_changed_column_is_detected() {
             };
             assert_tables(
                 &format!(
-                    "UPDATE {table} SET {column} = coalesce({column}, 0) + 1 WHERE {key} = (SELECT {which})"
+                    "UPDATE {table} SET {column} = coalesce({column}, 0) + 1 WHERE {key} = (SELECT {selected})"
                 ),
                 table,
             );
@@ -138,6 +138,7 @@ fn an_unexpected_row_is_detected_and_named() {
         ("deliveries", format!("SELECT {}, 1, 5, 0, 256, 0, 4, 0, 0, 0, NULL, NULL, 0", 1_i64 << 60)),
         ("timeline", "SELECT 1, 'paused', 0, 5".into()),
         ("timeline", "SELECT 1, 'unknown', 1, 5".into()),
+        ("timeline", "SELECT 9, 'paused', 0, 5".into()),
         ("items", "SELECT 1, 6, 'zzz', x'00', 0".into()),
     ];
     for (table, row) in additions {

@@ -54,24 +54,24 @@ fn by(id: &str) -> Principal {
     Principal::Agent(agent(id))
 }
 
-fn lease(handed: &LeasedDelivery) -> LeaseRef {
-    let delivery = DeliveryId { generation: Generation(0), number: handed.delivery };
-    LeaseRef { delivery, token: handed.token }
+fn lease(leased: &LeasedDelivery) -> LeaseRef {
+    let delivery = DeliveryId { generation: Generation(0), number: leased.delivery };
+    LeaseRef { delivery, token: leased.token }
 }
 
 impl Hub {
     pub(crate) fn open(dir: &Path) -> Self {
         let clock = ManualClock::at(START);
-        let chance = Entropy::seeded(7);
-        let wiring = StoreContext {
+        let entropy = Entropy::seeded(7);
+        let context = StoreContext {
             clock: Arc::clone(&clock) as _,
-            entropy: Arc::clone(&chance),
+            entropy: Arc::clone(&entropy),
             sink: Arc::new(drop),
         };
-        let store = SqliteStore::open(dir, Options::default(), wiring).unwrap();
+        let store = SqliteStore::open(dir, Options::default(), context).unwrap();
         let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
         let space = runtime.block_on(store.space(SpaceName::new("default").unwrap())).unwrap();
-        Self { store, clock, entropy: chance, runtime, space }
+        Self { store, clock, entropy, runtime, space }
     }
 
     pub(crate) fn close(self) {
@@ -110,17 +110,17 @@ impl Hub {
         self.commit(by("alice"), vec![Op::send(self.message(to, text))]).seq.unwrap()
     }
 
-    fn claim(&self, who: &str, max: u32) -> Vec<LeasedDelivery> {
-        let claim = Op::Claim { agent: agent(who), max, lease_ms: 5_000, waiting: WaitMode::NoWait };
-        match self.commit(by(who), vec![claim]).results.remove(0) {
-            OpResult::Claimed(handed) => handed,
+    fn claim(&self, agent_id: &str, max: u32) -> Vec<LeasedDelivery> {
+        let claim = Op::Claim { agent: agent(agent_id), max, lease_ms: 5_000, waiting: WaitMode::NoWait };
+        match self.commit(by(agent_id), vec![claim]).results.remove(0) {
+            OpResult::Claimed(leased) => leased,
             other => panic!("{other:?}"),
         }
     }
 
-    fn nack(&self, who: &str, handed: &LeasedDelivery, then: NackAction) {
-        let nack = Nack { lease: lease(handed), action: then, reason: "no time".into() };
-        self.commit(by(who), vec![Op::Nack(nack)]);
+    fn nack(&self, agent_id: &str, leased: &LeasedDelivery, action: NackAction) {
+        let nack = Nack { lease: lease(leased), action, reason: "no time".into() };
+        self.commit(by(agent_id), vec![Op::Nack(nack)]);
     }
 
     fn put(&self, name: &str, text: &str) -> Op {
@@ -177,8 +177,8 @@ impl Hub {
         to_both.to = Destination::Agents(vec![agent("bob"), agent("carol")]);
         to_both.confidence = Some(0.25);
         to_both.metadata = Some("{\"a\":1}".into());
-        let two = vec![Op::send(to_both), Op::send(self.message("carol", "")), self.put("plan/a", "first")];
-        self.commit(by("alice"), two);
+        let ops = vec![Op::send(to_both), Op::send(self.message("carol", "")), self.put("plan/a", "first")];
+        self.commit(by("alice"), ops);
         let mut later = self.message("carol", "later");
         later.deliver_at = Some(Timestamp(START + 60_000));
         let mut soon = self.message("carol", "soon");
@@ -188,17 +188,17 @@ impl Hub {
         // Becomes due but is never claimed.
         let mut due = self.message("alice", "due");
         due.deliver_at = Some(Timestamp(START + 500));
-        let all = [later, soon, short_lived, due];
-        self.commit(by("alice"), all.into_iter().map(Op::send).collect());
+        let messages = [later, soon, short_lived, due];
+        self.commit(by("alice"), messages.into_iter().map(Op::send).collect());
     }
 
     fn claims_and_acks(&self) {
-        let taken = self.claim("bob", 5);
-        self.commit(by("bob"), vec![Op::Ack(lease(&taken[0]))]);
-        self.commit(by("bob"), vec![Op::Ack(lease(&taken[1])), Op::send(self.message_by("bob", "alice"))]);
-        self.nack("bob", &taken[2], NackAction::Retry { delay_ms: 300_000 });
-        self.nack("bob", &taken[3], NackAction::Release);
-        self.commit(by("bob"), vec![Op::Extend(Extend { lease: lease(&taken[4]), lease_ms: 40_000 })]);
+        let leased = self.claim("bob", 5);
+        self.commit(by("bob"), vec![Op::Ack(lease(&leased[0]))]);
+        self.commit(by("bob"), vec![Op::Ack(lease(&leased[1])), Op::send(self.message_by("bob", "alice"))]);
+        self.nack("bob", &leased[2], NackAction::Retry { delay_ms: 300_000 });
+        self.nack("bob", &leased[3], NackAction::Release);
+        self.commit(by("bob"), vec![Op::Extend(Extend { lease: lease(&leased[4]), lease_ms: 40_000 })]);
         self.advance(3_000);
         // The scheduled message is due now, and the short-lived one has expired.
         self.commit(Principal::System, vec![Op::Sweep]);
@@ -217,12 +217,12 @@ impl Hub {
     }
 
     fn dead_letters(&self) {
-        let taken = self.claim("bob", 3);
-        for handed in &taken {
-            self.nack("bob", handed, NackAction::DeadLetter);
+        let leased = self.claim("bob", 3);
+        for leased_delivery in &leased {
+            self.nack("bob", leased_delivery, NackAction::DeadLetter);
         }
-        for handed in &taken[1..] {
-            let delivery = lease(handed).delivery;
+        for leased_delivery in &leased[1..] {
+            let delivery = lease(leased_delivery).delivery;
             self.commit(Principal::System, vec![Op::Redrive { delivery }]);
         }
         // One is dead-lettered again, one is open again, one was never redriven.
@@ -235,9 +235,9 @@ impl Hub {
     }
 
     pub(crate) fn memory(&self) {
-        let written =
+        let receipt =
             self.commit(by("bob"), vec![self.put("plan/a", "second"), self.put("plan/b", "secret")]);
-        let seq = written.seq.unwrap();
+        let seq = receipt.seq.unwrap();
         self.commit(by("alice"), vec![self.put("plan/a", "third"), self.put("plan/a", "fourth")]);
         self.commit(
             by("alice"),
@@ -255,7 +255,10 @@ impl Hub {
         for number in 0..5 {
             self.send("bob", &format!("more {number}"));
         }
-        let taken = self.claim("bob", 2);
-        self.commit(by("bob"), taken.iter().map(|handed| Op::Ack(lease(handed))).collect());
+        let leased = self.claim("bob", 2);
+        self.commit(
+            by("bob"),
+            leased.iter().map(|leased_delivery| Op::Ack(lease(leased_delivery))).collect(),
+        );
     }
 }

@@ -54,7 +54,7 @@ fn sent(first: u64, agent: u64) -> Effect {
     Effect::Sent { message: message(), part: 0, first: DeliveryNo(first), deliveries }
 }
 
-fn letter() -> RecordedMessage {
+fn recorded_message() -> RecordedMessage {
     RecordedMessage {
         seq: Seq(1),
         n: 0,
@@ -103,13 +103,13 @@ fn i19_two_tokens_with_one_secret_are_forked() {
         vec![token_created(0, fixture::tokens::DIGEST)],
         vec![token_created(0, [9; 32]), token_created(1, [9; 32])],
     ] {
-        let bad = report(with_last(&effects).path()).first_defect.unwrap();
-        assert_eq!(bad.damage, Damage::Forked, "{bad:?}");
-        assert!(bad.detail.contains("the secret belongs to another token"), "{bad:?}");
+        let defect = report(with_last(&effects).path()).first_defect.unwrap();
+        assert_eq!(defect.damage, Damage::Forked, "{defect:?}");
+        assert!(defect.detail.contains("the secret belongs to another token"), "{defect:?}");
     }
     // A different secret is allowed; only the tables reveal the forgery.
-    let bad = report(with_last(&[token_created(0, [9; 32])]).path()).first_defect.unwrap();
-    assert_eq!(bad.damage, Damage::Tables, "{bad:?}");
+    let defect = report(with_last(&[token_created(0, [9; 32])]).path()).first_defect.unwrap();
+    assert_eq!(defect.damage, Damage::Tables, "{defect:?}");
 }
 
 /// Lease that was never granted.
@@ -171,7 +171,7 @@ fn impossible_effects_are_forked() {
         Effect::LeasedFromPool { agent: AgentNo(1), lease_ms: 1, deliveries },
         Effect::LeasedFromPool { agent: AgentNo(u64::MAX), lease_ms: 1, deliveries: vec![] },
         Effect::Backfilled { agent: AgentNo(u64::MAX), first: DeliveryNo(21), messages: vec![] },
-        Effect::Backfilled { agent: AgentNo(1), first: DeliveryNo(1), messages: vec![letter()] },
+        Effect::Backfilled { agent: AgentNo(1), first: DeliveryNo(1), messages: vec![recorded_message()] },
         Effect::DeniedByPolicy { delivery, origin },
         pool(0),
         pool(9),
@@ -187,9 +187,9 @@ fn impossible_effects_are_forked() {
     ];
     for effect in forged {
         let dir = with_last(std::slice::from_ref(&effect));
-        let bad = report(dir.path()).first_defect.unwrap();
-        assert_eq!(bad.damage, Damage::Forked, "{effect:?}: {bad:?}");
-        assert!(bad.detail.contains("no hub wrote this record"), "{effect:?}: {bad:?}");
+        let defect = report(dir.path()).first_defect.unwrap();
+        assert_eq!(defect.damage, Damage::Forked, "{effect:?}: {defect:?}");
+        assert!(defect.detail.contains("no hub wrote this record"), "{effect:?}: {defect:?}");
     }
 }
 
@@ -212,7 +212,7 @@ fn an_undecodable_body_is_forked() {
         rechain(connection, end);
     });
     let end = report(dir.path()).spaces[0].head_seq.0;
-    assert_bad(dir.path(), None, end, Damage::Forked);
+    assert_defect(dir.path(), None, end, Damage::Forked);
 }
 
 #[test]
@@ -222,6 +222,6 @@ fn decreasing_times_and_unknown_kinds_are_forked() {
             connection.execute(&format!("UPDATE log SET {edit} WHERE id = ?1"), [row(10)]).unwrap();
             rechain(connection, 10);
         });
-        assert_bad(dir.path(), None, 10, Damage::Forked);
+        assert_defect(dir.path(), None, 10, Damage::Forked);
     }
 }

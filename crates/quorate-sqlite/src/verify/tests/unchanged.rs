@@ -68,9 +68,9 @@ fn a_directory_after_a_crash_is_verified_and_not_changed() {
     let wal = dir.path().join("quorate.db-wal");
     assert!(fs::metadata(&wal).unwrap().len() > 0);
     let records = assert_unchanged(dir.path(), || {
-        let found = report(dir.path());
-        assert!(found.ok, "{found:?}");
-        found.spaces[0].records
+        let report = report(dir.path());
+        assert!(report.ok, "{report:?}");
+        report.spaces[0].records
     });
     assert_eq!(records, 1 + 3 + 20);
     // Without the shared-memory file, which SQLite can recreate, the result is the same.
@@ -83,8 +83,8 @@ fn a_directory_after_a_crash_is_verified_and_not_changed() {
     fs::write(&wal, &whole[..written / 2]).unwrap();
     let checkpoint = LogCheckpoint { space: "default".into(), seq: Seq(24), hash: [0; 32] };
     assert_unchanged(dir.path(), || {
-        let found = verify(dir.path(), Some(&[checkpoint])).unwrap();
-        assert_eq!(found.first_defect.unwrap().damage, Damage::Truncated);
+        let report = verify(dir.path(), Some(&[checkpoint])).unwrap();
+        assert_eq!(report.first_defect.unwrap().damage, Damage::Truncated);
     });
 }
 
@@ -110,9 +110,9 @@ fn a_damaged_directory_is_not_changed() {
 fn a_directory_in_use_is_rejected_and_released_afterwards() {
     let dir = tempfile::tempdir().unwrap();
     let hub = fixture::Hub::open(dir.path());
-    let refused = assert_unchanged(dir.path(), || verify(dir.path(), None).unwrap_err());
-    assert!(matches!(refused, crate::OpenError::InUse { .. }), "{refused:?}");
-    assert!(!refused.is_damage());
+    let error = assert_unchanged(dir.path(), || verify(dir.path(), None).unwrap_err());
+    assert!(matches!(error, crate::OpenError::InUse { .. }), "{error:?}");
+    assert!(!error.is_damage());
     assert!(matches!(crate::checkpoints(dir.path()), Err(crate::OpenError::InUse { .. })));
     hub.close();
     assert!(report(dir.path()).ok);

@@ -17,15 +17,15 @@ use crate::reference::transaction::Transaction;
 impl Transaction<'_> {
     pub(in crate::reference) fn create_tasks(&mut self, create: &CreateTasks) -> Result<OpResult, Refused> {
         if let Some(index) = create.tasks.iter().position(|new| new.id.is_some())
-            && let Some(found) = create.tasks[index].id.as_ref().and_then(|id| self.space.task(id))
+            && let Some(existing) = create.tasks[index].id.as_ref().and_then(|id| self.space.task(id))
         {
-            let no = found.spec.number;
-            return self.replay(create, no, index as u32).ok_or_else(id_in_use);
+            let number = existing.spec.number;
+            return self.replay(create, number, index as u32).ok_or_else(id_in_use);
         }
         let count = create.tasks.len();
-        let most = u64::from(self.space.policy().policy.open_tasks_max);
-        if self.space.task_counts().open() + count as u64 > most {
-            return Err(Refused::new(Code::QueueFull, "too many open tasks").limit(most));
+        let open_tasks_max = u64::from(self.space.policy().policy.open_tasks_max);
+        if self.space.task_counts().open() + count as u64 > open_tasks_max {
+            return Err(Refused::new(Code::QueueFull, "too many open tasks").limit(open_tasks_max));
         }
         create.tasks.iter().try_for_each(|new| self.check_task_routing(new))?;
         let first = TaskNo { seq: self.seq, n: self.tasks };
@@ -35,12 +35,13 @@ impl Transaction<'_> {
                 return Err(id_in_use());
             }
         }
-        let needs: Vec<Vec<TaskId>> = create.tasks.iter().map(|new| needs(new, &ids)).collect();
+        let dependencies: Vec<Vec<TaskId>> =
+            create.tasks.iter().map(|new| dependencies_of(new, &ids)).collect();
         let unknown = |id: &&TaskId| !ids.contains(id) && self.space.task(id).is_none();
-        if let Some(id) = needs.iter().flatten().find(unknown) {
+        if let Some(id) = dependencies.iter().flatten().find(unknown) {
             return Err(no_such_task(id));
         }
-        if let Some(cycle) = find_cycle(&ids, &needs) {
+        if let Some(cycle) = find_cycle(&ids, &dependencies) {
             let mut refused = Refused::new(Code::Invalid, "the dependencies contain a cycle");
             refused.facts.cycle = cycle.windows(2).map(waits).collect();
             return Err(refused);
@@ -48,9 +49,14 @@ impl Transaction<'_> {
         let (part, at) = (self.parts.len() as u32, self.now.wall);
         let mut specs = Vec::new();
         for (index, new) in create.tasks.iter().enumerate() {
-            let no = TaskNo { n: first.n + index as u32, ..first };
+            let number = TaskNo { n: first.n + index as u32, ..first };
             self.check_session(new.session.as_deref())?;
-            specs.push(self.spec(new, (ids[index].clone(), needs[index].clone()), no, (part, at))?);
+            specs.push(self.spec(
+                new,
+                (ids[index].clone(), dependencies[index].clone()),
+                number,
+                (part, at),
+            )?);
         }
         self.parts.extend(create.inputs.clone());
         self.tasks += count as u32;
@@ -88,14 +94,14 @@ impl Transaction<'_> {
         if !blocked {
             return;
         }
-        let over = |id: &&TaskId| self.space.status_of(id).is_some_and(TaskStatus::has_ended);
-        let not_done = |id: &&TaskId| over(id) && self.space.status_of(id) != Some(TaskStatus::Done);
-        let found = spec.depends_on.iter().find(not_done).cloned();
-        match found {
+        let has_ended = |id: &&TaskId| self.space.status_of(id).is_some_and(TaskStatus::has_ended);
+        let not_done = |id: &&TaskId| has_ended(id) && self.space.status_of(id) != Some(TaskStatus::Done);
+        let failed = spec.depends_on.iter().find(not_done).cloned();
+        match failed {
             Some(id) if spec.on_dependency_failure == OnDependencyFailure::Fail => {
                 self.fail_dependent(&spec.id, &id);
             }
-            _ if spec.depends_on.iter().all(|id| over(&id)) => self.unblock(&spec.id),
+            _ if spec.depends_on.iter().all(|id| has_ended(&id)) => self.unblock(&spec.id),
             _ => {}
         }
     }
@@ -104,22 +110,22 @@ impl Transaction<'_> {
         &self,
         new: &NewTask,
         (id, depends_on): (TaskId, Vec<TaskId>),
-        no: TaskNo,
+        number: TaskNo,
         (part, created_at): (u32, Timestamp),
     ) -> Result<TaskSpec, Refused> {
-        let known = |agent| self.space.agent_number(agent).ok_or_else(|| unknown_agent(agent));
+        let agent_number = |agent| self.space.agent_number(agent).ok_or_else(|| unknown_agent(agent));
         Ok(TaskSpec {
             id,
-            number: no,
+            number,
             created_at,
             creator: self.actor,
             escalate: match &new.escalate_to {
                 EscalateTo::Never => EscalationTarget::Never,
                 EscalateTo::Coordinators => EscalationTarget::Coordinators,
-                EscalateTo::Agent(agent) => EscalationTarget::Agent(known(agent)?),
+                EscalateTo::Agent(agent) => EscalationTarget::Agent(agent_number(agent)?),
             },
             task_type: new.task_type.as_str().into(),
-            agent: new.agent.as_ref().map(known).transpose()?,
+            agent: new.agent.as_ref().map(agent_number).transpose()?,
             input: new.input.map(|(start, length)| TaskInput { part, start, length }),
             content_type: new.content_type.clone(),
             priority: new.priority,
@@ -134,17 +140,19 @@ impl Transaction<'_> {
     }
 
     /// Returns the original result if the operation repeats an earlier one.
-    fn replay(&self, create: &CreateTasks, found: TaskNo, index: u32) -> Option<OpResult> {
-        let first = TaskNo { n: found.n.checked_sub(index)?, ..found };
+    fn replay(&self, create: &CreateTasks, number: TaskNo, index: u32) -> Option<OpResult> {
+        let first = TaskNo { n: number.n.checked_sub(index)?, ..number };
         let ids = ids(create, first, self.space.generation_of(first.seq));
         let mut part = None;
         for (index, new) in create.tasks.iter().enumerate() {
             let task = self.space.task(&ids[index])?;
             part = part.or(task.spec.input.map(|input| input.part));
-            let no = TaskNo { n: first.n + index as u32, ..first };
-            let made = (ids[index].clone(), needs(new, &ids));
-            let asked = self.spec(new, made, no, (part.unwrap_or(0), task.spec.created_at)).ok()?;
-            if asked != *task.spec {
+            let task_number = TaskNo { n: first.n + index as u32, ..first };
+            let id_and_dependencies = (ids[index].clone(), dependencies_of(new, &ids));
+            let requested = self
+                .spec(new, id_and_dependencies, task_number, (part.unwrap_or(0), task.spec.created_at))
+                .ok()?;
+            if requested != *task.spec {
                 return None;
             }
         }
@@ -153,8 +161,8 @@ impl Transaction<'_> {
                 true => &self.parts,
                 false => &self.space.records[first.seq.0 as usize - 1].parts,
             };
-            let before = parts.get(part as usize)?;
-            if before.is_erased() || before.bytes != inputs.bytes {
+            let stored = parts.get(part as usize)?;
+            if stored.is_erased() || stored.bytes != inputs.bytes {
                 return None;
             }
         }
@@ -173,41 +181,44 @@ fn ids(create: &CreateTasks, first: TaskNo, generation: Generation) -> Vec<TaskI
 }
 
 /// Returns the dependencies of a task without duplicates.
-fn needs(new: &NewTask, ids: &[TaskId]) -> Vec<TaskId> {
-    let mut needs = Vec::new();
+fn dependencies_of(new: &NewTask, ids: &[TaskId]) -> Vec<TaskId> {
+    let mut dependencies = Vec::new();
     for dependency in &new.depends_on {
         let id = match dependency {
             Dependency::Task(id) => id.clone(),
             Dependency::Index(n) => ids[*n as usize].clone(),
         };
-        if !needs.contains(&id) {
-            needs.push(id);
+        if !dependencies.contains(&id) {
+            dependencies.push(id);
         }
     }
-    needs
+    dependencies
 }
 
 /// Finds a dependency cycle. Repeatedly removes tasks without remaining dependencies; the rest is on a cycle or depends
 /// on one.
-fn find_cycle(ids: &[TaskId], needs: &[Vec<TaskId>]) -> Option<Vec<String>> {
-    let mut left: Vec<usize> = (0..ids.len()).collect();
+fn find_cycle(ids: &[TaskId], dependencies: &[Vec<TaskId>]) -> Option<Vec<String>> {
+    let mut remaining: Vec<usize> = (0..ids.len()).collect();
     loop {
-        let waits =
-            |index: &usize| needs[*index].iter().any(|id| left.iter().any(|other| ids[*other] == *id));
-        let waiting: Vec<usize> = left.iter().copied().filter(waits).collect();
-        if waiting.len() == left.len() {
+        let waits = |index: &usize| {
+            dependencies[*index].iter().any(|id| remaining.iter().any(|other| ids[*other] == *id))
+        };
+        let waiting: Vec<usize> = remaining.iter().copied().filter(waits).collect();
+        if waiting.len() == remaining.len() {
             break;
         }
-        left = waiting;
+        remaining = waiting;
     }
-    let first = *left.first()?;
+    let first = *remaining.first()?;
     // Follow dependencies until a task repeats.
     let mut path = vec![first];
     loop {
-        let at = path[path.len() - 1];
-        let next = left.iter().copied().find(|other| needs[at].contains(&ids[*other]))?;
+        let last = path[path.len() - 1];
+        let next = remaining.iter().copied().find(|other| dependencies[last].contains(&ids[*other]))?;
         path.push(next);
-        if let Some(begin) = path.iter().position(|seen| *seen == next).filter(|at| *at + 1 < path.len()) {
+        if let Some(begin) =
+            path.iter().position(|seen| *seen == next).filter(|begin| *begin + 1 < path.len())
+        {
             return Some(path[begin..].iter().map(|index| ids[*index].to_string()).collect());
         }
     }

@@ -18,8 +18,8 @@ impl Transaction<'_> {
         let mut task = self.space.task(&cancel.task).ok_or_else(|| no_such_task(&cancel.task))?.clone();
         if let Principal::Agent(_) = &self.commit.principal {
             let actor = self.actor.expect("the acting agent is registered");
-            let leads = self.space.agent(actor).role == AgentRole::Coordinator;
-            if !leads && task.spec.creator != Some(actor) {
+            let is_coordinator = self.space.agent(actor).role == AgentRole::Coordinator;
+            if !is_coordinator && task.spec.creator != Some(actor) {
                 return Err(Refused::new(
                     Code::Forbidden,
                     "only the creator or a coordinator may cancel the task",
@@ -48,9 +48,9 @@ impl Transaction<'_> {
     /// Notifies the consumer that received the task through a waiting claim.
     fn notify_loss(&mut self, task: &Task, loss: LeaseLoss) {
         let id = &task.spec.id;
-        if let (Some(lease), Some(taker)) = (task.lease(), self.space.task_runtime.takers.get(id)) {
+        if let (Some(lease), Some(consumer)) = (task.lease(), self.space.task_runtime.receivers.get(id)) {
             self.consumer_events
-                .push((*taker, ConsumerEvent::TaskLost { task: id.clone(), token: lease.token, loss }));
+                .push((*consumer, ConsumerEvent::TaskLost { task: id.clone(), token: lease.token, loss }));
         }
     }
 
@@ -60,7 +60,7 @@ impl Transaction<'_> {
         let mut expired: Vec<_> = deadlines
             .iter()
             .filter(|(_, deadline)| **deadline <= self.now.mono)
-            .map(|((id, token, whole), deadline)| (*deadline, id.clone(), *whole, *token))
+            .map(|((id, token, is_attempt), deadline)| (*deadline, id.clone(), *is_attempt, *token))
             .collect();
         expired.sort();
         let mut due = Vec::new();
@@ -72,11 +72,11 @@ impl Transaction<'_> {
             }
         }
         due.sort();
-        let left = limits::SWEEP_MAX.saturating_sub(expired.len());
-        for (_, id, whole, token) in expired.into_iter().take(limits::SWEEP_MAX) {
+        let remaining = limits::SWEEP_MAX.saturating_sub(expired.len());
+        for (_, id, is_attempt, token) in expired.into_iter().take(limits::SWEEP_MAX) {
             let Some(task) = self.space.task(&id).cloned() else { continue };
             if task.lease().is_some_and(|lease| lease.token.0 == token) {
-                let (kind, loss) = match whole {
+                let (kind, loss) = match is_attempt {
                     true => (AttemptFailureKind::TimedOut, LeaseLoss::TimedOut),
                     false => (AttemptFailureKind::LeaseExpired, LeaseLoss::LeaseExpired),
                 };
@@ -84,7 +84,7 @@ impl Transaction<'_> {
                 self.fail_attempt(task, kind, "", None);
             }
         }
-        for (_, id) in due.into_iter().take(left) {
+        for (_, id) in due.into_iter().take(remaining) {
             let Some(mut task) = self.space.task(&id).cloned() else { continue };
             task.state = TaskState::Ready { since: self.now.wall };
             self.set_task(task);
@@ -122,17 +122,17 @@ impl Transaction<'_> {
             return self.abandon(task);
         }
         // Exponential backoff up to 16 times the initial delay. An interrupted attempt is retried immediately.
-        let times = [1, 2, 4, 8, 16][usize::from(task.attempt - 1).min(4)];
-        let wait = match kind {
-            AttemptFailureKind::Failed | AttemptFailureKind::TimedOut => task.spec.backoff_ms * times,
+        let factor = [1, 2, 4, 8, 16][usize::from(task.attempt - 1).min(4)];
+        let delay_ms = match kind {
+            AttemptFailureKind::Failed | AttemptFailureKind::TimedOut => task.spec.backoff_ms * factor,
             AttemptFailureKind::Permanent
             | AttemptFailureKind::LeaseExpired
             | AttemptFailureKind::HolderGone => 0,
         };
-        task.state = if wait == 0 {
+        task.state = if delay_ms == 0 {
             TaskState::Ready { since: self.now.wall }
         } else {
-            TaskState::Scheduled { due: self.now.wall.plus_ms(wait) }
+            TaskState::Scheduled { due: self.now.wall.plus_ms(delay_ms) }
         };
         self.set_task(task);
     }
@@ -149,26 +149,26 @@ impl Transaction<'_> {
     fn escalate(&mut self, task: &Task) -> Option<quorate_core::MessageId> {
         let remaining = limits::DELIVERIES_PER_COMMIT_MAX.saturating_sub(self.deliveries);
         let numbers = (1..=self.space.agents.len() as u64).map(AgentNo);
-        let can = |number: &AgentNo| {
+        let can_receive = |number: &AgentNo| {
             !self.space.agent(*number).removed
                 && self.space.open_count(QueueId::Agent(*number)) < limits::INBOX_MAX
         };
-        let leads = |number: &AgentNo| self.space.agent(*number).role == AgentRole::Coordinator;
+        let is_coordinator = |number: &AgentNo| self.space.agent(*number).role == AgentRole::Coordinator;
         let mut to: Vec<AgentNo> = match task.spec.escalate {
             EscalationTarget::Never => Vec::new(),
-            EscalationTarget::Agent(agent) if can(&agent) => vec![agent],
+            EscalationTarget::Agent(agent) if can_receive(&agent) => vec![agent],
             EscalationTarget::Agent(_) | EscalationTarget::Coordinators => {
-                numbers.filter(|one| leads(one) && can(one)).collect()
+                numbers.filter(|number| is_coordinator(number) && can_receive(number)).collect()
             }
         };
         to.truncate(remaining);
         let names: Vec<_> = to.iter().map(|number| self.space.agent(*number).id.clone()).collect();
         let destination = match &names[..] {
             [] => return None,
-            [one] => Destination::Agent(one.clone()),
+            [name] => Destination::Agent(name.clone()),
             _ => Destination::Agents(names),
         };
-        // The salt is not part of the contract, so any value will do.
+        // Stores are not compared by their salts, so any value will do.
         let payload = Payload::seal(Bytes::from(escalation_payload(task)), [1; 16]);
         let mut message = Message::new(destination, "task.escalated", payload);
         message.kind = MessageType::Event;
@@ -183,15 +183,16 @@ impl Transaction<'_> {
         }
     }
 
-    pub(super) fn fail_dependent(&mut self, id: &TaskId, because_of: &TaskId) {
+    pub(super) fn fail_dependent(&mut self, id: &TaskId, failed_dependency: &TaskId) {
         let task = self.space.task(id).expect("the task is blocked").clone();
-        let task = self.failed(task, because_of);
+        let task = self.failed(task, failed_dependency);
         self.end_task(task);
     }
 
-    fn failed(&self, mut task: Task, because_of: &TaskId) -> Task {
+    fn failed(&self, mut task: Task, failed_dependency: &TaskId) -> Task {
         let (seq, at) = (self.seq, self.now.wall);
-        task.state = TaskState::Failed(TaskFailure { seq, at, failed_dependency: Some(because_of.clone()) });
+        task.state =
+            TaskState::Failed(TaskFailure { seq, at, failed_dependency: Some(failed_dependency.clone()) });
         task
     }
 
@@ -205,14 +206,15 @@ impl Transaction<'_> {
                 continue;
             }
             self.set_task(task);
-            let needs =
+            let depends_on_it =
                 |task: &&Task| task.status() == TaskStatus::Blocked && task.spec.depends_on.contains(&id);
-            let dependents: Vec<Task> = self.space.tasks().into_iter().filter(needs).cloned().collect();
+            let dependents: Vec<Task> =
+                self.space.tasks().into_iter().filter(depends_on_it).cloned().collect();
             for dependent in dependents {
-                let over = |id: &TaskId| self.space.status_of(id).is_some_and(TaskStatus::has_ended);
+                let has_ended = |id: &TaskId| self.space.status_of(id).is_some_and(TaskStatus::has_ended);
                 if !done && dependent.spec.on_dependency_failure == OnDependencyFailure::Fail {
                     ending.push(self.failed(dependent, &id));
-                } else if dependent.spec.depends_on.iter().all(over) {
+                } else if dependent.spec.depends_on.iter().all(has_ended) {
                     self.unblock(&dependent.spec.id);
                 }
             }
@@ -241,10 +243,10 @@ fn escalation_payload(task: &Task) -> String {
         text += &format!(",\"type\":\"{}\"", task.spec.task_type);
     }
     text += &format!(",\"attempts\":{}", task.attempt);
-    if let Some(setback) = &task.last_failure {
-        text += &format!(",\"cause\":\"{}\"", setback.kind.as_str());
-        if !setback.reason.is_empty() {
-            text += &format!(",\"reason\":\"{}\"", setback.reason);
+    if let Some(failure) = &task.last_failure {
+        text += &format!(",\"cause\":\"{}\"", failure.kind.as_str());
+        if !failure.reason.is_empty() {
+            text += &format!(",\"reason\":\"{}\"", failure.reason);
         }
     }
     text + "}"

@@ -26,7 +26,7 @@ impl Transaction<'_> {
         if task.status().has_ended() {
             return Ok(OpResult::Done);
         }
-        if self.space.task_waiters.iter().filter(|one| one.agent == agent).count()
+        if self.space.task_waiters.iter().filter(|waiter| waiter.agent == agent).count()
             >= limits::TASK_WAITS_PER_AGENT_MAX
         {
             return Err(Refused::new(Code::LimitExceeded, "too many waits for tasks")
@@ -41,34 +41,34 @@ impl Transaction<'_> {
             ordinal: self.next_wait_ordinal(),
         };
         self.schedule_deadlock_check();
-        self.space.task_waiters.retain(|one| one.id != wait.waiting);
+        self.space.task_waiters.retain(|waiter| waiter.id != wait.waiting);
         self.space.task_waiters.push(waiter);
         Ok(OpResult::Queued)
     }
 
     /// Removes a waiter. Its agent counts as active until now.
     pub(in crate::reference) fn remove_task_waiter(&mut self, id: ConsumerId) {
-        let waiter = self.space.task_waiters.iter().find(|one| one.id == id).cloned();
+        let waiter = self.space.task_waiters.iter().find(|waiter| waiter.id == id).cloned();
         if let Some(waiter) = waiter {
-            self.space.task_waiters.retain(|one| one.id != id);
+            self.space.task_waiters.retain(|waiter| waiter.id != id);
             self.record_activity(waiter.agent);
         }
     }
 
     pub(super) fn notify_task_waiters(&mut self, task: &TaskId) {
-        let waiting = self.space.task_waiters.iter().filter(|one| one.task == *task);
-        let mut ids: Vec<_> = waiting.map(|one| one.id).collect();
+        let waiting = self.space.task_waiters.iter().filter(|waiter| waiter.task == *task);
+        let mut ids: Vec<_> = waiting.map(|waiter| waiter.id).collect();
         ids.sort_unstable();
         for id in ids {
             self.remove_task_waiter(id);
-            self.consumer_events.push((id, ConsumerEvent::TaskOver(task.clone())));
+            self.consumer_events.push((id, ConsumerEvent::TaskEnded(task.clone())));
         }
     }
 
-    /// Dismisses the task waiters of an agent that began a new epoch or is gone.
+    /// Dismisses the task waiters of an agent that began a new epoch, was removed or went offline.
     pub(in crate::reference) fn dismiss_task_waiters(&mut self, agent: AgentNo) {
-        let waiting = self.space.task_waiters.iter().filter(|one| one.agent == agent);
-        let mut ids: Vec<_> = waiting.map(|one| one.id).collect();
+        let waiting = self.space.task_waiters.iter().filter(|waiter| waiter.agent == agent);
+        let mut ids: Vec<_> = waiting.map(|waiter| waiter.id).collect();
         ids.sort_unstable();
         for id in ids {
             self.remove_task_waiter(id);

@@ -33,11 +33,12 @@ pub(crate) struct TestHub {
     pub(crate) embedded: Hub,
 }
 
-/// Generates a test for each scenario: `scenarios!(stage)`, where `stage()` returns a [`Stage`] and its resources.
+/// Generates a test for each scenario: `scenarios!(open)`, where `open()` returns a [`TestHub`] and the resources that
+/// it needs.
 #[macro_export]
 macro_rules! scenarios {
-    ($stage:ident) => {
-        $crate::scenarios! { $stage:
+    ($open:ident) => {
+        $crate::scenarios! { $open:
             a_handler_answers_the_requester
             a_request_is_answered_or_refused
             a_failure_is_retried_or_dead_lettered
@@ -65,12 +66,12 @@ macro_rules! scenarios {
             m5_a_sent_flag_is_visible_to_moderators_only
         }
     };
-    ($stage:ident: $($name:ident)*) => {
+    ($open:ident: $($name:ident)*) => {
         $(#[tokio::test(flavor = "multi_thread")]
         async fn $name() {
-            let (stage, _ground) = $stage().await;
-            $crate::scenarios::$name(&stage).await;
-            stage.hub.close().await;
+            let (fixture, _resources) = $open().await;
+            $crate::scenarios::$name(&fixture).await;
+            fixture.hub.close().await;
         })*
     };
 }
@@ -81,27 +82,27 @@ async fn next(agent: &Agent) -> ReceivedMessage {
 }
 
 /// Waits until this many deliveries are acked.
-pub(crate) async fn until_acked(inside: &Hub, count: u64) {
-    let mut follow = inside.space().expect("an embedded hub").follow();
+pub(crate) async fn until_acked(embedded: &Hub, count: u64) {
+    let mut follow = embedded.space().expect("an embedded hub").follow();
     let waited = tokio::time::timeout(SOON, follow.wait_for(|published| published.counts.acked >= count));
     waited.await.expect("in time").expect("the hub is open");
 }
 
 /// Waits until this many deliveries are dead-lettered.
-async fn until_dead(inside: &Hub, count: u64) {
-    let mut follow = inside.space().expect("an embedded hub").follow();
+async fn until_dead(embedded: &Hub, count: u64) {
+    let mut follow = embedded.space().expect("an embedded hub").follow();
     let dead = tokio::time::timeout(SOON, follow.wait_for(|published| published.counts.dead >= count));
     dead.await.expect("in time").expect("the hub is open");
 }
 
 // Fails under: an answer that is lost, or sent in another commit than the ack.
-pub(crate) async fn a_handler_answers_the_requester(stage: &TestHub) {
+pub(crate) async fn a_handler_answers_the_requester(fixture: &TestHub) {
     let double = |work: Work<u64>| async move {
         work.put("doubled/last", "number", work.payload);
         Ok(work.payload * 2)
     };
-    let doubler = stage.hub.agent("doubler").on("double", double).run().await.expect("it runs");
-    let alice = stage.hub.agent("alice").join().await.expect("she joins");
+    let doubler = fixture.hub.agent("doubler").on("double", double).run().await.expect("it runs");
+    let alice = fixture.hub.agent("alice").join().await.expect("she joins");
     let sent = alice.send("doubler", "double", 21).await.expect("sent");
     assert_eq!(sent.deliveries, Some(1));
     let answer = next(&alice).await;
@@ -109,24 +110,24 @@ pub(crate) async fn a_handler_answers_the_requester(stage: &TestHub) {
     assert_eq!(answer.message().in_reply_to, Some(sent.id.to_string()));
     assert_eq!(answer.attempt(), 1);
     alice.step(&answer).commit().await.expect("done");
-    let entry = stage.hub.memory().get("doubled/last").await.expect("read").expect("there");
+    let entry = fixture.hub.memory().get("doubled/last").await.expect("read").expect("there");
     assert_eq!((entry.author.as_str(), entry.content::<u64>().expect("a number")), ("agent:doubler", 21));
     doubler.stop().await.expect("stopped");
-    assert_eq!(stage.embedded.counts().await.expect("read").acked, 2);
+    assert_eq!(fixture.embedded.counts().await.expect("read").acked, 2);
 }
 
 // Fails under: answers that reach another agent; an error that loses its code on the way.
-pub(crate) async fn a_request_is_answered_or_refused(stage: &TestHub) {
+pub(crate) async fn a_request_is_answered_or_refused(fixture: &TestHub) {
     let double = |work: Work<u64>| async move { Ok(work.payload * 2) };
     let doubler =
-        stage.hub.agent("doubler").on("double", double).concurrency(4).run().await.expect("it runs");
-    let alice = stage.hub.agent("alice").join().await.expect("she joins");
-    let asked = (0..8u64).map(|number| {
+        fixture.hub.agent("doubler").on("double", double).concurrency(4).run().await.expect("it runs");
+    let alice = fixture.hub.agent("alice").join().await.expect("she joins");
+    let requests = (0..8u64).map(|number| {
         let alice = alice.clone();
         tokio::spawn(async move { (number, alice.ask("doubler", "double", number).timeout(SOON).await) })
     });
-    for asked in asked.collect::<Vec<_>>() {
-        let (number, reply) = asked.await.expect("a task");
+    for request in requests.collect::<Vec<_>>() {
+        let (number, reply) = request.await.expect("a task");
         let reply = reply.expect("an answer");
         assert_eq!((reply.payload::<u64>().expect("a number"), reply.sender()), (number * 2, "doubler"));
     }
@@ -134,7 +135,7 @@ pub(crate) async fn a_request_is_answered_or_refused(stage: &TestHub) {
     assert_eq!(reply.payload::<u64>().expect("a number"), 8);
     let error = alice.ask("unknown", "double", 1).await.expect_err("unknown recipient");
     assert_eq!(error.code(), Code::UnknownRecipient, "{error}");
-    let silent = stage.hub.agent("silent").join().await.expect("it joins");
+    let silent = fixture.hub.agent("silent").join().await.expect("it joins");
     let error = alice.ask("silent", "double", 1).timeout(Duration::from_millis(50)).await;
     assert_eq!(error.expect_err("no answer").code(), Code::Timeout);
     drop(silent);
@@ -142,34 +143,34 @@ pub(crate) async fn a_request_is_answered_or_refused(stage: &TestHub) {
 }
 
 // Fails under: a failed handler that is not retried, or a permanent failure that is.
-pub(crate) async fn a_failure_is_retried_or_dead_lettered(stage: &TestHub) {
-    let tries = Arc::new(AtomicU32::new(0));
-    let seen = Arc::clone(&tries);
+pub(crate) async fn a_failure_is_retried_or_dead_lettered(fixture: &TestHub) {
+    let attempts = Arc::new(AtomicU32::new(0));
+    let count = Arc::clone(&attempts);
     let work = move |work: Work<String>| {
-        let tried = seen.fetch_add(1, Ordering::SeqCst);
+        let earlier = count.fetch_add(1, Ordering::SeqCst);
         async move {
-            match (work.payload.as_str(), tried) {
+            match (work.payload.as_str(), earlier) {
                 ("hopeless", _) => Err(Failure::permanent("never")),
                 (_, 0) => Err(Failure::retry("not yet")),
                 _ => Ok("done"),
             }
         }
     };
-    let worker = stage.hub.agent("worker").on("work", work).run().await.expect("it runs");
-    let alice = stage.hub.agent("alice").join().await.expect("she joins");
+    let worker = fixture.hub.agent("worker").on("work", work).run().await.expect("it runs");
+    let alice = fixture.hub.agent("alice").join().await.expect("she joins");
     alice.send("worker", "work", "please").await.expect("sent");
     let answer = next(&alice).await;
     assert_eq!(answer.payload::<String>().expect("a text"), "done");
-    assert_eq!(tries.load(Ordering::SeqCst), 2);
+    assert_eq!(attempts.load(Ordering::SeqCst), 2);
     alice.send("worker", "work", "hopeless").await.expect("sent");
-    until_dead(&stage.embedded, 1).await;
+    until_dead(&fixture.embedded, 1).await;
     worker.stop().await.expect("stopped");
 }
 
 // Fails under: a step that takes effect partially; a version conflict without the current version.
-pub(crate) async fn a_step_is_atomic(stage: &TestHub) {
-    let alice = stage.hub.agent("alice").join().await.expect("she joins");
-    let bob = stage.hub.agent("bob").join().await.expect("he joins");
+pub(crate) async fn a_step_is_atomic(fixture: &TestHub) {
+    let alice = fixture.hub.agent("alice").join().await.expect("she joins");
+    let bob = fixture.hub.agent("bob").join().await.expect("he joins");
     alice.memory().put("plan", "plan", "first").await.expect("written");
     alice.send("bob", "go", 1).await.expect("sent");
     let received = next(&bob).await;
@@ -189,9 +190,9 @@ pub(crate) async fn a_step_is_atomic(stage: &TestHub) {
 }
 
 // Fails under: a nacked delivery that is not redelivered, or has the same attempt number.
-pub(crate) async fn a_nacked_delivery_is_redelivered(stage: &TestHub) {
-    let alice = stage.hub.agent("alice").join().await.expect("she joins");
-    let bob = stage.hub.agent("bob").join().await.expect("he joins");
+pub(crate) async fn a_nacked_delivery_is_redelivered(fixture: &TestHub) {
+    let alice = fixture.hub.agent("alice").join().await.expect("she joins");
+    let bob = fixture.hub.agent("bob").join().await.expect("he joins");
     alice.send("bob", "go", "x").await.expect("sent");
     let first = next(&bob).await;
     bob.extend_lease(&first, Duration::from_secs(60)).await.expect("kept");
@@ -204,19 +205,19 @@ pub(crate) async fn a_nacked_delivery_is_redelivered(stage: &TestHub) {
 }
 
 // Fails under: an epoch that can still act after the next registration.
-pub(crate) async fn a_newer_epoch_of_an_agent_ends_the_older(stage: &TestHub) {
-    let alice = stage.hub.agent("alice").join().await.expect("she joins");
-    stage.hub.agent("bob").join().await.expect("he joins");
-    let again = stage.hub.agent("alice").join().await.expect("she joins again");
+pub(crate) async fn a_newer_epoch_of_an_agent_ends_the_older(fixture: &TestHub) {
+    let alice = fixture.hub.agent("alice").join().await.expect("she joins");
+    fixture.hub.agent("bob").join().await.expect("he joins");
+    let again = fixture.hub.agent("alice").join().await.expect("she joins again");
     again.send("bob", "go", 1).await.expect("sent");
     let error = alice.send("bob", "go", 2).await.expect_err("that epoch is stale");
     assert_eq!(error.code(), Code::StaleEpoch);
-    assert_eq!(stage.embedded.counts().await.expect("read").ready, 1);
+    assert_eq!(fixture.embedded.counts().await.expect("read").ready, 1);
 }
 
 // Fails under: versions, tombstones or authors that differ between embedded and remote hubs.
-pub(crate) async fn memory_has_versions_and_a_history(stage: &TestHub) {
-    let alice = stage.hub.agent("alice").join().await.expect("she joins");
+pub(crate) async fn memory_has_versions_and_a_history(fixture: &TestHub) {
+    let alice = fixture.hub.agent("alice").join().await.expect("she joins");
     let memory = alice.memory();
     assert!(memory.get("notes/a b").await.expect("read").is_none());
     assert_eq!(memory.put_if_version("notes/a b", "note", ["one"], 0).await.expect("made"), 1);
@@ -225,58 +226,58 @@ pub(crate) async fn memory_has_versions_and_a_history(stage: &TestHub) {
     let error = memory.put_if_version("notes/a b", "note", ["three"], 1).await.expect_err("it is at 2");
     assert_eq!(error.code(), Code::VersionConflict);
     let entry = memory.get("notes/c").await.expect("read").expect("there");
-    let on = &entry.depends_on[0];
-    assert_eq!((on.key.as_str(), on.version.0), ("notes/a b", 1));
+    let dependency = &entry.depends_on[0];
+    assert_eq!((dependency.key.as_str(), dependency.version.0), ("notes/a b", 1));
     assert_eq!((entry.author.as_str(), entry.entry_type.as_str()), ("agent:alice", "note"));
     assert_eq!(memory.delete("notes/a b", Some(2)).await.expect("deleted"), 3);
     assert!(memory.get("notes/a b").await.expect("read").is_none());
     let versions = memory.history("notes/a b", 0, 10).await.expect("read");
     let contents: Vec<_> =
-        versions.iter().map(|one| (one.version.0, one.is_deleted(), one.bytes())).collect();
+        versions.iter().map(|entry| (entry.version.0, entry.is_deleted(), entry.bytes())).collect();
     assert_eq!(contents, [(1, false, &br#"["one"]"#[..]), (2, false, br#"["two"]"#), (3, true, b"")]);
     let list = memory.list("notes/", None, 10).await.expect("read");
-    assert_eq!(list.iter().map(|one| one.key.as_str()).collect::<Vec<_>>(), ["notes/c"]);
+    assert_eq!(list.iter().map(|entry| entry.key.as_str()).collect::<Vec<_>>(), ["notes/c"]);
 }
 
 // Fails under: a task that is done twice, or before its dependencies.
-pub(crate) async fn tasks_are_done_in_dependency_order(stage: &TestHub) {
+pub(crate) async fn tasks_are_done_in_dependency_order(fixture: &TestHub) {
     let add = |work: TaskWork<u64>| async move {
         work.confidence(0.5);
         work.put(&format!("sums/{}", work.id()), "sum", work.input + 1);
         Ok(work.input + 1)
     };
-    let adder = stage.hub.agent("adder").on_task("add", add).run().await.expect("it runs");
-    let alice = stage.hub.agent("alice").capability("check").join().await.expect("she joins");
+    let adder = fixture.hub.agent("adder").on_task("add", add).run().await.expect("it runs");
+    let alice = fixture.hub.agent("alice").capability("check").join().await.expect("she joins");
     let tasks = [
         TaskDraft::new("add", 1).id("one").priority(7),
         TaskDraft::new("check", "by hand").id("two").depends_on(["one"]),
     ];
     let ids = alice.create_tasks(tasks).await.expect("made");
     assert_eq!(ids.iter().map(ToString::to_string).collect::<Vec<_>>(), ["one", "two"]);
-    let taken = alice.claim_task(&["check"], SOON).await.expect("read").expect("a task");
-    assert_eq!((taken.input::<String>().expect("a text").as_str(), taken.attempt()), ("by hand", 1));
-    alice.heartbeat_task(&taken).await.expect("kept");
-    alice.progress(&taken, "half").await.expect("kept");
-    alice.complete_task(&taken, "good").await.expect("done");
-    let error = alice.complete_task(&taken, "better").await.err();
+    let claimed = alice.claim_task(&["check"], SOON).await.expect("read").expect("a task");
+    assert_eq!((claimed.input::<String>().expect("a text").as_str(), claimed.attempt()), ("by hand", 1));
+    alice.heartbeat_task(&claimed).await.expect("kept");
+    alice.progress(&claimed, "half").await.expect("kept");
+    alice.complete_task(&claimed, "good").await.expect("done");
+    let error = alice.complete_task(&claimed, "better").await.err();
     assert!(error.is_none_or(|error| error.code() == Code::StaleLease), "one result");
-    let one = stage.embedded.task(&ids[0]).await.expect("there");
+    let first = fixture.embedded.task(&ids[0]).await.expect("there");
     assert_eq!(
-        (one.task.status, one.result().expect("bytes").as_deref()),
+        (first.task.status, first.result().expect("bytes").as_deref()),
         (TaskStatus::Done, Some(&b"2"[..]))
     );
-    let two = stage.embedded.task(&ids[1]).await.expect("there");
+    let second = fixture.embedded.task(&ids[1]).await.expect("there");
     assert_eq!(
-        (two.task.status, two.result().expect("bytes").as_deref()),
+        (second.task.status, second.result().expect("bytes").as_deref()),
         (TaskStatus::Done, Some(&br#""good""#[..]))
     );
     adder.stop().await.expect("stopped");
 }
 
 // Fails under: a subscription without deliveries, or a fencing token that is not checked.
-pub(crate) async fn topics_and_locks_work(stage: &TestHub) {
-    let alice = stage.hub.agent("alice").join().await.expect("she joins");
-    let bob = stage.hub.agent("bob").join().await.expect("he joins");
+pub(crate) async fn topics_and_locks_work(fixture: &TestHub) {
+    let alice = fixture.hub.agent("alice").join().await.expect("she joins");
+    let bob = fixture.hub.agent("bob").join().await.expect("he joins");
     bob.subscribe("findings.*").await.expect("subscribed");
     assert_eq!(bob.subscriptions().await.expect("read").len(), 1);
     let sent = alice.publish("findings.high", "found", "x").await.expect("sent");
@@ -306,15 +307,15 @@ pub(crate) async fn topics_and_locks_work(stage: &TestHub) {
 
 // Fails under: a contribution that is stored although its step was rejected; a session whose coordinator is not the
 // agent that opened it.
-pub(crate) async fn a_step_adds_to_a_session(stage: &TestHub) {
-    let alice = stage.hub.agent("alice").join().await.expect("she joins");
-    stage.hub.agent("bob").join().await.expect("he joins");
-    let led = alice.session("release-7");
-    led.open("Release 7", ["ship it"], &["bob"]).await.expect("open");
-    led.pause("lunch").await.expect("paused");
-    led.resume("").await.expect("resumed");
-    assert_eq!(led.add_finding("a bug", "seen").await.expect("added"), 1);
-    let session = stage.embedded.session("release-7");
+pub(crate) async fn a_step_adds_to_a_session(fixture: &TestHub) {
+    let alice = fixture.hub.agent("alice").join().await.expect("she joins");
+    fixture.hub.agent("bob").join().await.expect("he joins");
+    let as_alice = alice.session("release-7");
+    as_alice.open("Release 7", ["ship it"], &["bob"]).await.expect("open");
+    as_alice.pause("lunch").await.expect("paused");
+    as_alice.resume("").await.expect("resumed");
+    assert_eq!(as_alice.add_finding("a bug", "seen").await.expect("added"), 1);
+    let session = fixture.embedded.session("release-7");
     let info = session.info().await.expect("there");
     assert_eq!(info.coordinator.map(|agent| agent.to_string()).as_deref(), Some("alice"));
     assert_eq!(session.task::<Vec<String>>().await.expect("read"), ["ship it"]);
@@ -337,34 +338,34 @@ pub(crate) async fn a_step_adds_to_a_session(stage: &TestHub) {
 }
 
 // Fails under: an agent that claims deliveries after it was stopped.
-pub(crate) async fn a_stopped_agent_releases_its_deliveries(stage: &TestHub) {
-    let (begun, mut begins) = tokio::sync::mpsc::unbounded_channel();
-    let go = Arc::new(tokio::sync::Semaphore::new(0));
-    let may = Arc::clone(&go);
+pub(crate) async fn a_stopped_agent_releases_its_deliveries(fixture: &TestHub) {
+    let (started, mut starts) = tokio::sync::mpsc::unbounded_channel();
+    let semaphore = Arc::new(tokio::sync::Semaphore::new(0));
+    let permits = Arc::clone(&semaphore);
     let work = move |work: Work<u32>| {
-        let (begun, may) = (begun.clone(), Arc::clone(&may));
+        let (started, permits) = (started.clone(), Arc::clone(&permits));
         async move {
-            let _ = begun.send(work.payload);
-            may.acquire().await.map_err(|_| Failure::retry("closed"))?.forget();
+            let _ = started.send(work.payload);
+            permits.acquire().await.map_err(|_| Failure::retry("closed"))?.forget();
             Ok(())
         }
     };
-    let worker = stage.hub.agent("worker").on("work", work).run().await.expect("it runs");
-    let alice = stage.hub.agent("alice").join().await.expect("she joins");
+    let worker = fixture.hub.agent("worker").on("work", work).run().await.expect("it runs");
+    let alice = fixture.hub.agent("alice").join().await.expect("she joins");
     for number in 0..4 {
         alice.send("worker", "work", number).kind(quorate::MessageType::Event).await.expect("sent");
     }
-    let first = tokio::time::timeout(SOON, begins.recv()).await.expect("in time").expect("it began");
+    let first = tokio::time::timeout(SOON, starts.recv()).await.expect("in time").expect("it started");
     let stopping = tokio::spawn(worker.stop());
-    go.add_permits(1);
+    semaphore.add_permits(1);
     tokio::time::timeout(SOON, stopping).await.expect("in time").expect("a task").expect("stopped");
-    assert_eq!((first, begins.try_recv().is_err()), (0, true), "one at a time, and none after the end");
-    until_acked(&stage.embedded, 1).await;
-    let worker = stage.hub.agent("worker").join().await.expect("it joins again");
+    assert_eq!((first, starts.try_recv().is_err()), (0, true), "one at a time, and none after the end");
+    until_acked(&fixture.embedded, 1).await;
+    let worker = fixture.hub.agent("worker").join().await.expect("it joins again");
     for number in 1..4 {
         let received = next(&worker).await;
         assert_eq!(received.payload::<u32>().expect("a number"), number);
         worker.step(&received).commit().await.expect("done");
     }
-    assert_eq!(stage.embedded.counts().await.expect("read").acked, 4);
+    assert_eq!(fixture.embedded.counts().await.expect("read").acked, 4);
 }

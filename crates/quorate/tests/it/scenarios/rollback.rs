@@ -6,11 +6,11 @@ use quorate::{Code, Inconsistency, PageQuery, RollbackTarget, Seq, Timestamp, Ve
 use super::{SOON, TestHub};
 
 // Fails under: a change that a watch skips, reorders or returns with other content.
-pub(crate) async fn changes_are_watched_from_any_record(stage: &TestHub) {
-    let alice = stage.hub.agent("alice").join().await.expect("she joins");
+pub(crate) async fn changes_are_watched_from_any_record(fixture: &TestHub) {
+    let alice = fixture.hub.agent("alice").join().await.expect("she joins");
     let memory = alice.memory();
     memory.put("a/one", "note", "first").await.expect("written");
-    let mut watch = stage.hub.memory().watch("a/", Seq(1));
+    let mut watch = fixture.hub.memory().watch("a/", Seq(1));
     let early = tokio::time::timeout(SOON, watch.next()).await.expect("in time").expect("a change");
     assert_eq!(
         (early.key.as_str(), early.version, early.author.as_str()),
@@ -29,14 +29,14 @@ pub(crate) async fn changes_are_watched_from_any_record(stage: &TestHub) {
     let expected = [("a/two", 1, Some("[2]")), ("a/one", 2, None), ("a/one", 3, Some("\"first\""))];
     let expected = expected.map(|(key, version, text)| (key.to_owned(), version, text.map(str::to_owned)));
     assert_eq!(changes, expected);
-    let mut late = stage.hub.memory().watch("", seq);
+    let mut late = fixture.hub.memory().watch("", seq);
     let change = tokio::time::timeout(SOON, late.next()).await.expect("in time").expect("a change");
     assert_eq!((change.seq, change.key.as_str()), (seq, "a/two"), "from that record on");
 }
 
 // Fails under: a rollback without a list of changes, or to another position than requested.
-pub(crate) async fn entries_can_be_rolled_back(stage: &TestHub) {
-    let (hub, inside) = (&stage.hub, &stage.embedded);
+pub(crate) async fn entries_can_be_rolled_back(fixture: &TestHub) {
+    let (hub, embedded) = (&fixture.hub, &fixture.embedded);
     let alice = hub.agent("alice").join().await.expect("she joins");
     let memory = alice.memory();
     memory.put("plan/a", "note", 1).await.expect("written");
@@ -44,7 +44,7 @@ pub(crate) async fn entries_can_be_rolled_back(stage: &TestHub) {
     let seq = memory.snapshot("before", "plan/").await.expect("named");
     assert_eq!(memory.snapshot("before", "").await.expect_err("taken").code(), Code::Duplicate);
     let snapshots = memory.snapshots(PageQuery::newest(10)).await.expect("read");
-    assert_eq!(snapshots, inside.memory().snapshots(PageQuery::newest(10)).await.expect("read"));
+    assert_eq!(snapshots, embedded.memory().snapshots(PageQuery::newest(10)).await.expect("read"));
     let snapshots = snapshots.items;
     assert_eq!(
         (snapshots[0].name.as_str(), snapshots[0].seq, snapshots[0].by.as_str()),
@@ -52,7 +52,7 @@ pub(crate) async fn entries_can_be_rolled_back(stage: &TestHub) {
     );
     memory.put("plan/a", "note", 10).await.expect("written");
     memory.write("plan/c", "note", 3, None, &["plan/a"]).await.expect("written");
-    let check = memory.check().await.expect("looked");
+    let check = memory.check().await.expect("checked");
     assert_eq!((check.counts.stale, check.clean), (1, false));
     assert!(
         matches!(&check.findings[..], [Inconsistency::Stale { key, current_version: Version(2), .. }] if key.as_str() == "plan/b")
@@ -66,20 +66,20 @@ pub(crate) async fn entries_can_be_rolled_back(stage: &TestHub) {
         (error.code(), error.refusal().expect("a refusal").facts.current_version),
         (Code::VersionConflict, Some(2))
     );
-    let back =
+    let rollback =
         memory.rollback_all("plan/", RollbackTarget::Snapshot("before".parse().expect("a name"))).await;
-    let back = back.expect("rolled back");
+    let rollback = rollback.expect("rolled back");
     let changed: Vec<_> =
-        back.changed.iter().map(|one| (one.key.as_str(), one.version.0, one.restored)).collect();
+        rollback.changed.iter().map(|entry| (entry.key.as_str(), entry.version.0, entry.restored)).collect();
     assert_eq!(changed, [("plan/a", 3, Some(Version(1))), ("plan/c", 2, None)]);
-    assert_eq!((back.to, back.complete, back.seq.is_some()), (seq, true, true));
+    assert_eq!((rollback.to, rollback.complete, rollback.seq.is_some()), (seq, true, true));
     assert_eq!(memory.get("plan/a").await.expect("read").expect("there").restores, Some(Version(1)));
-    let back = memory.rollback("plan/a", RollbackTarget::Seq(seq), None).await.expect("as it is");
-    assert!(back.changed.is_empty() || back.changed[0].restored == Some(Version(1)), "{back:?}");
+    let rollback = memory.rollback("plan/a", RollbackTarget::Seq(seq), None).await.expect("as it is");
+    assert!(rollback.changed.is_empty() || rollback.changed[0].restored == Some(Version(1)), "{rollback:?}");
 
-    let then = memory.get_as_of("plan/a", AsOf::Version(Version(2))).await.expect("read").expect("there");
-    assert_eq!(then.content::<u64>().expect("a number"), 10);
-    let by_record = memory.get_as_of("plan/a", AsOf::Seq(then.seq)).await.expect("read").expect("there");
+    let earlier = memory.get_as_of("plan/a", AsOf::Version(Version(2))).await.expect("read").expect("there");
+    assert_eq!(earlier.content::<u64>().expect("a number"), 10);
+    let by_record = memory.get_as_of("plan/a", AsOf::Seq(earlier.seq)).await.expect("read").expect("there");
     assert_eq!(by_record.version, Version(2));
     let early = memory.get_as_of("plan/a", AsOf::Time(Timestamp(1))).await.expect("read");
     assert!(early.is_none(), "there was nothing in 1970");
@@ -89,7 +89,7 @@ pub(crate) async fn entries_can_be_rolled_back(stage: &TestHub) {
         .expect("read")
         .expect("there");
     assert!(later.version >= Version(3));
-    memory.drop_snapshot("before").await.expect("forgotten");
+    memory.drop_snapshot("before").await.expect("deleted");
     assert!(memory.snapshots(PageQuery::newest(10)).await.expect("read").items.is_empty());
     assert_eq!(memory.drop_snapshot("before").await.expect_err("gone").code(), Code::NotFound);
 }

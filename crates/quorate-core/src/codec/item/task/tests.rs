@@ -137,8 +137,8 @@ fn the_bytes_of_a_task_never_change() {
 #[test]
 fn default_values_take_no_bytes() {
     let state = TaskState::Ready { since: Timestamp(7) };
-    let (setback, partials, missing) = (None, Vec::new(), Vec::new());
-    let task = Task { spec: Arc::new(plain()), attempt: 0, state, last_failure: setback, partials, missing };
+    let (last_failure, partials, missing) = (None, Vec::new(), Vec::new());
+    let task = Task { spec: Arc::new(plain()), attempt: 0, state, last_failure, partials, missing };
     expect!["0a01017406017802090407000107000000"].assert_eq(&hex(&write_item(&Item::Task(task))));
 }
 
@@ -164,10 +164,10 @@ fn i9_a_lease_without_a_duration_is_rejected() {
 fn results_of_tasks_round_trip() {
     use crate::commit::OpResult;
     use crate::task::LeasedTask;
-    let handed = LeasedTask { task: every_task().swap_remove(3), input: None };
+    let leased = LeasedTask { task: every_task().swap_remove(3), input: None };
     let results = vec![
         OpResult::TasksCreated { generation: Generation(1), seq: Seq(2), first: 3, count: 10_000 },
-        OpResult::TasksClaimed(vec![handed.clone(), handed]),
+        OpResult::TasksClaimed(vec![leased.clone(), leased]),
         OpResult::TaskAccepted { seq: Seq(8), token: LeaseToken(9) },
     ];
     let bytes = crate::codec::write_results(&results);
@@ -176,8 +176,8 @@ fn results_of_tasks_round_trip() {
 
 proptest! {
     #[test]
-    fn corrupt_tasks_do_not_panic(which in 0usize..15, at in 0usize..200, with: u8, cut in 0usize..200) {
-        let mut bytes = write_item(&Item::Task(every_task().swap_remove(which)));
+    fn corrupt_tasks_do_not_panic(index in 0usize..15, at in 0usize..200, with: u8, cut in 0usize..200) {
+        let mut bytes = write_item(&Item::Task(every_task().swap_remove(index)));
         if let Some(byte) = bytes.get_mut(at) {
             *byte = with;
         }

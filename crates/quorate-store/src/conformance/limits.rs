@@ -1,0 +1,176 @@
+//! Limits that need many rows to reach. Only for backends that can hold that many efficiently.
+
+use quorate_core::{
+    Bearer, ClaimTasks, Code, CompleteTask, ConsumerEvent, ConsumerId, CreateTasks, CreateToken, Dependency,
+    LeasedTask, Message, NewTask, Op, OpResult, Pattern, Principal, RegisterAgent, Subscribe, TaskStatus,
+    TokenDigest, TokenRole, WaitMode, limits,
+};
+
+use super::builders::{agent, id, message_to, payload, register, send};
+use super::test_bench::TestBench;
+use super::tokens::create_token;
+
+const OPS: usize = limits::OPS_MAX;
+
+pub async fn an_inbox_holds_at_most_100_000_open_deliveries(bench: TestBench) {
+    bench.register_all(&["alice", "bob"]).await;
+    for _ in 0..limits::INBOX_MAX / OPS {
+        bench.commit_ok(agent("alice"), (0..OPS).map(|_| send("alice", message_to("bob"))).collect()).await;
+    }
+    let rest = limits::INBOX_MAX % OPS;
+    let one_too_many = (0..=rest).map(|_| send("alice", message_to("bob"))).collect();
+    let refused = bench.commit_refused(agent("alice"), one_too_many).await;
+    assert_eq!((refused.code, refused.facts.limit), (Code::QueueFull, Some(limits::INBOX_MAX as u64)));
+    bench.commit_ok(agent("alice"), (0..rest).map(|_| send("alice", message_to("bob"))).collect()).await;
+    bench.commit_refused_with(Code::QueueFull, agent("alice"), vec![send("alice", message_to("bob"))]).await;
+    bench.send("bob", "alice").await;
+    let purged = bench.commit_ok(agent("bob"), vec![Op::Purge { agent: id("bob") }]).await;
+    assert_eq!(purged.results, vec![OpResult::Purged { count: limits::PURGE_MAX as u32 }]);
+    bench.send("alice", "bob").await;
+}
+
+pub async fn a_space_has_at_most_100_000_agents(bench: TestBench) {
+    let names: Vec<String> = (0..limits::AGENTS_MAX).map(|number| format!("a{number}")).collect();
+    for chunk in names.chunks(OPS) {
+        bench.commit_ok(Principal::System, chunk.iter().map(|name| register(name)).collect()).await;
+    }
+    let refused = bench.commit_refused(Principal::System, vec![register("one-more")]).await;
+    assert_eq!((refused.code, refused.facts.limit), (Code::LimitExceeded, Some(limits::AGENTS_MAX as u64)));
+    bench.register("a7").await;
+}
+
+fn create_tasks(tasks: Vec<NewTask>) -> Op {
+    Op::CreateTasks(CreateTasks { tasks, inputs: None })
+}
+
+fn claim(name: &str, max: u32, waiting: WaitMode) -> Op {
+    Op::ClaimTasks(ClaimTasks { agent: id(name), types: vec!["work".into()], max, lease_ms: None, waiting })
+}
+
+fn done(held: &LeasedTask) -> Op {
+    Op::CompleteTask(CompleteTask::done(held.lease_ref(), None))
+}
+
+pub async fn c4_a_space_has_at_most_10_000_open_tasks(mut bench: TestBench) {
+    bench.register_all(&["alice", "bob"]).await;
+    let max = limits::OPEN_TASKS_DEFAULT;
+    // All tasks but the last depend on the first; the last depends on all others.
+    let mut graph = vec![NewTask::new("work"); max];
+    graph[1..max - 1].iter_mut().for_each(|task| task.depends_on = vec![Dependency::Index(0)]);
+    graph[max - 1].depends_on = (1..max as u32 - 1).map(Dependency::Index).collect();
+    let one_more = || create_tasks(vec![NewTask::new("work")]);
+    let refused = bench.commit_refused(agent("alice"), vec![one_more(), create_tasks(graph.clone())]).await;
+    assert_eq!((refused.code, refused.facts.limit), (Code::QueueFull, Some(max as u64)));
+    bench.commit_ok(agent("alice"), vec![create_tasks(graph)]).await;
+    bench.commit_refused_with(Code::QueueFull, agent("alice"), vec![one_more()]).await;
+    let mut finished = 0;
+    while finished < max {
+        if finished == max / 2 {
+            bench.reopen().await;
+        }
+        let receipt = bench.commit_ok(agent("bob"), vec![claim("bob", 200, WaitMode::NoWait)]).await;
+        let [OpResult::TasksClaimed(held)] = &receipt.results[..] else { panic!("{receipt:?}") };
+        assert!(!held.is_empty(), "something is ready after {finished}");
+        bench.commit_ok(agent("bob"), held.iter().map(done).collect()).await;
+        finished += held.len();
+    }
+    assert_eq!(bench.published().tasks.get(TaskStatus::Done), max as u64);
+    bench.commit_ok(agent("alice"), vec![one_more()]).await;
+}
+
+pub async fn c4_an_agent_has_at_most_4096_tasks_in_flight(bench: TestBench) {
+    bench.register_all(&["alice", "bob"]).await;
+    let extra = 3;
+    bench
+        .commit_ok(
+            agent("alice"),
+            vec![create_tasks(vec![NewTask::new("work"); limits::IN_FLIGHT_MAX + extra])],
+        )
+        .await;
+    let mut held = Vec::new();
+    for _ in 0..limits::IN_FLIGHT_MAX / 256 {
+        let receipt = bench.commit_ok(agent("bob"), vec![claim("bob", 256, WaitMode::NoWait)]).await;
+        let [OpResult::TasksClaimed(leased)] = &receipt.results[..] else { panic!("{receipt:?}") };
+        held.extend(leased.clone());
+    }
+    assert_eq!(held.len(), limits::IN_FLIGHT_MAX);
+    let receipt =
+        bench.commit_ok(agent("bob"), vec![claim("bob", 9, WaitMode::Standing(ConsumerId(1)))]).await;
+    assert_eq!(
+        receipt.results,
+        [OpResult::TasksClaimed(vec![])],
+        "the in-flight limit holds back {extra} ready tasks"
+    );
+    bench.commit_ok(agent("bob"), vec![done(&held[0])]).await;
+    let events = bench.consumer_events();
+    assert!(
+        matches!(&events[..], [(ConsumerId(1), ConsumerEvent::TaskLeased(_))]),
+        "an ack frees capacity: {events:?}"
+    );
+}
+
+pub async fn i21_a_space_has_at_most_10_000_tokens(bench: TestBench) {
+    let token = |number: usize| {
+        let mut digest = [0; 32];
+        digest[..8].copy_from_slice(&(number as u64).to_be_bytes());
+        let digest = TokenDigest(digest);
+        Op::CreateToken(CreateToken { digest, ..create_token(0, Bearer::Holder(TokenRole::Viewer)) })
+    };
+    let numbers: Vec<usize> = (0..limits::TOKENS_MAX).collect();
+    let mut last = None;
+    for chunk in numbers.chunks(OPS) {
+        last = Some(
+            bench.commit_ok(Principal::System, chunk.iter().map(|number| token(*number)).collect()).await,
+        );
+    }
+    let one_more = || vec![token(limits::TOKENS_MAX)];
+    let refused = bench.commit_refused(Principal::System, one_more()).await;
+    assert_eq!((refused.code, refused.facts.limit), (Code::LimitExceeded, Some(limits::TOKENS_MAX as u64)));
+    let last = last.expect("at least one commit").results.remove(0);
+    let OpResult::TokenCreated { id, .. } = last else { panic!("not a token: {last:?}") };
+    bench.commit_ok(Principal::System, vec![Op::RevokeToken { token: id }]).await;
+    bench.commit_ok(Principal::System, one_more()).await;
+    assert_eq!(bench.published().tokens.len(), limits::TOKENS_MAX);
+}
+
+pub async fn d3_a_space_has_at_most_10_000_pools(bench: TestBench) {
+    let max = limits::POOLS_MAX;
+    let register_capable = |number: usize| {
+        let first = number * limits::LIST_MAX;
+        let capabilities = (first..first + limits::LIST_MAX).map(|index| format!("c{index}")).collect();
+        Op::RegisterAgent(RegisterAgent { capabilities, ..RegisterAgent::named(id(&format!("a{number}"))) })
+    };
+    bench.commit_ok(Principal::System, (0..=max / limits::LIST_MAX).map(register_capable).collect()).await;
+    let to_pool = |number: usize| {
+        let to = format!("can:c{number}").parse().expect("valid destination");
+        Op::send(Message::new(to, "work", payload("{}")))
+    };
+    let numbers: Vec<usize> = (0..max).collect();
+    for chunk in numbers.chunks(OPS) {
+        bench.commit_ok(Principal::System, chunk.iter().map(|number| to_pool(*number)).collect()).await;
+    }
+    let refused = bench.commit_refused(Principal::System, vec![to_pool(max)]).await;
+    assert_eq!((refused.code, refused.facts.limit), (Code::LimitExceeded, Some(max as u64)));
+    bench.commit_ok(Principal::System, vec![to_pool(0), to_pool(max - 1)]).await;
+}
+
+pub async fn d4_a_space_has_at_most_100_000_subscriptions(bench: TestBench) {
+    let (max, each) = (limits::SUBSCRIPTIONS_MAX, limits::SUBSCRIPTIONS_PER_AGENT_MAX);
+    let names: Vec<String> = (0..=max / each).map(|number| format!("a{number}")).collect();
+    for chunk in names.chunks(OPS) {
+        bench.commit_ok(Principal::System, chunk.iter().map(|name| register(name)).collect()).await;
+    }
+    let subscribe = |number: usize| {
+        let pattern = Pattern::new(format!("t.{}.>", number % each)).expect("valid pattern");
+        Op::Subscribe(Subscribe { agent: id(&names[number / each]), pattern, history: None })
+    };
+    let numbers: Vec<usize> = (0..max).collect();
+    for chunk in numbers.chunks(OPS) {
+        bench.commit_ok(Principal::System, chunk.iter().map(|number| subscribe(*number)).collect()).await;
+    }
+    let refused = bench.commit_refused(Principal::System, vec![subscribe(max)]).await;
+    assert_eq!((refused.code, refused.facts.limit), (Code::LimitExceeded, Some(max as u64)));
+    let pattern = Pattern::new("t.0.>").expect("valid pattern");
+    let free = Op::Unsubscribe { agent: id(&names[0]), pattern };
+    bench.commit_ok(Principal::System, vec![free, subscribe(max)]).await;
+}
