@@ -4,8 +4,9 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
+use std::thread;
 
-use anyhow::{Context, Result};
+use anyhow::{Context, Result, bail};
 
 use crate::step::{run_command, target_directory};
 
@@ -14,8 +15,11 @@ pub(crate) fn run(root: &Path) -> Result<()> {
     let config = root.join("xtask").join("generators");
     let directory = target_directory(root).join("generators");
     fs::create_dir_all(&directory)?;
-    python(root, &config, &directory)?;
-    typescript(root, &config, &directory)
+    thread::scope(|scope| {
+        let python = scope.spawn(|| python(root, &config, &directory));
+        typescript(root, &config, &directory)?;
+        python.join().unwrap_or_else(|_| bail!("the thread panicked"))
+    })
 }
 
 fn python(root: &Path, config: &Path, directory: &Path) -> Result<()> {

@@ -1,12 +1,13 @@
 //! `cargo xtask schemathesis`: tests a running hub against its OpenAPI document. Schemathesis generates valid and invalid
-//! requests from `openapi/quorate.json` and checks that every response conforms to it and none is a 5xx. It runs once
-//! with an admin token and once with an agent token.
+//! requests from `openapi/quorate.json` and checks that every response conforms to it and none is a 5xx. It runs with an
+//! admin token and with an agent token at the same time, each against a hub of its own.
 
 use std::fs;
 use std::io::{BufRead as _, BufReader, Read as _, Write as _};
 use std::net::TcpStream;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
+use std::thread;
 
 use anyhow::{Context, Result, bail};
 
@@ -33,17 +34,65 @@ pub(crate) fn run(root: &Path, binary: Binary) -> Result<()> {
     if binary == Binary::NeedsBuild {
         run_command(&mut cargo(root, &["build", "--locked", "-p", "quorate-cli"]))?;
     }
-    let data = directory.join("data");
+    let program = target_directory(root).join("debug").join("quorate");
+    // One hub per role: the runs are concurrent, and neither sees the resources of the other.
+    let roles = [Role::Admin, Role::Agent];
+    let results = thread::scope(|scope| {
+        let (tool, program, directory) = (&tool, &program, &directory);
+        let runs = roles.map(|role| scope.spawn(move || check(root, tool, program, directory, role)));
+        runs.map(|run| run.join().unwrap_or_else(|_| bail!("the thread panicked")))
+    });
+    for (role, result) in roles.into_iter().zip(results) {
+        let report = result.with_context(|| format!("schemathesis as {}", role.name()))?;
+        eprintln!("   as {}", role.name());
+        eprint!("{}", report.text);
+        if !report.success {
+            bail!("schemathesis found failures as {}", role.name());
+        }
+    }
+    Ok(())
+}
+
+/// Role of the token that the requests carry.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Role {
+    Admin,
+    Agent,
+}
+
+impl Role {
+    fn name(self) -> &'static str {
+        match self {
+            Self::Admin => "admin",
+            Self::Agent => "agent",
+        }
+    }
+}
+
+/// Outcome of one run. The output is captured, because two runs are concurrent.
+struct Report {
+    text: String,
+    success: bool,
+}
+
+/// Tests a new hub with the token of one role.
+fn check(root: &Path, tool: &Path, program: &Path, directory: &Path, role: Role) -> Result<Report> {
+    let data = directory.join(format!("data-{}", role.name()));
     if data.exists() {
         fs::remove_dir_all(&data).context("cannot delete the data of the last run")?;
     }
-    let hub = Hub::start(&target_directory(root).join("debug").join("quorate"), &data)?;
+    let hub = Hub::start(program, &data)?;
     let agent = hub.prepare()?;
-    for (role, token) in [("an admin", hub.admin.as_str()), ("an agent", agent.as_str())] {
-        eprintln!("   as {role}");
-        run_command(&mut schemathesis_command(root, &tool, &hub.address, token))?;
-    }
-    Ok(())
+    let token = match role {
+        Role::Admin => hub.admin.as_str(),
+        Role::Agent => agent.as_str(),
+    };
+    let output = schemathesis_command(root, tool, &hub.address, token)
+        .output()
+        .with_context(|| format!("cannot start {}", tool.display()))?;
+    let streams = [output.stdout, output.stderr];
+    let text = streams.map(|stream| String::from_utf8_lossy(&stream).into_owned()).concat();
+    Ok(Report { text, success: output.status.success() })
 }
 
 fn schemathesis_command(root: &Path, tool: &Path, address: &str, token: &str) -> Command {

@@ -8,12 +8,13 @@ use crate::question::{AgentFailure, AgentQuestion, AgentReply, FailureKind, Usag
 /// Answers the actions `analyse` and `discuss`.
 pub(crate) fn answer(analyst: Heuristic, question: &AgentQuestion) -> Result<AgentReply, AgentFailure> {
     let fail = |message: String, hint: &str| {
-        AgentFailure::new(FailureKind::Misdeclared, format!("heuristic:{}", analyst.name()), message)
+        AgentFailure::new(FailureKind::InvalidQuestion, format!("heuristic:{}", analyst.name()), message)
             .hint(hint)
     };
     let text = text(&question.payload).unwrap_or_default();
     if text.trim().is_empty() {
-        let hint = "pass the contract as `input`: a string, or an object with `text`";
+        let hint =
+            "pass the contract as `input`: a string, or an object with `text`, `contract` or `document`";
         return Err(fail("the question contains no contract text".into(), hint));
     }
     let body = match question.action.as_str() {

@@ -61,7 +61,7 @@ pub struct Usage {
     pub output_tokens: u64,
     /// Number of calls: processes started or requests sent.
     pub calls: u32,
-    /// Cost in millionths of the currency of the price list; `None` if no prices are configured.
+    /// Cost in millionths of the currency unit; `None` if no prices are configured.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub money_micros: Option<u64>,
 }
@@ -92,6 +92,8 @@ impl std::ops::AddAssign for Usage {
 pub enum FailureKind {
     /// The declaration of the agent in the playbook is invalid.
     Misdeclared,
+    /// The agent cannot answer this question.
+    InvalidQuestion,
     /// The program does not exist.
     NotFound,
     /// There is no valid API key for the provider.
@@ -130,7 +132,11 @@ impl FailureKind {
 
     fn code(self) -> Code {
         match self {
-            Self::Misdeclared | Self::NotRecorded | Self::SchemaMismatch | Self::Refused => Code::Invalid,
+            Self::Misdeclared
+            | Self::InvalidQuestion
+            | Self::NotRecorded
+            | Self::SchemaMismatch
+            | Self::Refused => Code::Invalid,
             Self::NotFound => Code::NotFound,
             Self::NoKey => Code::Unauthenticated,
             Self::Unreachable | Self::Broken | Self::Exited => Code::Unavailable,

@@ -37,7 +37,7 @@ pub struct NewEntry<'a> {
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[cfg_attr(feature = "schema", schemars(length(max = 256)))]
     pub depends_on: Vec<Key>,
-    /// Fencing token of a lock. The call is rejected if the lock has been granted to another holder since.
+    /// Fencing token of a lock. The call is refused if its grant has ended and the lock was granted again.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub fence: Option<LockFence>,
 }
@@ -87,7 +87,7 @@ pub struct EntryDeletion {
     /// Expected current version for a compare-and-set.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub expect: Option<Version>,
-    /// Fencing token of a lock. The call is rejected if the lock has been granted to another holder since.
+    /// Fencing token of a lock. The call is refused if its grant has ended and the lock was granted again.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub fence: Option<LockFence>,
 }

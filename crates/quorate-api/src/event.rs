@@ -449,7 +449,7 @@ impl Effect {
         match effect {
             CoreEffect::SpaceCreated { .. } | CoreEffect::SpaceRestored { .. } => space(effect),
             CoreEffect::AgentRegistered { .. }
-            | CoreEffect::AgentStatus { .. }
+            | CoreEffect::PresenceChanged { .. }
             | CoreEffect::AgentRemoved { .. } => agent(effect, ids),
             CoreEffect::Sent { .. } => delivery::sent_effect(effect, record, n, ids),
             CoreEffect::Leased { deliveries, .. }
@@ -477,7 +477,7 @@ impl Effect {
                 let cycle = cycle.iter().map(wait).collect();
                 DeadlockEffect { effect: DeadlockEffectName::Aborted, cycle }.into()
             }
-            CoreEffect::SessionAdded { session, kind, n, part, content_type, rationale } => {
+            CoreEffect::ContributionAdded { session, kind, n, part, content_type, rationale } => {
                 SessionContributionEffect {
                     effect: SessionAdditionName::Added,
                     session_id: session.clone(),
@@ -519,7 +519,7 @@ fn agent(effect: &CoreEffect, ids: &IdResolver<'_>) -> Effect {
             number: *number,
         }
         .into(),
-        CoreEffect::AgentStatus { number, presence } => AgentStatusEffect {
+        CoreEffect::PresenceChanged { number, presence } => AgentStatusEffect {
             effect: AgentStatusName::Status,
             agent_id: ids.agent_id(*number),
             presence: presence.into(),

@@ -87,7 +87,7 @@ impl LockRequest {
             ttl_ms: self.ttl_ms.unwrap_or(context.defaults.lease_ms),
             priority: self.priority.map_or(Priority::NORMAL, |priority| priority.0),
             capacity: self.capacity,
-            waiting: WaitMode::NoWait,
+            wait: WaitMode::NoWait,
             within: self.within,
         })
     }

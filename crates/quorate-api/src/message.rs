@@ -30,7 +30,7 @@ pub struct NewMessage<'a> {
     #[serde(skip_serializing_if = "Option::is_none")]
     #[cfg_attr(feature = "schema", schemars(with = "Option<schema::EnvelopeVersion>"))]
     pub version: Option<String>,
-    /// Time at which the sender created the message. The hub sets its own timestamp.
+    /// Accepted and ignored: the hub sets the timestamp.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub timestamp: Option<Timestamp>,
     /// Sender. Defaults to the agent of the access token; operators and admins can set another agent.
@@ -120,8 +120,8 @@ pub struct NewMessage<'a> {
 }
 
 impl NewMessage<'_> {
-    /// Converts the request into a message. The sender defaults to the calling agent; the kernel checks whether the
-    /// caller is allowed to set another one.
+    /// Converts the request into a message. The sender defaults to the calling agent; the commit is refused if the
+    /// caller may not set another one.
     ///
     /// # Errors
     /// `INVALID` if the version is unknown, or the payload does not match its content type.
@@ -285,16 +285,16 @@ macro_rules! envelope {
         }
 
         impl $name {
-            /// Creates the API representation of a message. `durable` is its ID if the message is on disk.
+            /// Creates the API representation of a message. `durable_id` is its ID if the message is on disk.
             #[must_use]
             pub fn new(
                 id: String,
-                durable: Option<MessageId>,
+                durable_id: Option<MessageId>,
                 at: Timestamp,
                 $message: &CoreMessage,
             ) -> Self {
                 // Recipients continue the trace from the span of the message. Ephemeral messages have no span.
-                let context = durable.and_then(|id| TraceContext::of_message(id, $message));
+                let context = durable_id.and_then(|id| TraceContext::of_message(id, $message));
                 let traceparent =
                     context.map(|context| context.to_string()).or_else(|| $message.traceparent.clone());
                 Self {

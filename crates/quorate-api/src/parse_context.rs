@@ -10,7 +10,8 @@ use serde_json::value::RawValue;
 use crate::json::Json;
 use crate::payload;
 
-/// Seals payloads before they are written to the log. A hub uses fresh salts; a client does not seal.
+/// Seals payloads before they are written to the log. To **seal** a payload is to compute its salted digest; nothing is
+/// encrypted. A hub uses fresh salts; a client does not seal.
 pub trait Seal: Sync {
     /// Seals a payload.
     fn seal(&self, bytes: Bytes) -> Payload;

@@ -143,10 +143,10 @@ impl RequestStatus {
         let known = Code::ALL.iter().find(|known| known.as_str() == code);
         let code = known.copied().unwrap_or(Code::Unavailable);
         let detail = match (code, &self.reason) {
-            (Code::Timeout, _) => format!("no response to {id} in time"),
+            (Code::Timeout, _) => format!("no answer to {id} in time"),
             (Code::Cancelled, None) => format!("request {id} was cancelled"),
             (_, reason) => {
-                format!("request {id} has no response: {}", reason.as_deref().unwrap_or_default())
+                format!("request {id} has no answer: {}", reason.as_deref().unwrap_or_default())
             }
         };
         Some(Refused::new(code, detail))

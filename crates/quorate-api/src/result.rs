@@ -63,9 +63,9 @@ pub struct SendReceipts {
     pub receipts: Vec<SendReceipt>,
 }
 
-/// Whether no result of a commit is public.
+/// Whether all operations of a commit were raised as conduct flags, so that nothing of it is public.
 #[must_use]
-pub fn is_private(receipt: &Receipt) -> bool {
+pub fn is_flag_receipt(receipt: &Receipt) -> bool {
     !receipt.results.is_empty() && receipt.results.iter().all(|result| *result == OpResult::Received)
 }
 
@@ -114,7 +114,7 @@ impl OperationResult {
                 Self::Version { version: *version }
             }
             OpResult::SessionOpened { id } => Self::Created { id: id.to_string() },
-            OpResult::SessionAdded { n } => Self::Added { n: *n },
+            OpResult::ContributionAdded { n } => Self::Added { n: *n },
             OpResult::TaskAccepted { seq, token } => Self::TaskAccepted { seq: *seq, accepted_token: *token },
             OpResult::RolledBack { to, written, deleted } => {
                 Self::RolledBack { to: *to, written: *written, deleted: *deleted }
@@ -196,7 +196,7 @@ pub fn parse_result(op: &Op, raw: &str) -> Result<OpResult, serde_json::Error> {
         })?,
         Op::OpenSession(_) => parse_as(raw, |Id::<SessionId> { id }| OpResult::SessionOpened { id })?,
         Op::StartProcedure(_) => parse_as(raw, |Id::<ProcedureId> { id }| OpResult::ProcedureStarted { id })?,
-        Op::AddToSession(_) => parse_as(raw, |Added { n }| OpResult::SessionAdded { n })?,
+        Op::AddToSession(_) => parse_as(raw, |Added { n }| OpResult::ContributionAdded { n })?,
         Op::RequestApproval(_) => parse_as(raw, |Requested { id, digest, expires_at }| {
             OpResult::ApprovalRequested { id, digest, expires_at }
         })?,

@@ -36,7 +36,7 @@ pub struct Rollback {
     /// Expected current version of the entry for a compare-and-set.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub expect: Option<Version>,
-    /// Fencing token of a lock. The call is rejected if the lock has been granted to another holder since.
+    /// Fencing token of a lock. The call is refused if its grant has ended and the lock was granted again.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub fence: Option<LockFence>,
 }

@@ -29,11 +29,11 @@ pub struct NewSession<'a> {
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[cfg_attr(feature = "schema", schemars(length(max = 1000)))]
     pub participants: Vec<AgentId>,
-    /// Display title; the ID by default.
+    /// Display title. By default the ID given in this request, or `untitled` if there is none.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[cfg_attr(feature = "schema", schemars(length(min = 1, max = 200)))]
     pub title: Option<String>,
-    /// Description of the work: any JSON, stored byte for byte.
+    /// Description of the joint work: any JSON, stored byte for byte. Not a task of `/v1/tasks`.
     #[serde(borrow, skip_serializing_if = "Option::is_none")]
     pub task: Option<Json<'a>>,
 }
@@ -272,25 +272,25 @@ impl From<&CoreSession> for Session {
     }
 }
 
-/// Session with its task.
+/// Session with the description of its work.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct SessionWithTask {
     /// The session.
     #[serde(flatten)]
     pub session: Session,
-    /// Its task.
+    /// Description of its work.
     #[serde(flatten)]
     pub more: SessionTask,
 }
 
 deserialize_in_two_passes!(SessionWithTask { session, more });
 
-/// Task of a session.
+/// Description of the work of a session.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct SessionTask {
-    /// Description of the work, as it was sent.
+    /// Description of the joint work, as it was sent; `null` if there is none. Not a task of `/v1/tasks`.
     pub task: Option<RawJson>,
 }
 
@@ -298,9 +298,9 @@ pub struct SessionTask {
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema), schemars(rename = "AddedToSession"))]
 pub struct AddedToSession {
-    /// Number of the contribution among those of its kind, starting at 1.
+    /// Number of the contribution among those of its kind, starting at 1. Never `null` in this version.
     pub n: Option<u64>,
-    /// Sequence number of the record.
+    /// Sequence number of the record. Never `null` in this version.
     pub seq: Option<Seq>,
 }
 

@@ -260,7 +260,7 @@ fn decode(raw: Option<&RawJson>, content_type: Option<&str>) -> Result<Option<By
 
 fn escalation_target(agents: &dyn AgentIds, target: EscalationTarget) -> String {
     match target {
-        EscalationTarget::Never => "nobody".to_owned(),
+        EscalationTarget::Nobody => "nobody".to_owned(),
         EscalationTarget::Coordinators => "coordinators".to_owned(),
         EscalationTarget::Agent(agent) => {
             agents.agent_id(agent).map_or_else(|| "coordinators".to_owned(), |agent| agent.to_string())

@@ -82,8 +82,8 @@ async fn chain_of_requests(store: &SqliteStore, space: SpaceNo, count: u64) -> a
         message.from = Some(from.clone());
         let request = SendRequest::new(message, Some(limits::REQUEST_MS_MAX), Some(ConsumerId(index + 1)));
         commits.push(Commit::new(Principal::Agent(from), vec![Op::Request(request)]));
-        let (lease_ms, waiting) = (limits::LEASE_MS_MAX, WaitMode::NoWait);
-        let claim = Op::Claim { agent: to.clone(), max: 1, lease_ms, waiting };
+        let (lease_ms, wait) = (limits::LEASE_MS_MAX, WaitMode::NoWait);
+        let claim = Op::Claim { agent: to.clone(), max: 1, lease_ms, wait };
         commits.push(Commit::new(Principal::Agent(to), vec![claim]));
     }
     commit_all(store, space, commits).await
@@ -92,14 +92,14 @@ async fn chain_of_requests(store: &SqliteStore, space: SpaceNo, count: u64) -> a
 /// Builds a chain of locks: each agent holds a lock and waits for that of the next agent.
 async fn chain_of_locks(store: &SqliteStore, space: SpaceNo, count: u64) -> anyhow::Result<()> {
     let mut commits = Vec::new();
-    let lock = |holder: &AgentId, index: u64, waiting| -> anyhow::Result<Commit> {
+    let lock = |holder: &AgentId, index: u64, wait| -> anyhow::Result<Commit> {
         let acquire = Op::AcquireLocks(AcquireLocks {
             agent: holder.clone(),
             names: vec![LockName::new(format!("x{index}"))?],
             ttl_ms: limits::LEASE_MS_MAX,
             priority: Priority::NORMAL,
             capacity: None,
-            waiting,
+            wait,
             within: None,
         });
         Ok(Commit::new(Principal::Agent(holder.clone()), vec![acquire]))
@@ -110,8 +110,8 @@ async fn chain_of_locks(store: &SqliteStore, space: SpaceNo, count: u64) -> anyh
         commits.push(lock(&id, index, WaitMode::NoWait)?);
     }
     for index in 0..count {
-        let waiting = WaitMode::Once(ConsumerId(1_000_000 + index));
-        commits.push(lock(&agent("l", index)?, index + 1, waiting)?);
+        let wait = WaitMode::Once(ConsumerId(1_000_000 + index));
+        commits.push(lock(&agent("l", index)?, index + 1, wait)?);
     }
     commit_all(store, space, commits).await
 }

@@ -38,7 +38,7 @@ async fn fill_lane(space: Space, agents: Vec<AgentId>, commits: u64, acked: bool
             continue;
         }
         let claim =
-            Op::Claim { agent: agent.clone(), max: CLAIM_MAX, lease_ms: 30_000, waiting: WaitMode::NoWait };
+            Op::Claim { agent: agent.clone(), max: CLAIM_MAX, lease_ms: 30_000, wait: WaitMode::NoWait };
         let receipt = space.commit(Commit::new(Principal::System, vec![claim])).await?;
         let Some(OpResult::Claimed(leased)) = receipt.results.into_iter().next() else { continue };
         let generations = space.published().generations.clone();

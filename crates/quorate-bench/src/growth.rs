@@ -1,5 +1,6 @@
-//! W8: growth. Repeats W1 with an increasing number of acked messages in the log and a million open ones, with 30 and
-//! with 3,000 agents. Also measures the recovery time after `kill -9`. Each measurement runs in a separate process.
+//! W8: growth. Repeats W1 on an empty log, then with an increasing number of acked messages and a million open ones,
+//! with 30 and with 3,000 agents. Also measures the recovery time after `kill -9`. Each measurement runs in a separate
+//! process.
 
 use std::io::{BufRead as _, BufReader, Write as _};
 use std::path::Path;
@@ -20,13 +21,13 @@ use crate::report::Measurement;
 const MILLION: u64 = 1_000_000;
 
 pub(crate) async fn measure(scale: &Scale) -> anyhow::Result<Vec<Measurement>> {
-    let mut lines = Vec::new();
+    let mut measurements = Vec::new();
     for agents in [30, 3_000] {
         let directory = new_directory(scale.data.as_deref())?;
         let data = directory.path().join("data");
         let cycles = scale.count(300_000);
         let mut acked = 0;
-        let mut first = None;
+        let mut base_rate = None;
         let steps = if agents == 30 { vec![0, 1, scale.acked_millions_max] } else { vec![0, 1] };
         for (step, millions) in steps.into_iter().enumerate() {
             let target = scale.count(millions * MILLION);
@@ -41,9 +42,9 @@ pub(crate) async fn measure(scale: &Scale) -> anyhow::Result<Vec<Measurement>> {
             let result = measure_in_child(&scale.binary, &data, agents, cycles)?;
             let open = if step == 0 { 0 } else { scale.count(MILLION) };
             let rate = result["perSecond"].as_f64().unwrap_or_default();
-            let base = *first.get_or_insert(rate);
+            let base = *base_rate.get_or_insert(rate);
             let variant = format!("{agents} agents, {} acked, {} open", short(acked), short(open));
-            lines.push(
+            measurements.push(
                 to_measurement(variant, &result)
                     .set("acked", acked)
                     .set("open", open)
@@ -53,7 +54,7 @@ pub(crate) async fn measure(scale: &Scale) -> anyhow::Result<Vec<Measurement>> {
             );
         }
     }
-    Ok(lines)
+    Ok(measurements)
 }
 
 fn short(count: u64) -> String {
@@ -78,7 +79,7 @@ fn to_measurement(variant: String, result: &Value) -> Measurement {
     line
 }
 
-/// Fills the log to the requested size.
+/// Adds the given numbers of acked and open messages.
 async fn prepare(data: &Path, agents: usize, acked: u64, open: u64) -> anyhow::Result<()> {
     let hub = EmbeddedHub::open(data).await?;
     let ids = if hub.space.published().agents.is_empty() {

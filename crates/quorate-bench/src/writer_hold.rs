@@ -181,9 +181,8 @@ impl Hub {
         self.commit(self.fan_out()?).await?;
         let mut leases = Vec::new();
         for number in 0..16 {
-            let (max, lease_ms, waiting) = (CLAIM_MAX, LEASE_MS_MAX, WaitMode::NoWait);
-            let results =
-                self.commit(vec![Op::Claim { agent: agent(number)?, max, lease_ms, waiting }]).await?;
+            let (max, lease_ms, wait) = (CLAIM_MAX, LEASE_MS_MAX, WaitMode::NoWait);
+            let results = self.commit(vec![Op::Claim { agent: agent(number)?, max, lease_ms, wait }]).await?;
             for result in results {
                 if let OpResult::Claimed(leased) = result {
                     leases.extend(leased.into_iter().map(|lease| LeaseRef {

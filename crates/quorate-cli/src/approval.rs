@@ -74,7 +74,9 @@ Without --digest, the current action is fetched, printed, and approved as printe
 VALUE is JSON or plain text. --patch FILE is a JSON patch (RFC 6902) for the payload.")]
     Modify(ModifyArgs),
     /// Follow approval requests and decisions. [ro]
-    #[command(after_help = "Example: quorate approval watch --jsonl")]
+    #[command(after_help = "Example: quorate approval watch --jsonl
+
+--json is the same as --jsonl.")]
     Watch {
         /// First record; by default, only new records.
         #[arg(long, value_name = "SEQ")]

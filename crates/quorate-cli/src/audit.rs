@@ -39,7 +39,7 @@ pub(crate) struct AuditArgs {
 #[derive(Subcommand, Debug)]
 enum AuditVerb {
     /// Verify the hash chain of the log; exit code 7 if it is broken. [ro]
-    #[command(after_help = "Example: quorate audit verify --data team-copy")]
+    #[command(after_help = "Example: quorate audit verify --data team-backup")]
     Verify(proof::VerifyArgs),
     /// Print the log, one line per record. [ro]
     #[command(after_help = "Example: quorate audit log --from 100 --limit 20")]
@@ -51,7 +51,7 @@ enum AuditVerb {
         #[arg(long, default_value_t = 1, value_name = "SEQ")]
         from: u64,
     },
-    /// Print the head of each space. Stored elsewhere, it lets `verify` detect a rewritten log. [ro]
+    /// Print the head of each space. Stored elsewhere, it lets `quorate verify --checkpoint` detect a rewritten log. [ro]
     #[command(after_help = "Example: quorate audit checkpoint --data team >> heads.jsonl")]
     Checkpoint,
     /// Print a proof that a record is in the log, to be checked against a checkpoint. [ro]

@@ -11,28 +11,28 @@ use quorate_core::hex;
 
 /// Subcommands of `quorate backup`.
 #[derive(Subcommand, Debug)]
-#[command(after_help = "Example: quorate backup create --data team --out team-copy")]
+#[command(after_help = "Example: quorate backup create --data team --out team-backup")]
 pub(crate) enum BackupCommand {
-    /// Create a consistent copy of a data directory, also while a hub is running. [rw]
-    #[command(after_help = "Example: quorate backup create --data team --out team-copy")]
+    /// Create a consistent backup of a data directory, also while a hub is running. [rw]
+    #[command(after_help = "Example: quorate backup create --data team --out team-backup")]
     Create {
-        /// Data directory to copy.
+        /// Data directory to back up.
         #[arg(long, value_name = "DIR")]
         data: PathBuf,
-        /// New directory for the copy.
+        /// New directory for the backup.
         #[arg(long, value_name = "DIR")]
         out: PathBuf,
-        /// Print what would be copied, without copying it.
+        /// Print what would be backed up, without creating the backup.
         #[arg(long)]
         dry_run: bool,
         /// Print one JSON document.
         #[arg(long)]
         json: bool,
     },
-    /// Restore a copy into a new data directory, with a new generation. [rw]
-    #[command(after_help = "Example: quorate backup restore --from team-copy --data team2")]
+    /// Restore a backup into a new data directory, with a new generation. [rw]
+    #[command(after_help = "Example: quorate backup restore --from team-backup --data team2")]
     Restore {
-        /// Copy to restore; it is not changed.
+        /// Backup to restore; it is not changed.
         #[arg(long, value_name = "DIR")]
         from: PathBuf,
         /// New data directory.
@@ -45,15 +45,15 @@ pub(crate) enum BackupCommand {
         #[arg(long)]
         json: bool,
     },
-    /// Verify a copy and print its contents; exit code 7 if it is damaged. [ro]
-    #[command(after_help = "Example: quorate backup verify team-copy
+    /// Verify a backup and print its contents; exit code 7 if it is damaged. [ro]
+    #[command(after_help = "Example: quorate backup verify team-backup
 
-Checks every record, payload and table, like `quorate verify`; nothing is changed. A copy that passes can \
-be restored. With --checkpoint, a truncated or rewritten log is detected as well.")]
+Checks every record, payload and table, like `quorate verify`; nothing is changed. A backup that passes \
+can be restored. With --checkpoint, a truncated or rewritten log is detected as well.")]
     Verify {
-        /// Copy to verify.
+        /// Backup to verify.
         #[arg(value_name = "DIR")]
-        copy: PathBuf,
+        backup: PathBuf,
         /// Earlier output of `quorate audit checkpoint`.
         #[arg(long, value_name = "FILE")]
         checkpoint: Option<PathBuf>,
@@ -67,11 +67,15 @@ pub(crate) fn run(command: BackupCommand) -> anyhow::Result<()> {
     match command {
         BackupCommand::Create { data, out, dry_run: true, json } => {
             let positions = quorate_sqlite::backup_dry_run(&data, &out)?;
-            print_positions(&positions, json, &format!("dry run: nothing was copied to {}", out.display()));
+            print_positions(
+                &positions,
+                json,
+                &format!("dry run: no backup was written to {}", out.display()),
+            );
         }
         BackupCommand::Create { data, out, dry_run: false, json } => {
-            let copied = quorate_sqlite::backup(&data, &out)?;
-            print_positions(&copied, json, &format!("copied to {}", out.display()));
+            let written = quorate_sqlite::backup(&data, &out)?;
+            print_positions(&written, json, &format!("backup written to {}", out.display()));
         }
         BackupCommand::Restore { from, data, dry_run: true, json } => {
             let positions = quorate_sqlite::restore_dry_run(&from, &data)?;
@@ -91,8 +95,8 @@ pub(crate) fn run(command: BackupCommand) -> anyhow::Result<()> {
                 );
             }
         }
-        BackupCommand::Verify { copy, checkpoint, json } => {
-            verify::check(&copy, checkpoint.as_deref(), json)?;
+        BackupCommand::Verify { backup, checkpoint, json } => {
+            verify::check(&backup, checkpoint.as_deref(), json)?;
         }
     }
     Ok(())

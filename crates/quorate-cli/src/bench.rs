@@ -35,8 +35,8 @@ Workloads:
               and how long those occupy the writer (holdP99Us, holdMaxUs)
   DELIBERATE  one deliberation of agents that answer immediately, and 200 in
               parallel
-  NEIGHBOUR   round trip of an agent while others read large pages, in another
-              space and in its own
+  NEIGHBOUR   round trip of an agent while other clients request large
+              responses and do not read them, in another space and in its own
 
 Network workloads run against a hub in a separate process; memory and CPU are the hub's. In JSON, commits \
 is the number of store transactions, each with one fsync, perCommit the operations per transaction, and \

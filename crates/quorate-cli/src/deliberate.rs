@@ -26,6 +26,7 @@ use crate::vote;
 NAME=USE declares an agent like `use:` in a playbook: cmd:COMMAND, http://…, llm:PROVIDER/MODEL, \
 heuristic:NAME. NAME alone is an agent of the running hub. The result is stored: quorate deliberation \
 show @last. The exit code is 8 if there is no decision: a tie, or no recommendations.")]
+#[command(mut_arg("data", |arg| arg.help(crate::hub::EMBEDDED_DATA_HELP)))]
 pub(crate) struct DeliberateArgs {
     /// Question to ask.
     question: String,

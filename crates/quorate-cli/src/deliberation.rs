@@ -197,7 +197,7 @@ fn ballots(outcome: &Outcome, only: Option<&str>) -> anyhow::Result<Vec<Value>> 
         })
     };
     let rows_of = |decision: &&&ConflictResolution| -> Vec<Value> {
-        decision.positions.iter().map(|after| row(decision, after)).collect()
+        decision.ballots.iter().map(|after| row(decision, after)).collect()
     };
     Ok(selected.iter().flat_map(rows_of).collect())
 }

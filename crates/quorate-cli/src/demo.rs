@@ -38,7 +38,8 @@ pub(crate) struct DemoArgs {
     /// Measure accuracy on many generated contracts: FROM..TO, inclusive.
     #[arg(long, value_name = "FROM..TO", conflicts_with_all = ["data", "resume", "approve", "headless"])]
     seeds: Option<SeedRange>,
-    /// Data directory [default: quorate-demo, replaced on each run]; another one must not exist.
+    /// Data directory. By default quorate-demo, which each run replaces; for crash-recovery a temporary directory. A directory given
+    /// here must be new, except with --resume.
     #[arg(long, value_name = "DIR")]
     data: Option<PathBuf>,
     /// Resume an interrupted demo.
@@ -47,7 +48,7 @@ pub(crate) struct DemoArgs {
     /// Run without prompts; without --approve, the letter stays pending.
     #[arg(long)]
     headless: bool,
-    /// How the approval of the letter is decided. By default ask on a terminal, later otherwise.
+    /// How the approval of the letter is decided [default: `ask` on a terminal, otherwise `later`].
     #[arg(long, value_name = "MODE")]
     approve: Option<ApprovalMode>,
     /// For `crash-recovery`: number of documents to process.
@@ -63,7 +64,7 @@ pub(crate) struct DemoArgs {
 enum Scenario {
     /// Five agents review a contract, discuss, vote, and request approval before a letter is sent.
     ContractReview,
-    /// Two agents process a queue; one crashes, the hub is killed with -9, and no work is lost or repeated.
+    /// Two agents process a queue; one crashes, the hub is killed with kill -9; no document is lost, and none has two results.
     CrashRecovery,
 }
 

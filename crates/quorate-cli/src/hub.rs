@@ -28,6 +28,10 @@ pub(crate) const READY_FILE: &str = "ready.json";
 /// File in the data directory with the admin token that the hub creates.
 pub(crate) const ADMIN_TOKEN_FILE: &str = "admin-token";
 
+/// Help of `--data` in commands that embed a hub if none is running.
+pub(crate) const EMBEDDED_DATA_HELP: &str =
+    "Data directory; uses the hub that runs on it, or an embedded hub if none does [env: QUORATE_DATA]";
+
 /// Options that select the hub and the credentials.
 #[derive(Args, Clone, Debug)]
 #[command(next_help_heading = "Connection")]

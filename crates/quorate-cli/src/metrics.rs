@@ -15,7 +15,7 @@ By default prints the Prometheus text format unchanged; with --json, --jsonl or 
 per sample.")]
 pub(crate) struct MetricsArgs {
     /// Only metrics whose name has this prefix.
-    #[arg(value_name = "NAME")]
+    #[arg(value_name = "PREFIX")]
     prefix: Option<String>,
     #[command(flatten)]
     hub: HubArgs,

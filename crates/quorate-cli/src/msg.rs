@@ -46,7 +46,7 @@ TEXT can be read from stdin:
 --payload prints only the payload; to a file or a pipe byte for byte as it was sent (a JSON string \
 without its quotes).")]
     Show {
-        /// Message id, a unique prefix of it, the sender's id, or @last.
+        /// Message id, a unique prefix of it, the client id given with `msg send --id`, or @last.
         id: String,
         /// Print only the payload.
         #[arg(long)]
@@ -98,7 +98,7 @@ struct SendArgs {
     /// Message that this one answers.
     #[arg(long, value_name = "ID")]
     in_reply_to: Option<String>,
-    /// Earliest delivery: 90s, 15m, 12h or 30d from now, or a time.
+    /// Earliest delivery: 90s, 15m, 12h or 30d from now, or a time such as 2026-01-31T09:30:00Z.
     #[arg(long, value_name = "WHEN")]
     deliver_at: Option<String>,
     /// Expiry, in the same format.

@@ -25,7 +25,7 @@ const CELL_MAX: usize = 500;
 pub(crate) enum OutputFormat {
     /// Aligned columns.
     Table,
-    /// One JSON document: the response of the hub.
+    /// One JSON document.
     Json,
     /// One JSON document per line.
     Jsonl,

@@ -35,6 +35,7 @@ embedded hub is used, which stores everything in that directory. The exit code i
 decision: a tie, or no recommendations.
 
 How to write a playbook: docs/guides/your-first-playbook.md")]
+#[command(mut_arg("data", |arg| arg.help(crate::hub::EMBEDDED_DATA_HELP)))]
 pub(crate) struct RunArgs {
     /// Playbook file.
     file: PathBuf,
@@ -46,7 +47,7 @@ pub(crate) struct RunArgs {
     dry_run: bool,
     #[command(flatten)]
     format: ReportFormatArgs,
-    /// How the approval of the playbook is decided. By default ask on a terminal, later otherwise.
+    /// How the approval that the playbook requests is decided [default: `ask` on a terminal, otherwise `later`].
     #[arg(long, value_name = "MODE")]
     approve: Option<ApprovalMode>,
     /// Directory for the approved file.

@@ -97,7 +97,7 @@ struct OpenArgs {
 /// The task of a session.
 #[derive(Args, Debug)]
 struct TaskContent {
-    /// Task of the session, as JSON.
+    /// Description of the work, as JSON; does not create a task.
     #[arg(long, value_name = "JSON")]
     task: Option<String>,
 }

@@ -24,9 +24,10 @@ const FILTERS: [&str; 3] = ["kind", "agent", "session"];
 #[derive(Args, Debug)]
 #[command(after_help = "Example: quorate tail --where kind=message.sent --where agent=bob
 
-Prints one line per effect; with --jsonl (or --json) one record per line, as the hub sends it. Runs until \
+Prints one line per effect; with --jsonl one record per line, as the hub sends it. Runs until \
 ^C (exit code 130) or --limit, and reconnects after a broken connection without missing records. To print \
 everything: quorate tail --from 1")]
+#[command(mut_arg("json", |arg| arg.help("Same as --jsonl")))]
 pub(crate) struct TailArgs {
     /// Filter: kind=EFFECT[,EFFECT…], agent=ID or session=ID; can be repeated.
     #[arg(long = "where", value_name = "FILTER")]

@@ -44,7 +44,7 @@ enum TaskVerb {
         /// Only tasks of this type.
         #[arg(long = "type", value_name = "TYPE")]
         task_type: Option<String>,
-        /// Only tasks of this agent.
+        /// Only tasks that are assigned to this agent, or that it holds or ended.
         #[arg(long, value_name = "AGENT")]
         agent: Option<String>,
         #[command(flatten)]
@@ -103,7 +103,7 @@ The format of a graph:
 #[command(mut_arg("value", |arg| arg.help("Input as JSON; stored byte for byte")))]
 #[command(mut_arg("file", |arg| arg.help("File with the input as JSON; - reads stdin")))]
 struct AddArgs {
-    /// Task type: the capability that an agent needs to claim it.
+    /// Task type; by default, agents with the capability of this name claim it.
     #[arg(value_name = "TYPE", required_unless_present = "graph")]
     task_type: Option<String>,
     #[command(flatten)]

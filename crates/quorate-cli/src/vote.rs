@@ -33,20 +33,23 @@ Each line is a ballot in JSON:
 
   {\"question\": \"sign\", \"voter\": \"risk\", \"choice\": \"no\", \"confidence\": 0.8}
 
-`confidence` (0 to 1) is optional; `ranking`, best first, is used by borda.
+`confidence` (0 to 1) is optional: a ballot without it counts with the mean of those stated on its question, \
+or with weight 1 if none is stated. `ranking`, best first, is used by borda.
 
   majority     one vote per ballot
   confidence   votes weighted by confidence
   log-odds     confidences as probabilities of being right
   borda        points by rank
-  reliability  votes weighted by the voter's reliability over all questions
+  reliability  votes weighted by how often the voter is right, as estimated
+               from the ballots on all questions; confidences are ignored
 
 Equal shares are a tie, and a tie is no decision: the exit code is 8. Use --tie-break to break ties:
 
   most-voters         the tied choice with the most ballots
   highest-confidence  the tied choice with the highest single confidence
-  first-listed        the first of the tied choices by name
-  last-listed         the last of the tied choices by name")]
+  first-listed        the tied choice that is first alphabetically (in a
+                      deliberation: first in its options)
+  last-listed         the tied choice that is last in that order")]
     Tally(TallyArgs),
 }
 

@@ -31,8 +31,7 @@ impl Address {
         if authority.is_empty() || authority.contains(['/', '?', '#', '@', ' ']) {
             return Err(invalid("only a host and a port are allowed after the scheme"));
         }
-        let (host, port) =
-            split(authority).ok_or_else(|| invalid("the port must be a number from 0 to 65535"))?;
+        let (host, port) = split(authority).map_err(invalid)?;
         let port = port.unwrap_or(if secure { 443 } else { 80 });
         let address = Self { secure, host: host.to_owned(), port };
         if !secure && !allow_unencrypted && !address.is_loopback() {
@@ -40,7 +39,7 @@ impl Address {
                 Code::Invalid,
                 format!("the token would travel unencrypted to {authority}, which is not this machine"),
             )
-            .hint("use https, or allow unencrypted connections explicitly"));
+            .hint("use https, or set HttpOptions::allow_unencrypted"));
         }
         Ok(address)
     }
@@ -71,18 +70,26 @@ impl Address {
     }
 }
 
-fn split(authority: &str) -> Option<(&str, Option<u16>)> {
+/// Splits an authority into host and port.
+fn split(authority: &str) -> Result<(&str, Option<u16>), &'static str> {
     let (host, port) = match authority.strip_prefix('[') {
         Some(rest) => {
-            let (host, port) = rest.split_once(']')?;
-            (host, port.strip_prefix(':'))
+            let (host, after) = rest.split_once(']').ok_or("the closing ] of the IPv6 address is missing")?;
+            match after.strip_prefix(':') {
+                None if !after.is_empty() => return Err("expected : and a port after ]"),
+                port => (host, port),
+            }
         }
         None => match authority.split_once(':') {
             Some((host, port)) => (host, Some(port)),
             None => (authority, None),
         },
     };
-    Some((host, port.map(str::parse).transpose().ok()?))
+    if host.is_empty() {
+        return Err("the host is missing");
+    }
+    let port = port.map(str::parse).transpose().map_err(|_| "the port must be a number from 0 to 65535")?;
+    Ok((host, port))
 }
 
 #[cfg(test)]
@@ -100,6 +107,23 @@ mod tests {
             ["", "hub", "ftp://hub", "http://", "http://a:b", "http://u@127.0.0.1", "http://127.0.0.1/v1"]
         {
             assert!(parse(invalid).is_err(), "{invalid}");
+        }
+    }
+
+    // Fails under: an error in the host reported as an error of the port; a port after `]` without a colon that is
+    // ignored.
+    #[test]
+    fn an_invalid_host_or_port_is_named() {
+        for (url, reason) in [
+            ("http://[::1:7867", "the closing ] of the IPv6 address is missing"),
+            ("http://[::1]7867", "expected : and a port after ]"),
+            ("http://:80", "the host is missing"),
+            ("http://[]:80", "the host is missing"),
+            ("http://localhost:70000", "the port must be a number from 0 to 65535"),
+            ("http://[::1]:", "the port must be a number from 0 to 65535"),
+        ] {
+            let refused = Address::parse(url, false).expect_err(url);
+            assert!(refused.detail.ends_with(reason), "{refused}");
         }
     }
 

@@ -5,8 +5,8 @@
 //! Both were committed before the first analyst.
 //!
 //! [`generate`] creates the contract of a seed. Its [`GroundTruth`] lists the clauses with their spans, the planted
-//! problems, the stated facts and the recommendation for the customer. The rule for score and recommendation is in
-//! `ground_truth.rs`.
+//! problems, the stated facts, the subjects that make further analysts relevant ([`Activation`]) and the recommendation
+//! for the customer. The rule for score and recommendation is in `ground_truth.rs`.
 //!
 //! # Adding a phrasing
 //!
@@ -15,8 +15,8 @@
 //! - `headings`: the possible headings of each section.
 //! - `clauses`: phrasings of each of the 41 types of clauses ([`Clause`]). Write them neutral or in the customer's
 //!   favour: wording that is bad for the customer belongs to `problems`.
-//! - `provisions`: what a review checks in addition to these types, as it should be ([`Provision`]).
-//! - `problems`: the same subjects as they should not be ([`Problem`]). A contradiction has a `second` phrasing, which is
+//! - `provisions`: acceptable wording of further points that a review checks ([`Provision`]).
+//! - `problems`: unacceptable wording of the same points ([`Problem`]). A contradiction has a `second` phrasing, which is
 //!   written into the schedule.
 //! - `near_misses`: wording that resembles a topic without being it. `about` lists the topics; the text is used only in
 //!   contracts that contain none of them, so reporting one of them is a false positive.
@@ -25,8 +25,8 @@
 //! An entry has a `text`, and optionally a `title` (rendered in some contracts) and `holds`: further types of clauses
 //! that the same words contain. **Be complete in `holds`**: a licence that cannot be transferred is a `license_grant`
 //! and a `non_transferable_license`, and an analyst that finds both is right. Filler and near-misses hold nothing. The
-//! types are those of CUAD, with one exception: a time limit on claims is not labelled as a cap on liability, only an
-//! amount is.
+//! types are those of CUAD (Contract Understanding Atticus Dataset), with one exception: a time limit on claims is not
+//! labelled as a cap on liability, only an amount is.
 //!
 //! Placeholders for facts are in braces: `{cap}`, `{payment_days}`, `{effective_date}`; their names are in `fact.rs`.
 //! `{vendor}` and `{customer}` are the parties in their roles, with an article where the contract uses one; `{Vendor}` is

@@ -199,12 +199,12 @@ pub enum Op {
     Claim {
         /// The agent whose inbox is claimed from.
         agent: AgentId,
-        /// Maximum number of deliveries; for a standing consumer, its initial credit.
+        /// Maximum number of deliveries; for [`WaitMode::Standing`], its initial credit.
         max: u32,
         /// Duration of the leases.
         lease_ms: u64,
         /// Whether to wait if fewer than `max` deliveries are ready.
-        waiting: WaitMode,
+        wait: WaitMode,
     },
     /// Grants credit to a standing consumer. Writes no record unless this dispatches a delivery.
     GrantCredit {
@@ -301,7 +301,7 @@ pub enum Op {
         /// The request.
         request: MessageId,
         /// The consumer that is notified.
-        waiting: ConsumerId,
+        consumer: ConsumerId,
     },
     /// `request.cancel`: cancel a request and purge its deliveries that are not leased.
     CancelRequest {
@@ -432,7 +432,7 @@ pub struct PutEntry {
     pub expect: Option<Version>,
     /// Entries that this content was derived from.
     pub depends_on: Vec<Key>,
-    /// Fencing token of a lock: the write is refused if the lock has been granted to another holder since.
+    /// Fencing token of a lock: the write is refused if its grant has ended and the lock was granted again.
     pub fence: Option<FenceRef>,
 }
 
@@ -443,7 +443,7 @@ pub struct DeleteEntry {
     pub key: Key,
     /// Expected current version (compare-and-set); `None` = unconditional.
     pub expect: Option<Version>,
-    /// Fencing token of a lock: the delete is refused if the lock has been granted to another holder since.
+    /// Fencing token of a lock: the delete is refused if its grant has ended and the lock was granted again.
     pub fence: Option<FenceRef>,
 }
 
@@ -573,7 +573,7 @@ impl Op {
             Self::RegisterAgent(agent) => agent.check(),
             Self::Send { message, .. } => message.check(),
             // A standing consumer may grant its first credit later.
-            Self::Claim { max: 0, lease_ms, waiting: WaitMode::Standing(_), .. } => check_lease(*lease_ms),
+            Self::Claim { max: 0, lease_ms, wait: WaitMode::Standing(_), .. } => check_lease(*lease_ms),
             Self::Claim { max, lease_ms, .. } => {
                 check_claim("deliveries", *max)?;
                 check_lease(*lease_ms)

@@ -138,7 +138,7 @@ impl EndState {
     }
 }
 
-/// Reason for which a delivery returned to its inbox or pool.
+/// Cause of an [`Effect::Returned`].
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum ReturnCause {
     /// Its holder nacked it.
@@ -170,7 +170,7 @@ impl ReturnCause {
     }
 }
 
-/// Further state of a delivery that was returned.
+/// State of a delivery after it was returned.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum ReturnOutcome {
     /// Ready for redelivery.
@@ -194,8 +194,8 @@ pub struct NewDelivery {
     pub lease: Option<(LeaseToken, u64)>,
 }
 
-/// The message and the recipient of a delivery. Effects repeat it for each delivery, so that a single record can be
-/// interpreted without other state: nothing else keeps this of an ended delivery.
+/// The message and the recipient of a delivery. Effects repeat them for each delivery, so that a single record can be
+/// interpreted without other state: no other table keeps them after the delivery has ended.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct DeliveryOrigin {
     /// The recipient; for a pool, also the agent that held the lease, if any.
@@ -214,7 +214,7 @@ impl DeliveryOrigin {
     }
 }
 
-/// A leased delivery.
+/// A lease of a delivery, as stored in an effect.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct LoggedLease {
     /// Number of the delivery.
@@ -290,7 +290,7 @@ pub enum Effect {
         /// Message and recipient.
         origin: DeliveryOrigin,
     },
-    /// A delivery was returned to its inbox or pool.
+    /// A lease ended without an ack, or the recipient went offline; `next` is what happened to the delivery.
     Returned {
         /// Number of the delivery.
         delivery: DeliveryNo,
@@ -300,7 +300,7 @@ pub enum Effect {
         cause: ReturnCause,
         /// Reason given by the holder; may be empty.
         reason: String,
-        /// Further state of the delivery.
+        /// State of the delivery after the return.
         next: ReturnOutcome,
         /// Message and recipient, as of before the return.
         origin: DeliveryOrigin,
@@ -378,11 +378,12 @@ pub enum Effect {
     },
     /// A wait was aborted to break a deadlock.
     WaitAborted {
-        /// The cycle of the wait-for graph: each agent and the resource that it waited for. The first wait was aborted.
+        /// The cycle of the wait-for graph: each agent and the resource that it waited for. The first element is the
+        /// wait that was aborted.
         cycle: Vec<(AgentNo, String)>,
     },
     /// A contribution was added to a session.
-    SessionAdded {
+    ContributionAdded {
         /// The session.
         session: SessionId,
         /// Kind of the contribution.
@@ -427,7 +428,7 @@ pub enum Effect {
         origin: DeliveryOrigin,
     },
     /// The presence of an agent changed: its status, health or availability.
-    AgentStatus {
+    PresenceChanged {
         /// Number of the agent.
         number: AgentNo,
         /// The new presence.
@@ -553,12 +554,12 @@ impl Effect {
             Self::Erased { .. } => "payload.erased",
             Self::Changed { verb, .. } => verb.as_str(),
             Self::WaitAborted { .. } => "wait.aborted",
-            Self::SessionAdded { .. } => "session.added",
+            Self::ContributionAdded { .. } => "session.added",
             Self::AckedMany { .. } => "delivery.ackedMany",
             Self::LeasedFromPool { .. } => "delivery.leasedFromPool",
             Self::Backfilled { .. } => "delivery.backfilled",
             Self::DeniedByPolicy { .. } => "delivery.denied",
-            Self::AgentStatus { .. } => "agent.status",
+            Self::PresenceChanged { .. } => "agent.status",
         }
     }
 }

@@ -168,6 +168,8 @@ pub const FLAG_BYTES_MAX: usize = 64 * 1024;
 pub const TOKENS_MAX: usize = 10_000;
 /// Characters of an access token's name.
 pub const TOKEN_NAME_CHARS_MAX: usize = 128;
+/// Names that the text of one refusal lists.
+pub(crate) const REFUSAL_NAMES_MAX: usize = 16;
 /// Agents, deliveries or messages returned by one inspection.
 pub const INSPECT_MAX: usize = 1_000;
 /// Size limit of a page of results: it ends with the item that reaches 4 MB; the cursor continues after it.

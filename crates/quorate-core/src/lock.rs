@@ -116,7 +116,7 @@ pub struct AcquireLocks {
     /// Maximum number of concurrent holders. `None` keeps the current capacity, initially one.
     pub capacity: Option<u32>,
     /// Behaviour if not all locks are available.
-    pub waiting: WaitMode,
+    pub wait: WaitMode,
     /// The delivery on whose behalf the agent waits. For deadlock detection, only that delivery counts as blocked.
     pub within: Option<DeliveryId>,
 }

@@ -131,7 +131,8 @@ pub trait Lookup {
     /// Returns a version of an entry, including tombstones.
     fn version_at(&self, key: &Key, at: VersionSelector) -> Result<Option<EntryHead>, LookupError>;
     /// Returns the entries of a prefix that were written after a record; `None` if the prefix has more than `max`
-    /// entries. Scans all entries of the prefix, so it must not be called at the head.
+    /// entries. Scans all entries of the prefix, so the writer must not call it: a reader calls it to plan a rollback,
+    /// before the commit is queued.
     fn changed_since(&self, prefix: &str, seq: Seq, max: usize) -> Result<Option<PrefixScan>, LookupError>;
     /// Returns the newest versions, including tombstones, of the entries of a prefix that were written after a record,
     /// sorted by key. Reads only memory: `None` if memory does not reach back to that record.

@@ -54,7 +54,7 @@ pub enum Code {
     Overloaded,
     /// The disk is full; nothing was changed.
     StorageFull,
-    /// The fencing token is outdated: the lock was granted to another holder since.
+    /// The fencing token is outdated: its grant has ended, and the lock was granted again.
     StaleFence,
     /// The wait is part of a cycle in the wait-for graph and was broken.
     Deadlock,

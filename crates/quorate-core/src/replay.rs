@@ -120,7 +120,7 @@ impl ReplayedSpace {
                     self.items.insert(item.key(), item.clone());
                 }
             }
-            Effect::SessionAdded { session, kind, n, .. } => {
+            Effect::ContributionAdded { session, kind, n, .. } => {
                 let key = ItemKey::new(ItemKind::Session, session.as_str());
                 if let Some(Item::Session(session)) = self.items.get_mut(&key) {
                     session.count_contribution(*kind, *n);
@@ -139,7 +139,7 @@ impl ReplayedSpace {
             | Effect::Sent { .. }
             | Effect::Leased { .. }
             | Effect::Returned { .. }
-            | Effect::AgentStatus { .. }
+            | Effect::PresenceChanged { .. }
             | Effect::WaitAborted { .. }
             | Effect::LeasedFromPool { .. }
             | Effect::Backfilled { .. } => {}

@@ -23,7 +23,7 @@ pub struct SendRequest {
     /// Timeout; `None` uses the default of the message type.
     pub timeout_ms: Option<u64>,
     /// The consumer to notify of the outcome, if any.
-    pub waiting: Option<ConsumerId>,
+    pub consumer: Option<ConsumerId>,
     /// The timed-out request that this one retries. Exempts the retry from loop detection.
     pub retry_of: Option<MessageId>,
 }
@@ -31,15 +31,15 @@ pub struct SendRequest {
 impl SendRequest {
     /// Creates a request; computes the fingerprint if the message has a client id.
     #[must_use]
-    pub fn new(message: Message, timeout_ms: Option<u64>, waiting: Option<ConsumerId>) -> Self {
+    pub fn new(message: Message, timeout_ms: Option<u64>, consumer: Option<ConsumerId>) -> Self {
         let fingerprint = Fingerprint::new(&message, fingerprint::of_request_message);
-        Self { message: Arc::new(message), fingerprint, timeout_ms, waiting, retry_of: None }
+        Self { message: Arc::new(message), fingerprint, timeout_ms, consumer, retry_of: None }
     }
 
     /// Returns this request with another message: a rewritten one. The fingerprint is recomputed.
     #[must_use]
     pub fn with_message(&self, message: Message) -> Self {
-        Self { retry_of: self.retry_of, ..Self::new(message, self.timeout_ms, self.waiting) }
+        Self { retry_of: self.retry_of, ..Self::new(message, self.timeout_ms, self.consumer) }
     }
 
     pub(crate) fn check(&self) -> Result<(), Refused> {

@@ -5,15 +5,13 @@ use std::fmt;
 
 use crate::destination::Destination;
 use crate::ids::{AgentId, AgentNo, Capability};
+use crate::limits::REFUSAL_NAMES_MAX;
 use crate::policy::{Policy, Preset, recipient_not_allowed};
 use crate::pool::PoolAccess;
 use crate::refused::{Code, Refused};
 use crate::registry::{Agent, AgentRegistry, AgentRole};
 use crate::topic::Topic;
 use crate::working::SubscriptionTree;
-
-/// Maximum number of unknown recipients that a refusal names.
-const UNKNOWN_LISTED_MAX: usize = 16;
 
 /// The recipients of a message.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -120,8 +118,8 @@ impl RoutingContext<'_> {
             }
         }
         if !unknown.is_empty() {
-            let more = if unknown.len() > UNKNOWN_LISTED_MAX { " and others" } else { "" };
-            let names = unknown[..unknown.len().min(UNKNOWN_LISTED_MAX)].join(", ");
+            let more = if unknown.len() > REFUSAL_NAMES_MAX { " and others" } else { "" };
+            let names = unknown[..unknown.len().min(REFUSAL_NAMES_MAX)].join(", ");
             return Err(Refused::new(Code::UnknownRecipient, format!("there is no agent {names}{more}"))
                 .hint("register the agent first, or check the spelling; no recipient got the message"));
         }

@@ -345,7 +345,7 @@ impl Effect {
     pub fn timeline_entry(&self) -> Option<(&str, TimelineKind)> {
         match self {
             Self::Sent { message, .. } => Some((message.session_id.as_deref()?, TimelineKind::Message)),
-            Self::SessionAdded { session, kind, .. } => {
+            Self::ContributionAdded { session, kind, .. } => {
                 Some((session.as_str(), TimelineKind::Contribution(*kind)))
             }
             Self::Changed { item: Item::Session(session), .. } => {

@@ -24,7 +24,7 @@ pub struct Subscription {
     /// The subscriber.
     pub agent: AgentId,
     /// Number of the subscriber.
-    pub number: AgentNo,
+    pub agent_number: AgentNo,
     /// Pattern of topics.
     pub pattern: Pattern,
     /// The record that created it; later messages are delivered as they are sent.

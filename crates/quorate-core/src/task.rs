@@ -77,7 +77,7 @@ impl OnDependencyFailure {
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub enum EscalationTarget {
     /// No escalation: the task fails.
-    Never,
+    Nobody,
     /// Every agent with role coordinator. If there is none, the task fails.
     #[default]
     Coordinators,

@@ -59,7 +59,7 @@ fn rfc3339(time: Timestamp) -> [u8; 24] {
     const DAY_MS: u64 = 86_400_000;
     // RFC 3339 ends with the year 9999.
     let ms = time.0.min(253_402_300_799_999);
-    let (year, month, day) = date(ms / DAY_MS);
+    let (year, month, day) = civil_date(ms / DAY_MS);
     let ms_of_day = ms % DAY_MS;
     let mut text = [0; 24];
     let mut put = |at: usize, digits: usize, mut number: u64| {
@@ -81,8 +81,9 @@ fn rfc3339(time: Timestamp) -> [u8; 24] {
     text
 }
 
-/// Converts days since 1970-01-01 into year, month and day. Years start in March, so that the leap day is the last.
-fn date(day: u64) -> (u64, u64, u64) {
+/// Converts days since 1970-01-01 into year, month and day of the Gregorian calendar. The computation starts years in
+/// March, so that the leap day is the last of its year.
+pub(crate) fn civil_date(day: u64) -> (u64, u64, u64) {
     let day = day + 719_468;
     let (era, day_of_era) = (day / 146_097, day % 146_097);
     let year = (day_of_era - day_of_era / 1_460 + day_of_era / 36_524 - day_of_era / 146_096) / 365;

@@ -8,7 +8,7 @@ use crate::ids::Seq;
 use crate::inspect::DeliveryInspection;
 use crate::message::IfUnavailable;
 use crate::refused::Code;
-use crate::time::Timestamp;
+use crate::time::{Timestamp, civil_date};
 use crate::working::{OpenDelivery, OpenDeliveryState};
 
 mod approval;
@@ -313,21 +313,8 @@ pub(crate) fn format_time_of_day(at: Timestamp, now: Timestamp) -> String {
     if at.0 / DAY_MS == now.0 / DAY_MS {
         return time;
     }
-    let (year, month, day) = civil(at.0 / DAY_MS);
+    let (year, month, day) = civil_date(at.0 / DAY_MS);
     format!("{year:04}-{month:02}-{day:02} {time}")
-}
-
-/// Converts days since 1970-01-01 into year, month and day of the Gregorian calendar. Years start in March, so that the
-/// leap day is the last of its year.
-fn civil(days: u64) -> (u64, u64, u64) {
-    let days = days + 719_468;
-    let (era, day_of_era) = (days / 146_097, days % 146_097);
-    let year = (day_of_era - day_of_era / 1_460 + day_of_era / 36_524 - day_of_era / 146_096) / 365;
-    let day_of_year = day_of_era - (365 * year + year / 4 - year / 100);
-    let month = (5 * day_of_year + 2) / 153;
-    let day = day_of_year - (153 * month + 2) / 5 + 1;
-    let month = if month < 10 { month + 3 } else { month - 9 };
-    (era * 400 + year + u64::from(month <= 2), month, day)
 }
 
 #[cfg(test)]

@@ -95,7 +95,7 @@ impl Space {
         let (id, mailbox) = self.mailboxes().open_consumer(self.number(), number);
         let mut guard = ConsumerGuard { space: self, id, registered: true, owns_mailbox: true };
         let mut ops =
-            vec![Op::Claim { agent: agent.clone(), max: 0, lease_ms, waiting: WaitMode::Standing(id) }];
+            vec![Op::Claim { agent: agent.clone(), max: 0, lease_ms, wait: WaitMode::Standing(id) }];
         if resumes {
             ops.push(Op::ResumeLeases { agent: agent.clone(), lease_ms });
         }

@@ -194,7 +194,7 @@ impl Space {
                 let rest = rest.map(|message| {
                     Op::Request(SendRequest {
                         retry_of: request.retry_of,
-                        ..SendRequest::new(message, request.timeout_ms, request.waiting)
+                        ..SendRequest::new(message, request.timeout_ms, request.consumer)
                     })
                 });
                 Ok((rest, flag))
@@ -283,9 +283,9 @@ pub(crate) fn is_private(outcome: &Result<Receipt, Error>) -> bool {
 pub fn flag_has_no_answer() -> Refused {
     Refused::new(
         Code::Cancelled,
-        "the message was stored as a conduct flag for the moderators and receives no response",
+        "the message was stored as a conduct flag for the moderators and receives no answer",
     )
-    .hint("the flag is durable; do not retry, and do not wait for a response")
+    .hint("the flag is durable; do not retry, and do not wait for an answer")
     .private()
     .sent_request("flag")
 }

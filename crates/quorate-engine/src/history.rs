@@ -72,7 +72,7 @@ impl Space {
                                 found.insert(key.clone(), with_contributions(item, contributions));
                             }
                         }
-                        Effect::SessionAdded { session, kind, n, .. } => {
+                        Effect::ContributionAdded { session, kind, n, .. } => {
                             let key = ItemKey::new(ItemKind::Session, session.as_str());
                             if let Some(key) = wanted.get(&key) {
                                 contributions.entry(key).or_default().push((kind, n));

@@ -47,7 +47,7 @@ impl Space {
         })?;
         let (id, mut mailbox) = self.mailboxes().open_consumer(self.number(), number);
         let guard = ConsumerGuard { space: self, id, registered: false, owns_mailbox: true };
-        let op = Op::Claim { agent: agent.clone(), max, lease_ms, waiting: WaitMode::NoWait };
+        let op = Op::Claim { agent: agent.clone(), max, lease_ms, wait: WaitMode::NoWait };
         let is_acquired =
             |result: &OpResult| matches!(result, OpResult::Claimed(leased) if !leased.is_empty());
         let polled = self.poll_until(build_commit(vec![op]), wait, is_acquired, Some(&mut mailbox)).await;
@@ -113,7 +113,7 @@ impl Space {
         build_commit: CommitBuilder<'_>,
         request: SendRequest,
     ) -> Result<RequestWaiter, Error> {
-        let commit = build_commit(vec![Op::Request(SendRequest { waiting: None, ..request })]);
+        let commit = build_commit(vec![Op::Request(SendRequest { consumer: None, ..request })]);
         let (principal, epoch) = (commit.principal.clone(), commit.epoch);
         let receipt = self.commit(commit).await?;
         if receipt.results.first() == Some(&OpResult::Received) {

@@ -28,11 +28,11 @@ impl Space {
         wait: Duration,
     ) -> Result<GrantedLocks, Error> {
         let (id, mailbox) = self.mailboxes().open_waiter(self.number());
-        let waiting = if wait.is_zero() { WaitMode::NoWait } else { WaitMode::Once(id) };
+        let mode = if wait.is_zero() { WaitMode::NoWait } else { WaitMode::Once(id) };
         let mut queued =
             QueuedLock { space: self.clone(), id, mailbox: Some(mailbox), waits: !wait.is_zero() };
         let name = request.names.first().cloned();
-        let op = Op::AcquireLocks(AcquireLocks { waiting, ..request });
+        let op = Op::AcquireLocks(AcquireLocks { wait: mode, ..request });
         let receipt = self.commit(Commit { epoch, ..Commit::new(principal.clone(), vec![op]) }).await?;
         match receipt.results.into_iter().next() {
             Some(OpResult::LocksGranted(granted)) => {

@@ -73,10 +73,8 @@ impl Space {
         request: AcquireLocks,
         wait: Duration,
     ) -> Result<(GrantedLocks, Timestamp), Error> {
-        let commit = build_commit(vec![Op::AcquireLocks(AcquireLocks {
-            waiting: WaitMode::NoWait,
-            ..request.clone()
-        })]);
+        let commit =
+            build_commit(vec![Op::AcquireLocks(AcquireLocks { wait: WaitMode::NoWait, ..request.clone() })]);
         let keyed = commit
             .key
             .clone()

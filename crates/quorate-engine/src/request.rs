@@ -55,8 +55,8 @@ impl Space {
         epoch: Option<Epoch>,
         request: SendRequest,
     ) -> Result<RequestWaiter, Error> {
-        self.open_request(principal, epoch, |waiting| {
-            Op::Request(SendRequest { waiting: Some(waiting), ..request })
+        self.open_request(principal, epoch, |consumer| {
+            Op::Request(SendRequest { consumer: Some(consumer), ..request })
         })
         .await
     }
@@ -71,7 +71,7 @@ impl Space {
         epoch: Option<Epoch>,
         request: MessageId,
     ) -> Result<RequestWaiter, Error> {
-        self.open_request(principal, epoch, |waiting| Op::AwaitRequest { request, waiting }).await
+        self.open_request(principal, epoch, |consumer| Op::AwaitRequest { request, consumer }).await
     }
 
     async fn open_request(
@@ -191,7 +191,7 @@ impl RequestWaiter {
                         Code::StaleEpoch,
                         "the agent has registered again, or was removed",
                     )
-                    .hint("stop this instance of the agent; the new epoch can await the response")
+                    .hint("stop this instance of the agent; the new epoch can await the answer")
                     .into());
                 }
             }
@@ -204,7 +204,7 @@ impl RequestWaiter {
     /// As [`RequestWaiter::next`].
     pub async fn answer(&mut self) -> Result<Answer, Error> {
         let no_answer = |request| {
-            Refused::new(Code::Cancelled, "no response can arrive any longer")
+            Refused::new(Code::Cancelled, "no answer can arrive any longer")
                 .hint("read the request to see how it ended")
                 .sent_request(request)
         };
@@ -229,7 +229,7 @@ impl RequestWaiter {
             // If it ends in the meantime, the event is in the mailbox.
             _ if is_open => WaitState::Open,
             RequestState::Waiting | RequestState::Answered => WaitState::Ended,
-            RequestState::TimedOut => failed(Code::Timeout, format!("no response to {id} in time")),
+            RequestState::TimedOut => failed(Code::Timeout, format!("no answer to {id} in time")),
             RequestState::Cancelled => failed(Code::Cancelled, format!("request {id} was cancelled")),
             RequestState::Failed { code, reason } => {
                 failed(*code, format!("request {id} has no answer: {reason}"))

@@ -108,7 +108,7 @@ impl Space {
         add: AddToSession,
     ) -> Result<u64, Error> {
         match self.session_op(principal, epoch, Op::AddToSession(add)).await? {
-            OpResult::SessionAdded { n } => Ok(n),
+            OpResult::ContributionAdded { n } => Ok(n),
             _ => Err(unexpected_result()),
         }
     }
@@ -218,7 +218,7 @@ impl Space {
                 Effect::Changed { verb, item: Item::Session(session) } => {
                     SessionEvent::Changed { verb, session: Box::new(session) }
                 }
-                Effect::SessionAdded { kind, n, part, content_type, rationale, .. } => {
+                Effect::ContributionAdded { kind, n, part, content_type, rationale, .. } => {
                     let body = payload_of(record, part)?.ok_or_else(unexpected_result)?;
                     SessionEvent::Added(RecordedContribution { kind, n, body, content_type, rationale })
                 }

@@ -137,9 +137,9 @@ impl Space {
             Refused::new(Code::NotFound, format!("there is no agent {agent}")).hint("register it first")
         })?;
         let (id, mut mailbox) = self.mailboxes.open_consumer(self.number, number);
-        let waiting = if wait.is_zero() { WaitMode::NoWait } else { WaitMode::Once(id) };
+        let mode = if wait.is_zero() { WaitMode::NoWait } else { WaitMode::Once(id) };
         let mut guard = ConsumerGuard { space: self, id, registered: !wait.is_zero(), owns_mailbox: true };
-        let op = Op::Claim { agent: agent.clone(), max, lease_ms, waiting };
+        let op = Op::Claim { agent: agent.clone(), max, lease_ms, wait: mode };
         let receipt = self.commit(Commit { epoch, ..Commit::new(principal.clone(), vec![op]) }).await?;
         let mut leased = match receipt.results.into_iter().next() {
             Some(OpResult::Claimed(leased)) => leased,
@@ -199,7 +199,7 @@ impl Space {
         })?;
         let (id, mailbox) = self.mailboxes.open_consumer(self.number, number);
         let mut guard = ConsumerGuard { space: self, id, registered: true, owns_mailbox: true };
-        let op = Op::Claim { agent: agent.clone(), max: credit, lease_ms, waiting: WaitMode::Standing(id) };
+        let op = Op::Claim { agent: agent.clone(), max: credit, lease_ms, wait: WaitMode::Standing(id) };
         let receipt = self.commit(Commit { epoch, ..Commit::new(principal.clone(), vec![op]) }).await?;
         let ready = match receipt.results.into_iter().next() {
             Some(OpResult::Claimed(leased)) => leased,

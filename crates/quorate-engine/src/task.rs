@@ -35,13 +35,13 @@ pub struct LeasedTaskWithInput {
 }
 
 /// Creates the commit of a claim.
-pub(crate) fn claim_commit(claim: &TaskClaimQuery, max: u32, waiting: WaitMode) -> Commit {
+pub(crate) fn claim_commit(claim: &TaskClaimQuery, max: u32, wait: WaitMode) -> Commit {
     let op = Op::ClaimTasks(ClaimTasks {
         agent: claim.agent.clone(),
         types: claim.types.clone(),
         max,
         lease_ms: claim.lease_ms,
-        waiting,
+        wait,
     });
     Commit { epoch: claim.epoch, ..Commit::new(claim.principal.clone(), vec![op]) }
 }
@@ -90,9 +90,9 @@ impl Space {
     ) -> Result<Vec<LeasedTaskWithInput>, Error> {
         let (id, mut mailbox) = self.mailboxes().open_waiter(self.number());
         let waits = !wait.is_zero();
-        let waiting = if waits { WaitMode::Once(id) } else { WaitMode::NoWait };
+        let mode = if waits { WaitMode::Once(id) } else { WaitMode::NoWait };
         let mut guard = ConsumerGuard { space: self, id, registered: waits, owns_mailbox: true };
-        let receipt = self.commit(claim_commit(claim, max, waiting)).await?;
+        let receipt = self.commit(claim_commit(claim, max, mode)).await?;
         let mut leased = claimed_tasks(receipt.results);
         guard.registered = guard.registered && leased.is_empty();
         if guard.registered {

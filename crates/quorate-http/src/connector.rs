@@ -76,7 +76,7 @@ pub struct Connector {
     tcp: HttpConnector,
     timeout: Duration,
     #[cfg(feature = "tls")]
-    tls: crate::tls::TlsConnector,
+    tls: crate::tls::LazyHttpsConnector,
 }
 
 impl Connector {
@@ -87,7 +87,7 @@ impl Connector {
         tcp.set_nodelay(true);
         Self {
             #[cfg(feature = "tls")]
-            tls: crate::tls::TlsConnector::new(tcp.clone(), trust),
+            tls: crate::tls::LazyHttpsConnector::new(tcp.clone(), trust),
             tcp,
             timeout,
         }
@@ -105,7 +105,7 @@ impl Connector {
     #[cfg(feature = "tls")]
     async fn open(&self, uri: Uri) -> Result<Stream, ConnectError> {
         if uri.scheme_str() == Some("https") {
-            let opened = self.tls.connector()?.call(uri).await;
+            let opened = self.tls.get()?.call(uri).await;
             return opened.map_err(|error| ConnectError::from_error(&*error));
         }
         let opened = self.tcp.clone().call(uri).await;

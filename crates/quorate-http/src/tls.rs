@@ -42,20 +42,21 @@ impl TrustRoots {
     }
 }
 
-/// Opens TLS connections.
+/// HTTPS connector that is built on first use: loading the certificates of the system takes time.
 #[derive(Clone)]
-pub(crate) struct TlsConnector {
+pub(crate) struct LazyHttpsConnector {
     tcp: HttpConnector,
     trust: TrustRoots,
     connector: Arc<OnceLock<HttpsConnector<HttpConnector>>>,
 }
 
-impl TlsConnector {
+impl LazyHttpsConnector {
     pub(crate) fn new(tcp: HttpConnector, trust: TrustRoots) -> Self {
         Self { tcp, trust, connector: Arc::default() }
     }
 
-    pub(crate) fn connector(&self) -> Result<HttpsConnector<HttpConnector>, ConnectError> {
+    /// Returns the connector; builds it on the first call.
+    pub(crate) fn get(&self) -> Result<HttpsConnector<HttpConnector>, ConnectError> {
         if let Some(connector) = self.connector.get() {
             return Ok(connector.clone());
         }

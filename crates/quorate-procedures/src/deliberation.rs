@@ -8,7 +8,7 @@
 //! The driver calls [`Deliberation::step`] for each [`Input`] and stores the [`DeliberationState`] in the same commit
 //! that sends the outputs. Outputs that do not fit follow in later commits; after a crash in between,
 //! [`Deliberation::pending_outputs`] returns them. The state is complete: a machine restored from the store continues
-//! where it stopped and repeats no recorded question. Answers are evaluated only when every agent of a phase or round
+//! where it stopped and repeats no recorded request. Answers are evaluated only when every agent of a phase or round
 //! has answered or failed, so response times do not affect the result.
 
 mod analysis;
@@ -56,7 +56,7 @@ pub enum Input {
     Start,
     /// An agent answered.
     Answered {
-        /// The question that is answered.
+        /// The request that is answered.
         ask: AskId,
         /// The agent that answers.
         from: String,
@@ -67,21 +67,21 @@ pub enum Input {
     },
     /// An agent failed to answer.
     Failed {
-        /// The question that failed.
+        /// The request that failed.
         ask: AskId,
         /// Reason of the failure.
         why: String,
     },
     /// The deadline returned by [`DeliberationState::next_wakeup`] was reached.
     DeadlineReached,
-    /// The hub was restarted: pending questions get their full timeout again.
+    /// The hub was restarted: pending requests get their full timeout again.
     Resumed,
 }
 
 /// Output of the state machine.
 #[derive(Clone, PartialEq, Debug)]
 pub enum Output {
-    /// Sends a question to an agent.
+    /// Sends a request to an agent.
     Ask(Ask),
     /// Publishes a message.
     Publish(DeliberationMessage),
@@ -126,7 +126,7 @@ impl<'a> Deliberation<'a> {
         step.outputs
     }
 
-    /// Returns all outputs that the state implies: every message, every pending question, and the final result. After a
+    /// Returns all outputs that the state implies: every message, every pending request, and the final result. After a
     /// crash between two commits of one step, the driver sends those that were not recorded.
     #[must_use]
     pub fn pending_outputs(&self, state: &DeliberationState, now_ms: u64) -> Vec<Output> {
@@ -139,8 +139,8 @@ impl<'a> Deliberation<'a> {
             outputs: Vec::new(),
         };
         let published = step.state.messages.iter().cloned().map(Output::Publish);
-        let questions = step.state.asks.keys().filter_map(|id| step.render_ask(id)).map(Output::Ask);
-        published.chain(questions).chain(step.final_output()).collect()
+        let requests = step.state.asks.keys().filter_map(|id| step.render_ask(id)).map(Output::Ask);
+        published.chain(requests).chain(step.final_output()).collect()
     }
 }
 
@@ -165,7 +165,7 @@ impl Step<'_> {
         }
     }
 
-    /// Whether the question is pending; if not, reports the event as ignored.
+    /// Whether the request is pending; if not, reports the event as ignored.
     fn is_pending(&mut self, ask: &AskId) -> bool {
         let pending = self.state.asks.contains_key(ask);
         if !pending {
@@ -211,19 +211,19 @@ impl Step<'_> {
     /// Asks the agent once more with the error; an agent that fails twice is excluded.
     fn record_failure(&mut self, ask: &AskId, reason: String) {
         let Some(pending_ask) = self.state.asks.remove(ask) else { return };
-        match pending_ask.again {
+        match pending_ask.first_error {
             None => self.ask(&pending_ask.agent, pending_ask.conflict, Some(reason)),
-            Some(first) => self.state.missing.push(MissingAnswer {
+            Some(first_error) => self.state.missing.push(MissingAnswer {
                 agent: pending_ask.agent,
                 asked: ask.clone(),
                 conflict: pending_ask.conflict.map(state::conflict_id),
-                why: vec![first, reason],
+                why: vec![first_error, reason],
             }),
         }
     }
 
     fn expire_asks(&mut self) {
-        let expired = self.state.asks.iter().filter(|(_, pending_ask)| pending_ask.due_ms <= self.now_ms);
+        let expired = self.state.asks.iter().filter(|(_, pending_ask)| pending_ask.due_at_ms <= self.now_ms);
         let expired: Vec<(AskId, u64)> =
             expired.map(|(id, pending_ask)| (id.clone(), self.timeout_ms(pending_ask.conflict))).collect();
         for (ask, timeout_ms) in expired {
@@ -234,12 +234,12 @@ impl Step<'_> {
     fn extend_deadlines(&mut self) {
         let (analysis, message) = (self.timeout_ms(None), self.timeout_ms(Some(0)));
         for pending_ask in self.state.asks.values_mut() {
-            pending_ask.due_ms =
+            pending_ask.due_at_ms =
                 self.now_ms + if pending_ask.conflict.is_some() { message } else { analysis };
         }
     }
 
-    /// Advances the phase while no question is pending.
+    /// Advances the phase while no request is pending.
     fn advance(&mut self) {
         while self.state.asks.is_empty() {
             match self.state.phase {
@@ -252,9 +252,11 @@ impl Step<'_> {
 
     /// Switches to another phase.
     fn enter_phase(&mut self, phase: Phase) {
-        self.state.figures.add_duration(self.state.phase, self.now_ms.saturating_sub(self.state.since_ms));
+        self.state
+            .figures
+            .add_duration(self.state.phase, self.now_ms.saturating_sub(self.state.phase_started_at_ms));
         self.state.phase = phase;
-        self.state.since_ms = self.now_ms;
+        self.state.phase_started_at_ms = self.now_ms;
     }
 
     fn record_usage(&mut self, agent: &str, usage: Option<ReportedUsage>) {

@@ -42,7 +42,7 @@ pub const SCORE_MAX: f64 = 1e9;
 /// Maximum number of issues, scores, facts or list items.
 pub const LIST_MAX: usize = 200;
 
-/// Answer of an agent to an `analyse` question.
+/// Answer of an agent to an `analyse` request.
 #[derive(Clone, PartialEq, Debug, Default, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Finding {

@@ -533,11 +533,10 @@ fn verb_phrase(summary: &str) -> String {
     chars.next().map_or_else(String::new, |first| first.to_lowercase().chain(chars).collect())
 }
 
-fn to_json(value: &impl Serialize) -> Result<String, Refused> {
-    serde_json::to_string(value).map_err(|error| {
-        // Only a bug in one of our own Serialize types can cause this.
-        Refused::new(Code::Unavailable, format!("failed to serialize the response: {error}"))
-    })
+fn to_json(value: &impl Serialize) -> Result<String, Problem> {
+    // Only a bug in one of our own Serialize types can cause this. The change of the call may be committed already.
+    serde_json::to_string(value)
+        .map_err(|error| Problem::unknown_outcome(format!("failed to serialize the response: {error}")))
 }
 
 /// Returns a JSON response with status 200.

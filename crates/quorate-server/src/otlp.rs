@@ -91,9 +91,9 @@ struct Queue {
 #[derive(Default)]
 struct Shared {
     queue: Mutex<Queue>,
-    filled: Notify,
+    pushed: Notify,
     flush_now: Notify,
-    emptied: Notify,
+    batch_done: Notify,
     exported: AtomicU64,
     dropped: AtomicU64,
     failures: AtomicU64,
@@ -109,7 +109,8 @@ impl Shared {
 pub(crate) struct Exporter(Arc<Shared>);
 
 impl Exporter {
-    /// Starts the background task. The settings must be valid.
+    /// Starts the background task. Returns `None` if the settings are invalid; check them first with
+    /// [`OtlpSettings::check`].
     pub(crate) fn start(otlp: &OtlpSettings, clock: Arc<dyn Clock>, entropy: Arc<Entropy>) -> Option<Self> {
         let collector = Collector::new(otlp).ok()?;
         let shared = Arc::new(Shared::default());
@@ -117,7 +118,7 @@ impl Exporter {
             shared: Arc::clone(&shared),
             collector,
             service: otlp.service.clone(),
-            // Exponential backoff: the last delay is the longest.
+            // The maximum is above the last delay, so the delays always double.
             backoff: Backoff::new(otlp.retry_after, otlp.retry_after.saturating_mul(1 << ATTEMPTS_MAX)),
             clock,
             entropy,
@@ -137,7 +138,7 @@ impl Exporter {
             }
         }
         drop(queue);
-        self.0.filled.notify_one();
+        self.0.pushed.notify_one();
     }
 
     pub(crate) fn stats(&self) -> ExporterStats {
@@ -154,12 +155,12 @@ impl Exporter {
     pub(crate) async fn flush(&self) {
         let empty = async {
             loop {
-                let emptied = self.0.emptied.notified();
+                let batch_done = self.0.batch_done.notified();
                 if self.stats().queued == 0 {
                     return;
                 }
                 self.0.flush_now.notify_one();
-                emptied.await;
+                batch_done.await;
             }
         };
         let _ = tokio::time::timeout(FLUSH_TIMEOUT, empty).await;
@@ -169,7 +170,7 @@ impl Exporter {
 impl Drop for Exporter {
     fn drop(&mut self) {
         self.0.lock().closed = true;
-        self.0.filled.notify_one();
+        self.0.pushed.notify_one();
         self.0.flush_now.notify_one();
     }
 }
@@ -194,7 +195,7 @@ impl Sender {
                 return;
             }
             if waiting == 0 {
-                self.shared.filled.notified().await;
+                self.shared.pushed.notified().await;
                 continue;
             }
             if waiting < BATCH_MAX && !closed {
@@ -211,7 +212,7 @@ impl Sender {
             };
             self.send(batch).await;
             self.shared.lock().in_flight = 0;
-            self.shared.emptied.notify_waiters();
+            self.shared.batch_done.notify_waiters();
         }
     }
 

@@ -37,6 +37,13 @@ pub(crate) struct Problem {
 }
 
 impl Problem {
+    /// Creates the error for a failure of the hub after the change of a call may have been committed.
+    pub(crate) fn unknown_outcome(detail: impl Into<String>) -> Self {
+        let refused = Refused::new(Code::Unavailable, detail)
+            .hint("read the current state, then retry with the same idempotency key");
+        Self { nothing_applied: false, ..Self::from(refused) }
+    }
+
     /// Returns the error code.
     pub(crate) fn code(&self) -> Code {
         self.code
@@ -60,6 +67,11 @@ impl Problem {
     /// Overrides the HTTP status.
     pub(crate) fn with_status(self, status: StatusCode) -> Self {
         Self { own_status: Some(status), ..self }
+    }
+
+    /// Replaces the hint.
+    pub(crate) fn with_hint(self, hint: &str) -> Self {
+        Self { hint: hint.to_owned(), ..self }
     }
 
     /// Attaches merge conflicts, truncated to [`CONFLICTS_MAX`].
@@ -253,6 +265,14 @@ mod tests {
         assert_eq!((&body["currentVersion"], &body["op"]), (&3.into(), &1.into()));
         assert_eq!((&body["applied"], &body["retryable"]), (&"no".into(), &false.into()));
         assert!(body.get("limit").is_none());
+    }
+
+    // Fails under: a failure after a commit reported as a refusal, of which nothing was applied.
+    #[test]
+    fn a_missing_result_leaves_the_outcome_unknown() {
+        let body = Problem::unknown_outcome("the token creation returned no result").to_json();
+        assert_eq!((&body["status"], &body["code"]), (&503.into(), &"UNAVAILABLE".into()));
+        assert_eq!((&body["applied"], &body["retryable"]), (&"unknown".into(), &true.into()));
     }
 
     // Fails under: a permanent limit reported as retryable, or a temporary one as permanent.

@@ -1,4 +1,5 @@
-//! Server settings: host names, timeouts, default durations and limits. Kernel limits are in `quorate_core::limits`.
+//! Server settings: host names, timeouts, default durations and limits. Limits of the domain logic are
+//! in `quorate_core::limits`.
 
 use std::time::Duration;
 
@@ -41,7 +42,7 @@ pub struct Timeouts {
     pub ping: Duration,
     /// For the TLS handshake.
     pub handshake: Duration,
-    /// For all headers of a request.
+    /// For all headers of a request. A connection without a request is closed after the same time.
     pub headers: Duration,
     /// For the whole body of a request.
     pub body: Duration,
@@ -71,7 +72,7 @@ pub struct Durations {
     pub lease: Duration,
     /// Heartbeat interval of agents that register without one; zero expects no heartbeats.
     pub heartbeat: Duration,
-    /// Longest wait of one claim.
+    /// Maximum `waitMs` of a call: a claim, a lock, or a wait for a task, an approval or answers.
     pub wait_max: Duration,
     /// How often the token of an open connection is rechecked. Revocation must take effect within 5 seconds.
     pub token_check: Duration,

@@ -39,15 +39,15 @@ impl FaultStore {
     /// Wraps a store.
     #[must_use]
     pub fn new(inner: Arc<dyn Store>, rule: FaultRule) -> Arc<Self> {
-        let (queue, mut next) = mpsc::unbounded_channel::<QueuedCommits>();
-        let (killing, killed) = watch::channel(false);
+        let (queue, mut queue_receiver) = mpsc::unbounded_channel::<QueuedCommits>();
+        let (killed_sender, killed) = watch::channel(false);
         let store = Arc::clone(&inner);
         // Commits are processed in order, even if the caller no longer waits for the outcome.
         tokio::spawn(async move {
-            while let Some((space, commits, reply)) = next.recv().await {
-                let outcome = apply(&store, &rule, &killing, space, commits).await;
+            while let Some((space, commits, outcome_sender)) = queue_receiver.recv().await {
+                let outcome = apply(&store, &rule, &killed_sender, space, commits).await;
                 // The receiver may be dropped.
-                let _ = reply.send(outcome);
+                let _ = outcome_sender.send(outcome);
             }
         });
         Arc::new(Self { inner, queue, killed })
@@ -98,11 +98,11 @@ impl Store for FaultStore {
         space: SpaceNo,
         commits: Vec<Commit>,
     ) -> BoxFuture<'static, Result<Vec<CommitResult>, StoreError>> {
-        let (outcome, received) = oneshot::channel();
-        let sent = self.queue.send((space, commits, outcome));
+        let (outcome_sender, outcome_receiver) = oneshot::channel();
+        let enqueued = self.queue.send((space, commits, outcome_sender));
         Box::pin(async move {
-            sent.map_err(|_| StoreError::Closed)?;
-            received.await.unwrap_or(Err(StoreError::Closed))
+            enqueued.map_err(|_| StoreError::Closed)?;
+            outcome_receiver.await.unwrap_or(Err(StoreError::Closed))
         })
     }
 

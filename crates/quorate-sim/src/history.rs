@@ -198,7 +198,9 @@ impl ResponseSummary {
                 | OpResult::TaskAccepted { .. }
                 | OpResult::Subscribed { .. }
                 | OpResult::AckedMany { .. } => {}
-                OpResult::SessionOpened { .. } | OpResult::SessionAdded { .. } | OpResult::Inspected(_) => {}
+                OpResult::SessionOpened { .. }
+                | OpResult::ContributionAdded { .. }
+                | OpResult::Inspected(_) => {}
                 OpResult::SnapshotMade { .. }
                 | OpResult::RolledBack { .. }
                 | OpResult::TokenCreated { .. }

@@ -31,13 +31,14 @@ pub struct Baseline {
 pub fn run_baseline(path: &Path, cycles: u64, batch: u64) -> Result<Baseline, OpenError> {
     let disk = Disk::new();
     let directory = DataDirectory::lock(path, &disk)?;
-    let sqlite = |source| OpenError::Sqlite { action: "run the baseline", path: path.to_owned(), source };
-    let connection = connect(&directory.database(), &disk, OpenFlags::default()).map_err(sqlite)?;
-    configure_writer(&connection).map_err(sqlite)?;
-    let checkpointer = Checkpointer::start(&directory.database(), &disk).map_err(sqlite)?;
+    let sqlite_error =
+        |source| OpenError::Sqlite { action: "run the baseline", path: path.to_owned(), source };
+    let connection = connect(&directory.database(), &disk, OpenFlags::default()).map_err(sqlite_error)?;
+    configure_writer(&connection).map_err(sqlite_error)?;
+    let checkpointer = Checkpointer::start(&directory.database(), &disk).map_err(sqlite_error)?;
     let mut wal = WalMonitor::new(Arc::clone(&disk), checkpointer.signal(), CHECKPOINT_BYTES);
     let clock = SystemClock::new();
-    let transactions = run_cycles(&connection, &mut wal, cycles, batch).map_err(sqlite)?;
+    let transactions = run_cycles(&connection, &mut wal, cycles, batch).map_err(sqlite_error)?;
     let per_second = cycles as f64 * 1000.0 / clock.now().mono.0.max(1) as f64;
     checkpointer.stop();
     Ok(Baseline { per_second, transactions, disk: disk.counters() })
@@ -53,14 +54,14 @@ fn run_cycles(
     let mut commit = connection.prepare("COMMIT")?;
     let mut log = connection.prepare("INSERT INTO log VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9)")?;
     let mut ends = connection.prepare("INSERT OR REPLACE INTO ends VALUES (?1, ?2)")?;
-    let chunk = [7u8; 1536];
+    let ends_row = [7u8; 1536];
     let (hash, salt, payload, sent, acked) = ([7u8; 32], [7u8; 16], [b'x'; 256], [7u8; 72], [7u8; 8]);
     let at = 1_790_000_000_000_u64;
-    let (mut seq, mut sent_so_far, mut transactions) = (0u64, 0u64, 0u64);
-    while sent_so_far < cycles + batch {
+    let (mut seq, mut position, mut transactions) = (0u64, 0u64, 0u64);
+    while position < cycles + batch {
         begin.execute([])?;
         for index in 0..batch {
-            let number = sent_so_far + index;
+            let number = position + index;
             if number < cycles {
                 seq += 1;
                 log.execute((seq, at, 1, 2, "agent:a17", hash, &sent[..], salt, &payload[..]))?;
@@ -69,14 +70,14 @@ fn run_cycles(
                 seq += 1;
                 log.execute((seq, at, 1, 2, "agent:a17", hash, &acked[..], &[][..], &[][..]))?;
                 if earlier % 256 == 255 {
-                    ends.execute((earlier / 256, &chunk[..]))?;
+                    ends.execute((earlier / 256, &ends_row[..]))?;
                 }
             }
         }
         commit.execute([])?;
         wal.after_batch(connection);
         transactions += 1;
-        sent_so_far += batch;
+        position += batch;
     }
     Ok(transactions)
 }

@@ -26,9 +26,9 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use counters::AtomicCounters;
 pub use counters::{Counters, FileCounters};
 #[cfg(feature = "faults")]
-use faults::{Faults as Gate, FileId};
+use faults::{Faults, FileId};
 #[cfg(not(feature = "faults"))]
-use no_faults::{FileId, NoFaults as Gate};
+use no_faults::{FileId, NoFaults as Faults};
 use vfs::RealVfs;
 
 /// VFS that one or more connections are opened on.
@@ -58,7 +58,7 @@ impl Disk {
             name: CString::new(name.as_str()).expect("the name has no NUL byte"),
             real: RealVfs::find_default(),
             counters: AtomicCounters::default(),
-            faults: Gate::default(),
+            faults: Faults::default(),
         }));
         vfs::register(context);
         Arc::new(Disk { name, context })
@@ -100,7 +100,7 @@ struct VfsContext {
     name: CString,
     real: RealVfs,
     counters: AtomicCounters,
-    faults: Gate,
+    faults: Faults,
 }
 
 /// Role of a file that SQLite opens.

@@ -272,7 +272,7 @@ impl Memtable {
                 let presence = presence_of(working, *number);
                 self.agents.insert(*number, ChangedAgent { registered_in, removed: true, presence });
             }
-            Effect::AgentStatus { number, .. } => {
+            Effect::PresenceChanged { number, .. } => {
                 let before = self.agents.get(number);
                 let registered_in = before.and_then(|agent| agent.registered_in);
                 let removed = working.agents().get(*number).is_some_and(|agent| agent.removed);
@@ -321,7 +321,7 @@ impl Memtable {
             }
             Effect::Deleted { key, version } => self.entry(working, record, (key, *version), None),
             Effect::Erased { seq, part } => drop(self.erased.insert((*seq, *part), ())),
-            Effect::SessionAdded { session, .. } => {
+            Effect::ContributionAdded { session, .. } => {
                 // If the session was closed later in the same record, that effect updates it. The position passed here
                 // is not used: the session was created before.
                 let key = ItemKey::new(ItemKind::Session, session.as_str());

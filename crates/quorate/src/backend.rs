@@ -150,7 +150,7 @@ pub trait Backend: BackendReads {
     /// Opens a consumer of tasks with this credit.
     fn consume_tasks(&self, claim: TaskClaimQuery, credit: u32) -> BackendFuture<'_, Box<dyn TaskStream>>;
     /// Waits until a task has ended. The wait is part of the wait-for graph, so deadlocks are detected.
-    fn await_task(
+    fn wait_for_task_as_agent(
         &self,
         identity: AgentIdentity,
         task: TaskId,

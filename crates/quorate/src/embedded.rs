@@ -178,7 +178,7 @@ impl Backend for Space {
         })
     }
 
-    fn await_task(
+    fn wait_for_task_as_agent(
         &self,
         identity: AgentIdentity,
         task: TaskId,
@@ -186,7 +186,8 @@ impl Backend for Space {
     ) -> BackendFuture<'_, TaskWithPayloads> {
         Box::pin(async move {
             let view =
-                Self::await_task(self, &identity.agent, Some(identity.epoch), &task, None, wait).await?;
+                Self::wait_for_task_as_agent(self, &identity.agent, Some(identity.epoch), &task, None, wait)
+                    .await?;
             Ok(convert::task(self, &view))
         })
     }

@@ -81,7 +81,7 @@ impl LockBuilder {
             ttl_ms: u64::try_from(ttl.as_millis()).unwrap_or(u64::MAX),
             priority,
             capacity,
-            waiting: WaitMode::NoWait,
+            wait: WaitMode::NoWait,
             within: work,
         };
         let granted = agent.backend.lock(agent.identity(), acquire, wait).await?;

@@ -171,7 +171,7 @@ impl Session {
             rationale: rationale.to_owned(),
         };
         match self.commit(Op::AddToSession(add)).await?.results.first() {
-            Some(OpResult::SessionAdded { n }) => Ok(*n),
+            Some(OpResult::ContributionAdded { n }) => Ok(*n),
             _ => Err(StoreError::Read("the commit returned no contribution number".into()).into()),
         }
     }

@@ -175,7 +175,7 @@ impl Agent {
     /// # Errors
     /// Returns `TIMEOUT`, `DEADLOCK` with the cycle of waits, `NOT_FOUND`, or a storage error.
     pub async fn wait_for_task(&self, task: &TaskId, wait: Duration) -> Result<TaskWithPayloads, Error> {
-        self.backend.await_task(self.identity(), task.clone(), wait).await
+        self.backend.wait_for_task_as_agent(self.identity(), task.clone(), wait).await
     }
 
     /// Cancels a task. Allowed for its creator, coordinators and the hub.

@@ -50,7 +50,7 @@ fn a_discussion_gets_the_conflict_and_the_positions() {
 fn a_missing_text_fails_with_a_hint() {
     for payload in [json!({}), json!({ "input": "  " }), json!({ "input": { "text": "" } })] {
         let failure = answer(Heuristic::Risk, &AgentQuestion::new("analyse", payload)).unwrap_err();
-        assert!(failure.kind == FailureKind::Misdeclared && failure.hint.contains("input"), "{failure}");
+        assert!(failure.kind == FailureKind::InvalidQuestion && failure.hint.contains("input"), "{failure}");
     }
     let question = AgentQuestion::new("sing", json!({ "input": "x" }));
     assert!(answer(Heuristic::Risk, &question).unwrap_err().hint.contains("analyse"));

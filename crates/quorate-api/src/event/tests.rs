@@ -119,7 +119,7 @@ fn spaces_and_agents() -> Vec<CoreEffect> {
         },
         CoreEffect::SpaceRestored { generation: Generation(4) },
         CoreEffect::AgentRegistered { number: AgentNo(2), agent },
-        CoreEffect::AgentStatus { number: AgentNo(2), presence: Presence::default() },
+        CoreEffect::PresenceChanged { number: AgentNo(2), presence: Presence::default() },
         CoreEffect::AgentRemoved { number: AgentNo(2) },
     ]
 }
@@ -197,7 +197,7 @@ fn entries_and_sessions() -> Vec<CoreEffect> {
         CoreEffect::Deleted { key: "plan".parse().unwrap(), version: Version(4) },
         CoreEffect::Erased { seq: Seq(5), part: 0 },
         CoreEffect::WaitAborted { cycle: vec![(AgentNo(1), "msg_0-1-0".into())] },
-        CoreEffect::SessionAdded {
+        CoreEffect::ContributionAdded {
             session: "s".parse().unwrap(),
             kind: quorate_core::ContributionKind::Note,
             n: 1,
@@ -280,7 +280,7 @@ fn routing_items() -> Vec<CoreEffect> {
             Verb::Subscribed,
             Item::Subscription(Box::new(Subscription {
                 agent: "bob".parse().unwrap(),
-                number: AgentNo(2),
+                agent_number: AgentNo(2),
                 pattern: "findings.>".parse().unwrap(),
                 since: Seq(3),
                 state: SubscriptionState::CatchingUp(History::Last(9)),

@@ -197,7 +197,7 @@ fn agents_and_locks() -> Vec<Op> {
             ttl_ms: 9_000,
             priority: Priority::URGENT,
             capacity: Some(2),
-            waiting: WaitMode::NoWait,
+            wait: WaitMode::NoWait,
             within: Some(id("dlv_0-9")),
         }),
         Op::RenewLocks(RenewLocks { locks: vec![fence()], ttl_ms: Some(8_000) }),
@@ -222,7 +222,7 @@ fn tasks() -> Vec<Op> {
     task.session = Some("s".to_owned());
     let mut binary = CoreNewTask::new("scan".to_owned());
     binary.content_type = Some("image/png".to_owned());
-    binary.escalate_to = EscalateTo::Never;
+    binary.escalate_to = EscalateTo::Nobody;
     let inputs = [(task, Some(br#"{"x": 1}"#.to_vec())), (binary, Some(vec![0, 159, 146, 150]))];
     let mut completed = CompleteTask::done(task_lease(), Some(sealed("\"ok\"")));
     completed.status = TaskStatus::Partial;

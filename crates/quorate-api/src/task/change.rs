@@ -75,7 +75,7 @@ holder_change!(
         /// `done` by default; `partial` for an incomplete result.
         #[serde(skip_serializing_if = "Option::is_none")]
         pub status: Option<CompletionStatus>,
-        /// Fencing token of a lock. The call is rejected if the lock has been granted to another holder since.
+        /// Fencing token of a lock. The call is refused if its grant has ended and the lock was granted again.
         #[serde(skip_serializing_if = "Option::is_none")]
         pub fence: Option<LockFence>,
     }

@@ -152,7 +152,7 @@ impl NewTask<'_> {
         task.on_dependency_failure = self.on_dependency_failure;
         task.escalate_to = match self.escalate_to.as_deref() {
             None | Some("coordinators") => EscalateTo::Coordinators,
-            Some("nobody") => EscalateTo::Never,
+            Some("nobody") => EscalateTo::Nobody,
             Some(agent) => EscalateTo::Agent(AgentId::new(agent)?),
         };
         task.session = self.session_id;
@@ -192,7 +192,7 @@ impl NewTask<'_> {
             }),
             on_dependency_failure: task.on_dependency_failure,
             escalate_to: Some(match &task.escalate_to {
-                EscalateTo::Never => "nobody".to_owned(),
+                EscalateTo::Nobody => "nobody".to_owned(),
                 EscalateTo::Coordinators => "coordinators".to_owned(),
                 EscalateTo::Agent(agent) => agent.to_string(),
             }),

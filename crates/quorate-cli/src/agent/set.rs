@@ -34,7 +34,8 @@ struct Change {
     /// Capability of the agent; can be repeated.
     #[arg(long, value_name = "CAPABILITY", alias = "can")]
     capability: Vec<String>,
-    /// Action that the agent handles; can be repeated.
+    /// Action that the agent supports; can be repeated. Used to find a substitute for an unavailable agent; does not limit
+    /// what the agent receives.
     #[arg(long, value_name = "ACTION")]
     action: Vec<String>,
 }

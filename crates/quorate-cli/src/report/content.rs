@@ -34,11 +34,11 @@ pub(super) fn highlights(outcome: &Outcome) -> Vec<String> {
     }
     let decided = outcome.recommendation_decision().filter(|decision| decision.position.is_some());
     parts.extend(decided.map(|decision| format!("margin {:.2}", margin(decision))));
-    // Without a decision the answer states it already.
+    // Without a decision, the headline states it already.
     if outcome.is_decided() {
         parts.push(synthesis.agreement.to_string());
     }
-    let (all, given) = (outcome.record.findings.len(), recommendations(outcome));
+    let (all, given) = (outcome.record.findings.len(), recommendation_count(outcome));
     if (1..all).contains(&given) {
         parts.push(format!("{given} of {all} gave a recommendation"));
     }
@@ -46,7 +46,7 @@ pub(super) fn highlights(outcome: &Outcome) -> Vec<String> {
 }
 
 /// Returns the number of agents that gave a recommendation.
-fn recommendations(outcome: &Outcome) -> usize {
+fn recommendation_count(outcome: &Outcome) -> usize {
     outcome.record.findings.values().filter(|finding| finding.recommendation.is_some()).count()
 }
 
@@ -109,7 +109,7 @@ pub(super) fn options<'a>(decision: &'a ConflictResolution) -> Vec<OptionRow<'a>
         decision.shares_before.iter().filter(|old| share(&decision.shares, &old.choice).is_none());
     let names = decision.shares.iter().chain(abandoned).map(|share| share.choice.as_str());
     let row = |name: &'a str| {
-        let (held_by, others) = decision.positions.iter().partition(|position| position.position == *name);
+        let (held_by, others) = decision.ballots.iter().partition(|position| position.position == *name);
         let mark = match &decision.position {
             Some(decided) if *decided == *name => "✓",
             None if tied.iter().any(|choice| choice == name) => "=",
@@ -137,13 +137,13 @@ pub(super) fn position_changes(
 ) -> impl Iterator<Item = (&Position, &Position)> {
     let before =
         |after: &Position| decision.conflict.positions.iter().find(|position| position.agent == after.agent);
-    decision.positions.iter().map(move |after| (before(after).unwrap_or(after), after))
+    decision.ballots.iter().map(move |after| (before(after).unwrap_or(after), after))
 }
 
 /// Returns the positions whose reasons are printed, with a label: the dissenting ones, or all for a tie.
 pub(super) fn quoted_positions(decision: &ConflictResolution) -> (&'static str, &[Position]) {
     match decision.how {
-        ResolutionMethod::Tied => ("Holds", &decision.positions),
+        ResolutionMethod::Tied => ("Holds", &decision.ballots),
         ResolutionMethod::Agreed { .. } | ResolutionMethod::Voted | ResolutionMethod::Merged => {
             ("Dissent", &decision.minority)
         }
@@ -194,7 +194,7 @@ pub(super) fn reported_by(issue: &RankedIssue) -> String {
     issue.flagged.iter().map(|source| source.agent.as_str()).collect::<Vec<_>>().join(", ")
 }
 
-/// Returns the number of agents, calls and messages, the duration, and the tally rule.
+/// Returns the number of agents, calls and messages, the duration, and the voting rule.
 pub(super) fn statistics(outcome: &Outcome) -> Vec<String> {
     let (record, quorum) = (&outcome.record, &outcome.record.quorum);
     vec![
@@ -211,7 +211,7 @@ fn seconds(actual: &UsageStats) -> f64 {
     (actual.analysis.ms + actual.discussion.ms) as f64 / 1_000.0
 }
 
-/// Returns the usage of each provider that reports tokens or cost.
+/// Returns the usage of each provider, and of local agents if they report tokens or cost.
 pub(super) fn provider_usage(outcome: &Outcome) -> Vec<String> {
     let actual = &outcome.record.actual;
     let mut used: std::collections::BTreeMap<&str, ProviderUsage> = std::collections::BTreeMap::new();
@@ -233,18 +233,18 @@ pub(super) fn provider_usage(outcome: &Outcome) -> Vec<String> {
     used.into_iter().filter(has_usage).map(line).collect()
 }
 
-/// Returns the agents without a finding: a label, and the agent with the reason.
-pub(super) fn missing_agents(outcome: &Outcome) -> Vec<(&'static str, String)> {
+/// Returns the missing answers and the agents that were not asked: a label, and the agent with the reason.
+pub(super) fn missing_and_not_asked(outcome: &Outcome) -> Vec<(&'static str, String)> {
     let record = &outcome.record;
     let missing = record.missing.iter().map(|answer| {
         let (agent, reason) = missing_answer(answer);
         ("Missing", format!("{agent}: {reason}"))
     });
-    let idle = record
+    let not_asked = record
         .not_asked
         .iter()
-        .map(|excluded| ("Not asked", format!("{}: {}", excluded.agent, excluded.why)));
-    missing.chain(idle).collect()
+        .map(|not_asked| ("Not asked", format!("{}: {}", not_asked.agent, not_asked.why)));
+    missing.chain(not_asked).collect()
 }
 
 /// Returns the missing agent with its conflict, and the reason.

@@ -39,7 +39,7 @@ pub(super) fn report(outcome: &Outcome, id: &str) -> String {
     issues(&mut out, outcome);
     others.into_iter().for_each(|decision| conflict(&mut out, decision, None));
     out.push_str("<footer>\n");
-    for (label, agent) in content::missing_agents(outcome) {
+    for (label, agent) in content::missing_and_not_asked(outcome) {
         let _ = writeln!(out, "<p><b class=\"warn\">{label}</b> {}</p>", escaped(&agent));
     }
     let statistics = content::statistics(outcome).join(" · ");

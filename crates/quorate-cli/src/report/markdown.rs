@@ -27,7 +27,7 @@ pub(super) fn report(outcome: &Outcome, id: &str) -> String {
     issues(&mut out, outcome);
     others.into_iter().for_each(|decision| conflict(&mut out, decision));
     out.push_str("\n## Statistics\n\n");
-    for (label, agent) in content::missing_agents(outcome) {
+    for (label, agent) in content::missing_and_not_asked(outcome) {
         let _ = writeln!(out, "- {label}: {}", escaped(&agent));
     }
     let statistics = content::statistics(outcome).join(" · ");

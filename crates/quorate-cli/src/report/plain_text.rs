@@ -41,7 +41,7 @@ pub(super) fn report(outcome: &Outcome, id: &str) -> String {
     }
     more(&mut out, others.len(), CONFLICTS_MAX, "conflicts");
     out.push('\n');
-    for (label, agent) in content::missing_agents(outcome) {
+    for (label, agent) in content::missing_and_not_asked(outcome) {
         out.push_str(&labelled(&label.to_uppercase(), &agent));
     }
     out.push_str(&wrapped("", &dotted(&content::statistics(outcome))));

@@ -14,15 +14,17 @@ const CONCURRENCY: u32 = 4;
 
 /// Instructions for LLM agents, in addition to the question.
 const TO_ANALYSE: &str = "\
-You are one of several who look at the same thing, each alone. Read `input` and answer the question in `subject` from your field.
-Hand in a finding: a summary in two sentences, and how sure you are (`confidence`, 0 to 1: how often you would be right).
-Report as `issues` only what the text supports, with its words as `evidence`; say what to ask for as `advice`. Put values that
-others may read differently (terms, amounts, dates) into `facts`. If `wrong` is there, your last answer had that fault: fix it.";
+You are one of several analysts who examine the same input independently. Read `input` and answer the question in `subject` from the
+perspective of your field. Answer with one finding: `summary` is your conclusion in two sentences, `confidence` the probability, from 0
+to 1, that it is right. List in `issues` only problems that the text supports: quote the text in `evidence`, and state in `advice` what
+to request. Put values that other analysts may read differently (terms, amounts, dates) into `facts`. If the request contains `wrong`,
+your previous answer was rejected for that reason: correct it.";
 const TO_DISCUSS: &str = "\
-Others contradict you in `conflict`. Compare `your_position` with `other_positions` and read `input` again. Take another position
-if their reasons are better than yours, not because they are more; keep yours if the text supports it. `revised_position` is what
-you hold now, `agrees_with_peer` is true only if a peer holds just that, `reasoning` names the words of the text that decide.
-Answer `questions` to you in `clarification`. If `wrong` is there, your last answer had that fault: fix it.";
+Other analysts disagree with you about `conflict`. Compare `your_position` with `other_positions` and read `input` again. Change your
+position if their reasons are better than yours, but not because more analysts hold theirs; keep it if the text supports it.
+`revised_position` is your position now. Set `agrees_with_peer` to true only if another analyst holds exactly that position. Quote in
+`reasoning` the words of the text that decide the question. Answer the `questions` to you in `clarification`. If the request contains
+`wrong`, your previous answer was rejected for that reason: correct it.";
 
 /// Starts the agents of a playbook that take part.
 pub(super) async fn start(

@@ -16,10 +16,10 @@ pub(crate) struct TimeoutArgs {
     /// Default heartbeat interval of agents, offline after three missed heartbeats; 0 expects none [default: 0].
     #[arg(long, value_name = "MS", hide_short_help = true)]
     heartbeat_ms: Option<u64>,
-    /// Interval at which heartbeats are batched [default: 1000].
+    /// How long agent heartbeats are collected before they are committed together [default: 1000].
     #[arg(long, value_name = "MS", hide_short_help = true, value_parser = clap::value_parser!(u64).range(1..))]
     heartbeat_batch_ms: Option<u64>,
-    /// Maximum long-poll time of a claim [default: 60000].
+    /// Maximum long-poll time (waitMs) of a call [default: 60000].
     #[arg(long, value_name = "MS", hide_short_help = true, value_parser = clap::value_parser!(u64).range(1..))]
     long_poll_max_ms: Option<u64>,
     /// Interval at which the tokens of open connections are revalidated [default: 2000].
@@ -46,7 +46,7 @@ pub(crate) struct TimeoutArgs {
     /// Timeout of a TLS handshake [default: 10000].
     #[arg(long, value_name = "MS", hide_short_help = true, value_parser = clap::value_parser!(u64).range(1..))]
     handshake_timeout_ms: Option<u64>,
-    /// Timeout for the headers of a request [default: 10000].
+    /// Timeout for the headers of a request, and of idle keep-alive connections [default: 10000].
     #[arg(long, value_name = "MS", hide_short_help = true, value_parser = clap::value_parser!(u64).range(1..))]
     headers_timeout_ms: Option<u64>,
     /// Timeout for the body of a request [default: 30000].

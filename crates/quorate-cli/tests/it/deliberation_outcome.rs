@@ -6,6 +6,7 @@ use std::process::Command;
 
 use serde_json::{Value, json};
 
+use crate::fixture::{CommandOutput, command_output};
 use crate::support::QUORATE;
 
 /// An agent that keeps its position, and agrees with peers that hold the same.
@@ -23,20 +24,13 @@ else:
 json.dump(answer, sys.stdout)
 "#;
 
-struct CommandResult {
-    code: Option<i32>,
-    out: String,
-    err: String,
-}
-
-fn quorate(directory: &Path, arguments: &[&str]) -> CommandResult {
-    let output = Command::new(QUORATE).args(arguments).current_dir(directory).output().expect("it runs");
-    let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
-    CommandResult { code: output.status.code(), out: text(&output.stdout), err: text(&output.stderr) }
+fn quorate(directory: &Path, arguments: &[&str]) -> CommandOutput {
+    let output = Command::new(QUORATE).args(arguments).current_dir(directory).output();
+    command_output(&output.expect("it runs"))
 }
 
 /// Runs a deliberation of agents with these positions; returns the report as text and as JSON.
-fn deliberate(positions: &[(&str, &str)], options: &[&str]) -> (CommandResult, Value) {
+fn deliberate(positions: &[(&str, &str)], options: &[&str]) -> (CommandOutput, Value) {
     let directory = tempfile::tempdir().expect("a directory");
     fs::write(directory.path().join("says.py"), AGENT).expect("written");
     let agents: Vec<String> = positions

@@ -220,7 +220,7 @@ impl Backend for RemoteHub {
         Box::pin(std::future::ready(Ok(Box::new(poll) as Box<dyn TaskStream>)))
     }
 
-    fn await_task(
+    fn wait_for_task_as_agent(
         &self,
         identity: AgentIdentity,
         task: TaskId,

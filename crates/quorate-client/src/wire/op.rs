@@ -62,7 +62,7 @@ mod tests {
                 ttl_ms: 1_000,
                 priority: quorate_core::Priority::NORMAL,
                 capacity: None,
-                waiting: quorate_core::WaitMode::NoWait,
+                wait: quorate_core::WaitMode::NoWait,
                 within: None,
             }),
         ];

@@ -100,7 +100,8 @@ pub struct StatedFact {
     pub spans: Vec<Range<usize>>,
 }
 
-/// Subjects of a contract, which determine the analysts that are relevant.
+/// Subjects of a contract, which determine the analysts that are relevant: a specialist, such as for personal data, is
+/// activated only by a contract that has its subject.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 pub struct Activation {
     /// Personal data beyond the business contacts of the parties.

@@ -42,7 +42,7 @@ pub(super) fn spell_out(number: u64) -> String {
 }
 
 /// Formats a number with thousands separators: `1,250,000`.
-pub(super) fn group_digits(number: u64) -> String {
+pub(crate) fn group_digits(number: u64) -> String {
     let digits = number.to_string();
     let mut grouped = String::new();
     for (index, digit) in digits.chars().enumerate() {

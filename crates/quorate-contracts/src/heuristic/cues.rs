@@ -130,7 +130,7 @@ pub(crate) const CUE_RULES: &[RuleSource] = &[
             "business associate (agreement | addendum | contract | terms | annex) | baa",
             "business associate ~ (signed | executed | attached | entered | applies | governs | concluded | act*)",
         ],
-        &["(no | without | not ~4) business associate ~", "(no | without) baa"],
+        &["(no | without | not ~4) business associate", "(no | without) baa"],
     ),
     (
         "no_people",
@@ -300,7 +300,7 @@ pub(crate) const CUE_RULES: &[RuleSource] = &[
             "(assign* | transfer* | vest* | own* | belong*) ~8 (title | copyright* | work product | deliverable* | invention* | intellectual | right title | patents)",
             "source code & (escrow | deposit* | release*)",
             "(copyright* | patent* | trademark*) & (assign* | own* | vest* | licens* | property)",
-            "(right* to use | right* of use) ~",
+            "(right* to use | right* of use)",
             "made for hire | escrow",
         ],
         &[

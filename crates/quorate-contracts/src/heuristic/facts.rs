@@ -6,6 +6,7 @@ use std::fmt;
 use super::document::{Paragraph, ParsedContract};
 use super::numbers;
 use crate::generator::Clause;
+use crate::generator::numerals::group_digits;
 
 /// A value and the paragraph that states it.
 #[derive(Clone, Debug)]
@@ -26,7 +27,7 @@ pub(crate) enum FactValue {
 impl fmt::Display for FactValue {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::Number(number) => f.write_str(&numbers::group_digits(*number)),
+            Self::Number(number) => f.write_str(&group_digits(*number)),
             Self::Date(year, month, day) => write!(f, "{year:04}-{month:02}-{day:02}"),
             Self::Text(text) => f.write_str(text),
         }

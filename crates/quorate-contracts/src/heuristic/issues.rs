@@ -7,6 +7,7 @@ mod wording;
 use super::document::{Paragraph, ParsedContract};
 use super::facts::{Facts, StatedValue};
 use super::numbers;
+use crate::generator::numerals::group_digits;
 use crate::generator::{Clause, Problem, Severity};
 pub(crate) use rules::PROBLEM_RULES;
 pub(crate) use wording::{advice, describe};
@@ -270,9 +271,9 @@ fn money(facts: &Facts) -> Vec<Issue> {
         if cap.is_none_or(|cap| cap <= month) {
             let extent = match (cap, facts.annual_fee) {
                 (Some(cap), Some(fee)) => {
-                    format!("{}, {} % of a year's fees", numbers::group_digits(*cap), cap * 100 / fee.max(1))
+                    format!("{}, {} % of a year's fees", group_digits(*cap), cap * 100 / fee.max(1))
                 }
-                (Some(cap), None) => numbers::group_digits(*cap),
+                (Some(cap), None) => group_digits(*cap),
                 (None, _) => "the fees of one month".to_owned(),
             };
             issues.push(Issue::at(Problem::TrivialVendorCap, *paragraph, 0).with_extent(extent));
@@ -282,11 +283,7 @@ fn money(facts: &Facts) -> Vec<Issue> {
     if let (Some((paragraph, minimum)), Some(budget)) = (facts.minimum, facts.budget)
         && minimum > budget
     {
-        let extent = format!(
-            "{} against a budget of {}",
-            numbers::group_digits(minimum),
-            numbers::group_digits(budget)
-        );
+        let extent = format!("{} against a budget of {}", group_digits(minimum), group_digits(budget));
         issues.push(Issue::at(Problem::MinimumOverBudget, paragraph, 0).with_extent(extent));
     }
     issues

@@ -279,19 +279,6 @@ pub(crate) fn monthly_rates(text: &str) -> Vec<u64> {
     found
 }
 
-/// Formats a number with thousands separators: `1,200,000`.
-pub(crate) fn group_digits(number: u64) -> String {
-    let digits = number.to_string();
-    let mut out = String::new();
-    for (index, digit) in digits.chars().enumerate() {
-        if index > 0 && (digits.len() - index).is_multiple_of(3) {
-            out.push(',');
-        }
-        out.push(digit);
-    }
-    out
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;

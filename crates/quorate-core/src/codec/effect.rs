@@ -81,7 +81,7 @@ pub(super) fn write(out: &mut Writer, effect: &Effect) -> u64 {
                 out.text(waits_for);
             }
         }
-        Effect::SessionAdded { .. } => session::write_added(out, effect),
+        Effect::ContributionAdded { .. } => session::write_added(out, effect),
         Effect::AckedMany { deliveries } => write_leases(out, deliveries),
         Effect::LeasedFromPool { agent, lease_ms, deliveries } => {
             out.numbers(&[agent.0, *lease_ms]);
@@ -91,7 +91,7 @@ pub(super) fn write(out: &mut Writer, effect: &Effect) -> u64 {
             out.numbers(&[agent.0, first.0, messages.len() as u64]);
             messages.iter().for_each(|message| write_recorded_message(out, message));
         }
-        Effect::AgentStatus { number, presence } => {
+        Effect::PresenceChanged { number, presence } => {
             out.number(number.0);
             presence::write(out, presence);
         }
@@ -118,12 +118,12 @@ fn tag_of(effect: &Effect) -> u64 {
         Effect::Erased { .. } => 14,
         Effect::Changed { .. } => 15,
         Effect::WaitAborted { .. } => 18,
-        Effect::SessionAdded { .. } => 16,
+        Effect::ContributionAdded { .. } => 16,
         Effect::AckedMany { .. } => 25,
         Effect::LeasedFromPool { .. } => 26,
         Effect::Backfilled { .. } => 27,
         Effect::DeniedByPolicy { .. } => 28,
-        Effect::AgentStatus { .. } => 17,
+        Effect::PresenceChanged { .. } => 17,
     }
 }
 
@@ -204,7 +204,7 @@ pub(super) fn read(tag: u64, input: &mut Reader<'_>, payloads: &[Payload]) -> Re
         },
         27 => read_backfilled(input)?,
         28 => Effect::DeniedByPolicy { delivery: DeliveryNo(input.number()?), origin: read_origin(input)? },
-        17 => Effect::AgentStatus { number: AgentNo(input.number()?), presence: presence::read(input)? },
+        17 => Effect::PresenceChanged { number: AgentNo(input.number()?), presence: presence::read(input)? },
         _ => return input.expected("a known effect"),
     })
 }

@@ -101,9 +101,9 @@ fn write_op(out: &mut Writer, op: &Op) {
             out.number(3);
             write_message(out, message);
         }
-        Op::Claim { agent, max, lease_ms, waiting } => {
+        Op::Claim { agent, max, lease_ms, wait } => {
             write_named(out, 4, agent);
-            out.numbers(&[u64::from(*max), *lease_ms, u64::from(*waiting != WaitMode::NoWait)]);
+            out.numbers(&[u64::from(*max), *lease_ms, u64::from(*wait != WaitMode::NoWait)]);
         }
         Op::GrantCredit { consumer, credit } => out.numbers(&[5, consumer.0, u64::from(*credit)]),
         Op::CloseConsumer { consumer } => out.numbers(&[6, consumer.0]),
@@ -299,7 +299,7 @@ fn write_acquire(out: &mut Writer, acquire: &AcquireLocks) {
         acquire.ttl_ms,
         u64::from(level),
         u64::from(rank),
-        u64::from(acquire.waiting != WaitMode::NoWait),
+        u64::from(acquire.wait != WaitMode::NoWait),
     ]);
     out.option(acquire.capacity.map(u64::from));
     out.option(acquire.within.map(|delivery| delivery.number.0));

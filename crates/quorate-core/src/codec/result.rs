@@ -62,7 +62,7 @@ fn write_result(out: &mut Writer, result: &OpResult) {
             out.number(25);
             out.text(id);
         }
-        OpResult::SessionAdded { n } => {
+        OpResult::ContributionAdded { n } => {
             out.number(26);
             out.number(*n);
         }
@@ -177,7 +177,7 @@ fn read_result(input: &mut Reader<'_>) -> Result<OpResult, DecodeError> {
         22 => OpResult::LocksGranted(read_granted_locks(input)?),
         23 => OpResult::Queued,
         25 => OpResult::SessionOpened { id: input.id()? },
-        26 => OpResult::SessionAdded { n: input.number()? },
+        26 => OpResult::ContributionAdded { n: input.number()? },
         17 => OpResult::TasksCreated {
             generation: Generation(input.number()?),
             seq: Seq(input.number()?),

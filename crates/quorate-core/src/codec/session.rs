@@ -7,7 +7,9 @@ use crate::session::{AddToSession, ChangeSession, ContributionKind, OpenSession,
 
 /// Encodes the fields of `session.added`.
 pub(super) fn write_added(out: &mut Writer, effect: &Effect) {
-    let Effect::SessionAdded { session, kind, n, part, content_type, rationale } = effect else { return };
+    let Effect::ContributionAdded { session, kind, n, part, content_type, rationale } = effect else {
+        return;
+    };
     out.text(session);
     out.numbers(&[u64::from(kind.number()), *n, u64::from(*part)]);
     out.text(content_type.as_deref().unwrap_or(""));
@@ -15,7 +17,7 @@ pub(super) fn write_added(out: &mut Writer, effect: &Effect) {
 }
 
 pub(super) fn read_added(input: &mut Reader<'_>) -> Result<Effect, DecodeError> {
-    Ok(Effect::SessionAdded {
+    Ok(Effect::ContributionAdded {
         session: input.id()?,
         kind: match ContributionKind::from_number(input.narrow()?) {
             Some(kind) => kind,

@@ -160,7 +160,7 @@ fn topics_and_pools() -> Vec<Effect> {
     let subscription = |state| {
         let item = Subscription {
             agent: "bob".parse().unwrap(),
-            number: AgentNo(2),
+            agent_number: AgentNo(2),
             pattern: "findings.>".parse().unwrap(),
             since: Seq(300),
             state,

@@ -146,7 +146,7 @@ pub enum OpResult {
         id: SessionId,
     },
     /// A contribution was added to a session.
-    SessionAdded {
+    ContributionAdded {
         /// Number of the contribution within its kind, starting at 1.
         n: u64,
     },

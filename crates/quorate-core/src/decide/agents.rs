@@ -36,6 +36,11 @@ impl Draft<'_> {
         }
     }
 
+    /// Whether the principal of the commit is this agent.
+    pub(super) fn is_principal(&self, agent: &AgentId) -> bool {
+        matches!(&self.commit.principal, Principal::Agent(actor) if actor == agent)
+    }
+
     pub(super) fn require_agent(&self, agent: &AgentId) -> Result<AgentNo, Refused> {
         self.working.agents().number(agent).ok_or_else(|| unknown_agent(agent))
     }

@@ -248,10 +248,6 @@ impl Draft<'_> {
         Ok(stored.ok_or_else(erased)?.bytes)
     }
 
-    fn agent_id(&self, agent: AgentNo) -> String {
-        self.working.agents().get(agent).map_or(String::new(), |agent| agent.id.to_string())
-    }
-
     fn check_recipient(&self, ended: &Approval, to: AgentNo) -> Result<(), Refused> {
         let agent = self.working.agents().get(to).filter(|agent| !agent.removed);
         let Some(agent) = agent else {

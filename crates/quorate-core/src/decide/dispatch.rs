@@ -18,13 +18,13 @@ impl Draft<'_> {
         agent: &AgentId,
         max: u32,
         lease_ms: u64,
-        waiting: WaitMode,
+        wait: WaitMode,
     ) -> Result<OpResult, DecideError> {
         self.require_self(agent, "claim from the inbox of")?;
         let number = self.require_agent(agent)?;
         let leased = self.lease_next(number, max, lease_ms)?;
         let credit = max - leased.len() as u32;
-        match waiting {
+        match wait {
             WaitMode::Once(id) if leased.is_empty() => {
                 self.add_consumer(id, number, credit, lease_ms, true)?
             }
@@ -256,9 +256,10 @@ impl Draft<'_> {
         }
     }
 
-    /// Purges the open deliveries of an inbox, or of the pools of a capability.
-    pub(super) fn purge(&mut self, agent: &AgentId) -> Result<OpResult, Refused> {
-        let numbers = match agent.as_str().parse() {
+    /// Purges the open deliveries of an inbox, or of the pools of a capability. `inbox` is an agent id or
+    /// `can:CAPABILITY`.
+    pub(super) fn purge(&mut self, inbox: &AgentId) -> Result<OpResult, Refused> {
+        let numbers = match inbox.as_str().parse() {
             Ok(Destination::Can(capability)) => {
                 let pools = [PoolAccess::AnyCapable, PoolAccess::Coordinators];
                 let pools = pools.map(|access| self.working.pools().find(&capability, access));
@@ -266,8 +267,8 @@ impl Draft<'_> {
                 queues.flat_map(|queue| self.working.open_of(queue)).take(PURGE_MAX).collect::<Vec<_>>()
             }
             _ => {
-                self.require_self(agent, "purge the inbox of")?;
-                self.working.open_of(QueueId::Agent(self.require_agent(agent)?)).take(PURGE_MAX).collect()
+                self.require_self(inbox, "purge the inbox of")?;
+                self.working.open_of(QueueId::Agent(self.require_agent(inbox)?)).take(PURGE_MAX).collect()
             }
         };
         let count = numbers.len() as u32;

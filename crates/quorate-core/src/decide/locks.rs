@@ -39,7 +39,7 @@ impl Draft<'_> {
         let busy = locks.iter().find(|lock| {
             !lock.has_capacity() || self.working.locks().has_waiter_ahead(&lock.name, waiter.priority)
         });
-        match (busy, acquire.waiting) {
+        match (busy, acquire.wait) {
             (None, _) => Ok(OpResult::LocksGranted(self.grant_locks(&waiter, locks))),
             (Some(busy), WaitMode::NoWait) => Err(not_available(busy).into()),
             (Some(_), WaitMode::Once(id) | WaitMode::Standing(id)) => {
@@ -153,7 +153,7 @@ impl Draft<'_> {
         }
     }
 
-    /// Refuses an operation whose fencing token is stale: the lock has been granted to another holder since.
+    /// Refuses an operation whose fencing token is stale: its grant has ended, and the lock was granted again.
     pub(super) fn check_fence(&self, fence: Option<&FenceRef>) -> Result<(), DecideError> {
         let Some(fence_ref) = fence else { return Ok(()) };
         let lock = self.lock(&fence_ref.lock)?.ok_or_else(|| not_found(&fence_ref.lock))?;

@@ -37,12 +37,12 @@ pub(super) struct MeteredLookup<'a> {
 }
 
 impl<'a> MeteredLookup<'a> {
-    /// Creates a meter with the limit of a commit.
+    /// Wraps a lookup with the work limit of a commit.
     pub(super) fn new(inner: &'a dyn Lookup) -> Self {
         Self { inner, spent: Cell::new(0), max: COMMIT_WORK_MAX }
     }
 
-    /// Creates a meter without a limit, for work outside the writer that is bounded elsewhere.
+    /// Wraps a lookup without a limit, for work outside the writer that is bounded elsewhere.
     pub(super) fn unbounded(inner: &'a dyn Lookup) -> Self {
         Self { max: u64::MAX, ..Self::new(inner) }
     }
@@ -105,7 +105,8 @@ impl<'a> MeteredLookup<'a> {
         ))
     }
 
-    fn look_up(&self) -> Result<&'a dyn Lookup, DecideError> {
+    /// Charges one row and returns the lookup.
+    fn charged(&self) -> Result<&'a dyn Lookup, DecideError> {
         self.add_units(1);
         self.check_limit()?;
         Ok(self.inner)
@@ -116,30 +117,30 @@ impl<'a> MeteredLookup<'a> {
         principal: &Principal,
         key: &IdempotencyKey,
     ) -> Result<Option<StoredReceipt>, DecideError> {
-        Ok(self.look_up()?.stored_receipt(principal, key)?)
+        Ok(self.charged()?.stored_receipt(principal, key)?)
     }
 
     pub(super) fn entry(&self, key: &Key) -> Result<Option<EntryHead>, DecideError> {
-        Ok(self.look_up()?.entry(key)?)
+        Ok(self.charged()?.entry(key)?)
     }
 
     pub(super) fn delivery_end(&self, delivery: DeliveryNo) -> Result<Option<DeliveryEnd>, DecideError> {
-        let (found, bytes) = self.look_up()?.delivery_end(delivery)?;
+        let (found, bytes) = self.charged()?.delivery_end(delivery)?;
         self.add_bytes(bytes);
         Ok(found)
     }
 
     pub(super) fn dead_delivery(&self, delivery: DeliveryNo) -> Result<Option<DeadDelivery>, DecideError> {
-        Ok(self.look_up()?.dead_delivery(delivery)?)
+        Ok(self.charged()?.dead_delivery(delivery)?)
     }
 
     pub(super) fn prior_send(&self, id: &ClientId) -> Result<Option<PriorSend>, DecideError> {
-        Ok(self.look_up()?.prior_send(id)?)
+        Ok(self.charged()?.prior_send(id)?)
     }
 
     /// Looks up an erasure target. The cost includes the whole record, because it is read and rewritten.
     pub(super) fn erase_target(&self, seq: Seq, part: u32) -> Result<Option<EraseTarget>, DecideError> {
-        let found = self.look_up()?.erase_target(seq, part)?;
+        let found = self.charged()?.erase_target(seq, part)?;
         self.add_bytes(found.map_or(0, |target| target.record_bytes));
         Ok(found)
     }
@@ -149,7 +150,7 @@ impl<'a> MeteredLookup<'a> {
         key: &Key,
         at: VersionSelector,
     ) -> Result<Option<EntryHead>, DecideError> {
-        Ok(self.look_up()?.version_at(key, at)?)
+        Ok(self.charged()?.version_at(key, at)?)
     }
 
     pub(super) fn changed_since(
@@ -158,7 +159,7 @@ impl<'a> MeteredLookup<'a> {
         seq: Seq,
         max: usize,
     ) -> Result<Option<PrefixScan>, DecideError> {
-        Ok(self.look_up()?.changed_since(prefix, seq, max)?)
+        Ok(self.charged()?.changed_since(prefix, seq, max)?)
     }
 
     pub(super) fn recent_changes(
@@ -166,28 +167,28 @@ impl<'a> MeteredLookup<'a> {
         prefix: &str,
         seq: Seq,
     ) -> Result<Option<Vec<(Key, EntryHead)>>, DecideError> {
-        let found = self.look_up()?.recent_changes(prefix, seq);
+        let found = self.charged()?.recent_changes(prefix, seq);
         self.add_steps(found.as_ref().map_or(0, Vec::len));
         Ok(found)
     }
 
     pub(super) fn is_erased(&self, seq: Seq, part: u32) -> Result<bool, DecideError> {
-        Ok(self.look_up()?.is_erased(seq, part)?)
+        Ok(self.charged()?.is_erased(seq, part)?)
     }
 
     /// Looks up the newest record as of a time, by binary search.
     pub(super) fn seq_at(&self, time: Timestamp) -> Result<Seq, DecideError> {
         self.add_units(16);
-        Ok(self.look_up()?.seq_at(time)?)
+        Ok(self.charged()?.seq_at(time)?)
     }
 
     pub(super) fn record(&self, seq: Seq) -> Result<Option<Record>, DecideError> {
-        let found = self.look_up()?.record(seq)?;
+        let found = self.charged()?.record(seq)?;
         self.add_bytes(found.as_ref().map_or(0, |record| record.body.len() + record.payload.len()));
         Ok(found)
     }
 
     pub(super) fn item(&self, key: &ItemKey) -> Result<Option<Item>, DecideError> {
-        Ok(self.look_up()?.item(key)?)
+        Ok(self.charged()?.item(key)?)
     }
 }

@@ -89,7 +89,7 @@ impl Draft<'_> {
         let refuse = |to: String| Err(recipient_not_allowed(&format!("agent {creator}"), &to));
         let escalation = match &new.escalate_to {
             EscalateTo::Agent(agent) => Some(agent),
-            EscalateTo::Never | EscalateTo::Coordinators => None,
+            EscalateTo::Nobody | EscalateTo::Coordinators => None,
         };
         for agent in new.agent.iter().chain(escalation) {
             if routing.agents.number(agent).is_some_and(|number| !routing.can_reach(Some(creator), number)) {

@@ -8,16 +8,13 @@ use crate::decide::{DecideError, Draft};
 use crate::effect::{Effect, EndState, ReturnCause, ReturnOutcome};
 use crate::ids::{AgentNo, DeliveryNo, Seq};
 use crate::item::Verb;
-use crate::limits::{INBOX_MAX, SWEEP_MAX};
+use crate::limits::{INBOX_MAX, REFUSAL_NAMES_MAX, SWEEP_MAX};
 use crate::lookup::LookupError;
 use crate::message::{IfUnavailable, Message};
 use crate::presence::{AgentStatus, Health, Heartbeat, Presence};
 use crate::recipient::{QueueId, Recipient};
 use crate::refused::{Code, Refused};
 use crate::working::OpenDelivery;
-
-/// Maximum number of agents that a refusal lists.
-const LISTED_MAX: usize = 16;
 
 impl Draft<'_> {
     pub(super) fn heartbeat(&mut self, heartbeat: &Heartbeat) -> Result<OpResult, Refused> {
@@ -29,7 +26,7 @@ impl Draft<'_> {
         let health: Health = if same { current.health.clone() } else { heartbeat.health.clone() };
         let presence = Presence { status: heartbeat.status, health, available: true };
         if presence != current {
-            self.emit(Effect::AgentStatus { number, presence });
+            self.emit(Effect::PresenceChanged { number, presence });
         }
         self.working.record_activity(number, self.now);
         Ok(OpResult::Done)
@@ -49,7 +46,7 @@ impl Draft<'_> {
     /// Marks an agent as online again, because it acted.
     pub(super) fn mark_online(&mut self, number: AgentNo) {
         if let Some(presence) = self.presence(number).filter(Presence::is_unavailable) {
-            self.emit(Effect::AgentStatus { number, presence: presence.after_activity() });
+            self.emit(Effect::PresenceChanged { number, presence: presence.after_activity() });
         }
     }
 
@@ -58,7 +55,7 @@ impl Draft<'_> {
         let removed = self.working.agents().get(number).is_none_or(|agent| agent.removed);
         if let Some(presence) = self.presence(number).filter(|presence| presence.available && !removed) {
             let presence = Presence { available: false, ..presence };
-            self.emit(Effect::AgentStatus { number, presence });
+            self.emit(Effect::PresenceChanged { number, presence });
         }
     }
 
@@ -71,7 +68,7 @@ impl Draft<'_> {
         for number in self.working.take_silent_agents(self.now.mono, SWEEP_MAX) {
             let health = self.presence(number).map(|presence| presence.health).unwrap_or_default();
             let presence = Presence { status: AgentStatus::Offline, health, available: false };
-            self.emit(Effect::AgentStatus { number, presence });
+            self.emit(Effect::PresenceChanged { number, presence });
             self.release_all_of(number, ReturnCause::Offline)?;
         }
         for delivery in self.working.displaced_deliveries(SWEEP_MAX) {
@@ -92,7 +89,7 @@ impl Draft<'_> {
             IfUnavailable::Fail | IfUnavailable::Queue => None,
         };
         let Some(to) = to else {
-            let reason = format!("unavailable: agent {} is offline", self.agent_name(agent));
+            let reason = format!("unavailable: agent {} is offline", self.agent_id(agent));
             let (token, cause) = (Default::default(), ReturnCause::Offline);
             let origin = open.origin();
             let effect =
@@ -161,14 +158,14 @@ impl Draft<'_> {
             };
             match to {
                 Some(to) => recipients[index] = to.into(),
-                None => unreachable.push(self.agent_name(number)),
+                None => unreachable.push(self.agent_id(number)),
             }
         }
         if unreachable.is_empty() {
             return Ok(recipients);
         }
-        let more = if unreachable.len() > LISTED_MAX { " and others" } else { "" };
-        unreachable.truncate(LISTED_MAX);
+        let more = if unreachable.len() > REFUSAL_NAMES_MAX { " and others" } else { "" };
+        unreachable.truncate(REFUSAL_NAMES_MAX);
         let names = unreachable.join(", ");
         let no_alternative = match message.if_unavailable {
             IfUnavailable::Redirect => ", and there is no alternative recipient",
@@ -211,8 +208,8 @@ impl Draft<'_> {
         self.working.agents().get(number).is_some_and(|agent| agent.presence.is_unavailable())
     }
 
-    /// Returns the id of an agent as text.
-    pub(super) fn agent_name(&self, number: AgentNo) -> String {
+    /// Returns the id of an agent as text; empty if the agent is unknown.
+    pub(super) fn agent_id(&self, number: AgentNo) -> String {
         self.working.agents().get(number).map_or_else(String::new, |agent| agent.id.to_string())
     }
 }

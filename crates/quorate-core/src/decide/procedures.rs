@@ -34,7 +34,7 @@ impl Draft<'_> {
         let generate =
             || ProcedureId::generated(self.working.head.generation, self.seq, self.started_in_commit());
         let id = start.id.clone().unwrap_or_else(generate);
-        if let Some(driver) = driver.as_ref().filter(|driver| !self.acts_as(driver)) {
+        if let Some(driver) = driver.as_ref().filter(|driver| !self.is_principal(driver)) {
             self.notify_driver(driver, &id, &start.kind)?;
         }
         let procedure = Procedure {
@@ -56,10 +56,6 @@ impl Draft<'_> {
         };
         self.change_item(Verb::ProcedureStarted, Item::Procedure(procedure));
         Ok(OpResult::ProcedureStarted { id })
-    }
-
-    fn acts_as(&self, agent: &AgentId) -> bool {
-        matches!(&self.commit.principal, Principal::Agent(actor) if actor == agent)
     }
 
     /// Notifies an agent that another principal made it the driver. The message is part of the same commit.

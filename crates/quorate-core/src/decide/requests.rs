@@ -28,7 +28,7 @@ impl Draft<'_> {
         self.check_sender(&send.message)?;
         if let Some(result) = self.prior_send_result(&send.message, &send.fingerprint)? {
             let OpResult::Sent { id, first, count } = result else { return Ok(result) };
-            let is_open = self.add_listener(id, send.waiting);
+            let is_open = self.add_listener(id, send.consumer);
             return Ok(OpResult::Requested { id, first, count, is_open });
         }
         self.check_session(send.message.session_id.as_deref())?;
@@ -63,7 +63,7 @@ impl Draft<'_> {
             state: RequestState::Waiting,
         };
         self.change_request(Verb::RequestMade, request);
-        if let Some(waiter) = send.waiting {
+        if let Some(waiter) = send.consumer {
             let listener =
                 ReplyListeners { ids: vec![waiter], within: self.causing_delivery(from, &send.message) };
             self.working.set_listener(id, Some(listener), self.now);
@@ -147,7 +147,7 @@ impl Draft<'_> {
         if self.working.items().requests.count_of(from) >= REQUESTS_OPEN_MAX {
             return Err(Refused::new(
                 Code::LimitExceeded,
-                format!("agent {} has too many open requests", self.agent_name(from)),
+                format!("agent {} has too many open requests", self.agent_id(from)),
             )
             .limit(REQUESTS_OPEN_MAX as u64)
             .retryable()
@@ -165,10 +165,10 @@ impl Draft<'_> {
     }
 
     /// Adds a listener to an existing request, alongside earlier ones. Returns whether the request is open.
-    fn add_listener(&mut self, id: MessageId, waiting: Option<ConsumerId>) -> bool {
+    fn add_listener(&mut self, id: MessageId, consumer: Option<ConsumerId>) -> bool {
         let requests = &self.working.items().requests;
         let is_open = requests.of_message(id.seq, id.n).is_some();
-        if let (true, Some(waiter)) = (is_open, waiting) {
+        if let (true, Some(waiter)) = (is_open, consumer) {
             let before = requests.listener(id).cloned();
             let mut listener = before.unwrap_or(ReplyListeners { ids: Vec::new(), within: None });
             listener.ids.push(waiter);
@@ -184,11 +184,11 @@ impl Draft<'_> {
     pub(super) fn await_request(
         &mut self,
         id: MessageId,
-        waiting: ConsumerId,
+        consumer: ConsumerId,
     ) -> Result<OpResult, DecideError> {
         let request = self.own_request(id)?;
         let (first, count) = (request.first_delivery, request.recipients.len() as u32);
-        let is_open = self.add_listener(id, Some(waiting));
+        let is_open = self.add_listener(id, Some(consumer));
         Ok(OpResult::Requested { id, first, count, is_open })
     }
 
@@ -430,7 +430,7 @@ impl Draft<'_> {
     /// Returns the name of a recipient: an agent id, or a pool such as `can:review`.
     pub(super) fn recipient_name(&self, to: Recipient) -> String {
         match (to.agent_no(), to.queue()) {
-            (Some(agent), _) | (None, QueueId::Agent(agent)) => self.agent_name(agent),
+            (Some(agent), _) | (None, QueueId::Agent(agent)) => self.agent_id(agent),
             (None, QueueId::Pool(pool)) => {
                 let capability = self.working.pools().get(pool).map_or("", |pool| pool.capability.as_str());
                 format!("can:{capability}")

@@ -14,12 +14,10 @@ use crate::effect::Effect;
 use crate::entry::EntryHead;
 use crate::ids::{Key, Seq, SnapshotName, Version};
 use crate::item::{Item, ItemKey, ItemKind, Verb};
+use crate::limits::REFUSAL_NAMES_MAX;
 use crate::lookup::VersionSelector;
 use crate::refused::{Code, Refused};
 use crate::snapshot::{MakeSnapshot, Rollback, RollbackScope, RollbackTarget, Snapshot, SnapshotState};
-
-/// Maximum number of erased entries that a refusal lists.
-const ERASED_LISTED_MAX: usize = 16;
 
 impl Draft<'_> {
     pub(super) fn make_snapshot(&mut self, make: &MakeSnapshot) -> Result<OpResult, DecideError> {
@@ -221,8 +219,8 @@ impl Draft<'_> {
         if erased.is_empty() {
             return Ok(());
         }
-        let more = if erased.len() > ERASED_LISTED_MAX { " and others" } else { "" };
-        let names = erased[..erased.len().min(ERASED_LISTED_MAX)].join(", ");
+        let more = if erased.len() > REFUSAL_NAMES_MAX { " and others" } else { "" };
+        let names = erased[..erased.len().min(REFUSAL_NAMES_MAX)].join(", ");
         Err(Refused::new(Code::Conflict, format!("the content of {names}{more} was erased"))
             .hint("roll back to another version, or roll back the other entries separately")
             .into())

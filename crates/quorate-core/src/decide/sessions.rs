@@ -119,7 +119,7 @@ impl Draft<'_> {
         }
         let n = session.contribution_count(add.kind) + 1;
         let part = self.push_part(&add.body);
-        self.emit(Effect::SessionAdded {
+        self.emit(Effect::ContributionAdded {
             session: add.session.clone(),
             kind: add.kind,
             n,
@@ -127,7 +127,7 @@ impl Draft<'_> {
             content_type: add.content_type.clone(),
             rationale: add.rationale.clone(),
         });
-        Ok(OpResult::SessionAdded { n })
+        Ok(OpResult::ContributionAdded { n })
     }
 
     /// Refuses a reference to a closed session. A name that was never opened as a session is accepted as a plain
@@ -155,10 +155,6 @@ impl Draft<'_> {
 
     fn require_session(&self, id: &SessionId) -> Result<Session, DecideError> {
         self.find_session(id.as_str())?.ok_or_else(|| no_session(id).into())
-    }
-
-    fn is_principal(&self, agent: &AgentId) -> bool {
-        matches!(&self.commit.principal, Principal::Agent(actor) if actor == agent)
     }
 
     /// Whether the acting agent has the role coordinator. It may add to every session, including those of others.

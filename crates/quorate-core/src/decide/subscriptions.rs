@@ -15,13 +15,13 @@ impl Draft<'_> {
     /// Subscribes an agent. A repeated subscription returns the current state and does not deliver history again.
     pub(super) fn subscribe(&mut self, subscribe: &Subscribe) -> Result<OpResult, Refused> {
         self.require_self(&subscribe.agent, "subscribe for")?;
-        let number = self.require_agent(&subscribe.agent)?;
+        let agent_number = self.require_agent(&subscribe.agent)?;
         if let Some(existing) = self.subscription(&subscribe.agent, &subscribe.pattern) {
             return Ok(OpResult::Subscribed { since: existing.since, backfill: existing.pending_backfill() });
         }
         let subscriptions = &self.working.items().subscriptions;
         let limits = [
-            ("agent", subscriptions.of_agent(number).count(), SUBSCRIPTIONS_PER_AGENT_MAX),
+            ("agent", subscriptions.of_agent(agent_number).count(), SUBSCRIPTIONS_PER_AGENT_MAX),
             ("space", self.working.subscription_tree().len(), SUBSCRIPTIONS_MAX),
         ];
         for (owner, count, max) in limits {
@@ -38,7 +38,7 @@ impl Draft<'_> {
         let state = subscribe.history.map_or(SubscriptionState::Active, SubscriptionState::CatchingUp);
         let new = Subscription {
             agent: subscribe.agent.clone(),
-            number,
+            agent_number,
             pattern: subscribe.pattern.clone(),
             since: self.seq,
             state,
@@ -89,17 +89,17 @@ impl Draft<'_> {
         let recorded: Vec<RecordedMessage> = { messages.iter() }
             .filter(|earlier| earlier.from.as_ref() != Some(agent))
             .filter(|earlier| earlier.message.expires_at.is_none_or(|at| at > self.now.wall))
-            .filter(|earlier| self.routing().can_reach(earlier.from.as_ref(), existing.number))
+            .filter(|earlier| self.routing().can_reach(earlier.from.as_ref(), existing.agent_number))
             .map(|earlier| RecordedMessage {
                 session: self.session_named(earlier.session_id.as_deref()),
                 ..earlier.message
             })
             .collect();
-        self.check_capacity(existing.number, recorded.len())?;
+        self.check_capacity(existing.agent_number, recorded.len())?;
         if !recorded.is_empty() {
             let first = self.working.next_delivery();
-            self.emit(Effect::Backfilled { agent: existing.number, first, messages: recorded });
-            self.working.schedule_dispatch(QueueId::Agent(existing.number));
+            self.emit(Effect::Backfilled { agent: existing.agent_number, first, messages: recorded });
+            self.working.schedule_dispatch(QueueId::Agent(existing.agent_number));
         }
         let state = match *next >= existing.since {
             true => SubscriptionState::Active,

@@ -69,7 +69,7 @@ pub enum Dependency {
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub enum EscalateTo {
     /// No escalation.
-    Never,
+    Nobody,
     /// Every agent with role coordinator.
     #[default]
     Coordinators,
@@ -84,12 +84,12 @@ pub struct ClaimTasks {
     pub agent: AgentId,
     /// Task types to claim; empty means all capabilities of the agent. Tasks for the agent by name are always included.
     pub types: Vec<String>,
-    /// Maximum number of tasks; for a standing claim its initial credit.
+    /// Maximum number of tasks; for [`WaitMode::Standing`], its initial credit.
     pub max: u32,
     /// Lease duration; `None` uses the default of each task.
     pub lease_ms: Option<u64>,
     /// Behaviour when fewer than `max` tasks are ready.
-    pub waiting: WaitMode,
+    pub wait: WaitMode,
 }
 
 /// A task and the token of its lease.
@@ -125,7 +125,7 @@ pub struct CompleteTask {
     pub confidence: Option<f64>,
     /// Rationale of the author.
     pub rationale: Option<String>,
-    /// Fencing token of a lock held during the work; refused if the lock was granted to another holder since.
+    /// Fencing token of a lock held during the work; refused if its grant has ended and the lock was granted again.
     pub fence: Option<FenceRef>,
 }
 
@@ -161,7 +161,7 @@ pub struct AwaitTask {
     /// The delivery on whose behalf the agent waits. For deadlock detection, only that delivery counts as blocked.
     pub within: Option<DeliveryId>,
     /// The consumer to notify.
-    pub waiting: ConsumerId,
+    pub consumer: ConsumerId,
 }
 
 impl NewTask {
@@ -194,7 +194,7 @@ impl NewTask {
 
     /// Number of bytes of its ids and labels.
     fn text_bytes(&self) -> usize {
-        let depends_on = self.depends_on.iter().map(|dependency| match dependency {
+        let dependency_bytes = self.depends_on.iter().map(|dependency| match dependency {
             Dependency::Task(id) => id.as_str().len(),
             Dependency::Index(_) => 0,
         });
@@ -204,10 +204,10 @@ impl NewTask {
             self.content_type.as_deref(),
             self.session.as_deref(),
         ];
-        depends_on.sum::<usize>() + texts.into_iter().flatten().map(str::len).sum::<usize>()
+        dependency_bytes.sum::<usize>() + texts.into_iter().flatten().map(str::len).sum::<usize>()
     }
 
-    fn check(&self, count: usize, inputs: usize) -> Result<(), Refused> {
+    fn check(&self, count: usize, input_bytes: usize) -> Result<(), Refused> {
         let invalid = |detail: String| Refused::new(Code::Invalid, detail);
         if let Some(id) = &self.id
             && id.is_generated()
@@ -259,12 +259,12 @@ impl NewTask {
                 "invalid dependency: the index is out of range, the operation has {count} tasks"
             )));
         }
-        self.check_input(inputs)
+        self.check_input(input_bytes)
     }
 
-    fn check_input(&self, inputs: usize) -> Result<(), Refused> {
+    fn check_input(&self, input_bytes: usize) -> Result<(), Refused> {
         let Some((start, length)) = self.input else { return Ok(()) };
-        if start.checked_add(length).is_none_or(|end| end > inputs as u64) {
+        if start.checked_add(length).is_none_or(|end| end > input_bytes as u64) {
             return Err(Refused::new(Code::Invalid, "the input range of a task is out of bounds"));
         }
         if length > PAYLOAD_BYTES_MAX as u64 {
@@ -323,14 +323,7 @@ impl CreateTasks {
                 ))
         };
         if count > TASKS_PER_OP_MAX {
-            return Err(Refused::new(
-                Code::LimitExceeded,
-                format!("too many tasks in one operation: {count}"),
-            )
-            .limit(TASKS_PER_OP_MAX as u64)
-            .hint(
-                "split the tasks over several operations; later ones may depend on tasks of earlier ones",
-            ));
+            return too_many("tasks", count, TASKS_PER_OP_MAX);
         }
         let edges = self.tasks.iter().map(|task| task.depends_on.len()).sum();
         if edges > TASK_EDGES_MAX {
@@ -340,15 +333,15 @@ impl CreateTasks {
         if text_bytes > TASK_TEXT_BYTES_MAX {
             return too_many("bytes of ids and labels", text_bytes, TASK_TEXT_BYTES_MAX);
         }
-        let inputs = self.inputs.as_ref().map_or(0, |inputs| inputs.bytes.len());
-        if inputs > COMMIT_BYTES_MAX {
+        let input_bytes = self.inputs.as_ref().map_or(0, |inputs| inputs.bytes.len());
+        if input_bytes > COMMIT_BYTES_MAX {
             return Err(Refused::new(
                 Code::TooLarge,
-                format!("the inputs are too large: {inputs} bytes in total"),
+                format!("the inputs are too large: {input_bytes} bytes in total"),
             )
             .limit(COMMIT_BYTES_MAX as u64));
         }
-        self.tasks.iter().try_for_each(|task| task.check(count, inputs))
+        self.tasks.iter().try_for_each(|task| task.check(count, input_bytes))
     }
 }
 

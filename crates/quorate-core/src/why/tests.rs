@@ -29,7 +29,7 @@ fn sentence(delivery: &DeliveryInspection) -> String {
 fn days_convert_to_calendar_dates() {
     let days = [(0, (1970, 1, 1)), (59, (1970, 3, 1)), (11_016, (2000, 2, 29)), (20_834, (2027, 1, 16))];
     for (day, date) in days {
-        assert_eq!(civil(day), date);
+        assert_eq!(civil_date(day), date);
     }
     let tomorrow = format_time_of_day(NOON.plus_ms(86_400_000), NOON);
     assert_eq!(

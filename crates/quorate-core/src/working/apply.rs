@@ -13,16 +13,16 @@ use crate::time::Now;
 use crate::working::{Lease, OpenDelivery, OpenDeliveryState, Undo, WorkingState, inbox};
 
 impl WorkingState {
-    /// Applies one effect of record `seq`. `n` counts the messages of that record.
+    /// Applies one effect of record `record_seq`. `message_count` counts the messages of that record so far.
     ///
     /// Effects were decided against this state, so they are not validated again. A missing delivery means that log and
     /// state have diverged. It is skipped here; `verify` reports such differences.
-    pub(crate) fn apply(&mut self, effect: &Effect, seq: Seq, n: &mut u32, now: Now) {
+    pub(crate) fn apply(&mut self, effect: &Effect, record_seq: Seq, message_count: &mut u32, now: Now) {
         match effect {
             Effect::SpaceCreated { generation, .. } | Effect::SpaceRestored { generation } => {
                 self.head.generation = *generation;
                 let (generation, first_delivery) = (*generation, self.next_delivery());
-                let start = GenerationStart { generation, first_seq: seq, first_delivery };
+                let start = GenerationStart { generation, first_seq: record_seq, first_delivery };
                 Arc::make_mut(&mut self.generations).0.push(start);
             }
             Effect::AgentRegistered { number, agent } => self.apply_registered(*number, agent.clone()),
@@ -32,11 +32,11 @@ impl WorkingState {
                 }
             }
             Effect::Sent { message, first, deliveries, .. } => {
-                self.apply_sent(message, *first, deliveries, (seq, *n), now);
-                *n += 1;
+                self.apply_sent(message, *first, deliveries, (record_seq, *message_count), now);
+                *message_count += 1;
             }
             Effect::Leased { lease_ms, deliveries } => {
-                self.apply_leased(None, *lease_ms, deliveries, (seq, now));
+                self.apply_leased(None, *lease_ms, deliveries, (record_seq, now));
             }
             Effect::Acked { delivery, .. } => self.remove_acked(*delivery),
             Effect::Returned { delivery, cause, next, .. } => {
@@ -54,16 +54,16 @@ impl WorkingState {
                     expires_at: *expires_at,
                     session: *session,
                 };
-                self.create_redelivery(*delivery, *to, &message, now);
+                self.create_delivery_of_logged_message(*delivery, *to, &message, now);
             }
             Effect::Written { .. } | Effect::Deleted { .. } => {}
             Effect::Erased { seq, part } => self.drop_cached_inputs(*seq, *part),
             Effect::Changed { item, .. } => self.set_item(item, now),
             // Waits exist in memory only, and the waiting consumer was notified.
             Effect::WaitAborted { .. } => {}
-            Effect::SessionAdded { session, kind, n, .. } => {
+            Effect::ContributionAdded { session, kind, n: contribution_no, .. } => {
                 if let Some(mut session) = self.items().sessions.get(session.as_str()).cloned() {
-                    session.count_contribution(*kind, *n);
+                    session.count_contribution(*kind, *contribution_no);
                     self.set_item(&Item::Session(session), now);
                 }
             }
@@ -71,15 +71,15 @@ impl WorkingState {
                 deliveries.iter().for_each(|lease| self.remove_acked(lease.delivery));
             }
             Effect::LeasedFromPool { agent, lease_ms, deliveries } => {
-                self.apply_leased(Some(*agent), *lease_ms, deliveries, (seq, now));
+                self.apply_leased(Some(*agent), *lease_ms, deliveries, (record_seq, now));
             }
             Effect::Backfilled { agent, first, messages } => {
                 for (number, message) in (first.0..).map(DeliveryNo).zip(messages) {
-                    self.create_redelivery(number, (*agent).into(), message, now);
+                    self.create_delivery_of_logged_message(number, (*agent).into(), message, now);
                 }
                 self.next_delivery = first.0 + messages.len() as u64;
             }
-            Effect::AgentStatus { number, presence } => {
+            Effect::PresenceChanged { number, presence } => {
                 if let Some(agent) = self.agents().get(*number).cloned() {
                     self.set_agent(*number, Some(Agent { presence: presence.clone(), ..agent }));
                 }
@@ -95,13 +95,18 @@ impl WorkingState {
         self.set_agent(number, Some(agent));
     }
 
-    /// Removes an acknowledged delivery.
     pub(crate) fn remove_acked(&mut self, number: DeliveryNo) {
         self.set_delivery(number, None);
     }
 
     /// Creates a delivery of a message that is already in the log.
-    fn create_redelivery(&mut self, number: DeliveryNo, to: Recipient, message: &RecordedMessage, now: Now) {
+    fn create_delivery_of_logged_message(
+        &mut self,
+        number: DeliveryNo,
+        to: Recipient,
+        message: &RecordedMessage,
+        now: Now,
+    ) {
         let state = self.waiting_state(message.session, now.wall);
         let mut open = OpenDelivery::new(to, message.seq, message.n, state).with_session(message.session);
         open.priority = message.priority;
@@ -184,7 +189,7 @@ impl WorkingState {
         self.set_delivery(delivery, Some((open, None)));
     }
 
-    /// Updates the counts of ended deliveries. Separate from `apply`, because the deliveries no longer exist by then.
+    /// Updates the counts of ended deliveries. Separate from `apply`: a live commit calls it only when it concludes.
     pub(crate) fn count_ended(&mut self, effect: &Effect) {
         match effect {
             Effect::Acked { .. } => self.counts.acked += 1,
@@ -208,10 +213,10 @@ impl WorkingState {
             | Effect::Erased { .. }
             | Effect::Changed { .. }
             | Effect::WaitAborted { .. }
-            | Effect::AgentStatus { .. }
+            | Effect::PresenceChanged { .. }
             | Effect::LeasedFromPool { .. }
             | Effect::Backfilled { .. } => {}
-            Effect::SessionAdded { .. } => {}
+            Effect::ContributionAdded { .. } => {}
         }
     }
 

@@ -185,7 +185,7 @@ impl Subscriptions {
             None => self.by_id.remove(id),
         };
         let subscriber = |subscription: &Option<Subscription>| {
-            subscription.as_ref().map(|subscription| subscription.number)
+            subscription.as_ref().map(|subscription| subscription.agent_number)
         };
         // The trie does not change if only the state of a subscription changes.
         if subscriber(&old) == subscriber(&new) {
@@ -193,12 +193,12 @@ impl Subscriptions {
         }
         let tree = Arc::make_mut(&mut self.tree);
         if let Some(old) = &old {
-            self.by_agent.remove(&(old.number, Arc::clone(id)));
-            tree.remove(old.number, &old.pattern);
+            self.by_agent.remove(&(old.agent_number, Arc::clone(id)));
+            tree.remove(old.agent_number, &old.pattern);
         }
         if let Some(new) = &new {
-            self.by_agent.insert((new.number, Arc::clone(id)));
-            tree.add(new.number, &new.pattern);
+            self.by_agent.insert((new.agent_number, Arc::clone(id)));
+            tree.add(new.agent_number, &new.pattern);
         }
         old
     }

@@ -146,7 +146,8 @@ impl Space {
         self.list(range, limit, |task| matches_filter(filter, task, agent)).await
     }
 
-    /// Waits for at most this long until a task ends, then returns its current state.
+    /// Waits for at most this long until a task ends, then returns its current state. The wait takes no part in
+    /// deadlock detection.
     ///
     /// # Errors
     /// `NOT_FOUND`, or a storage failure.

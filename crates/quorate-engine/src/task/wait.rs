@@ -14,13 +14,13 @@ use crate::space::{ConsumerGuard, Space};
 use crate::task::TaskView;
 
 impl Space {
-    /// Waits for at most this long until a task ends, then returns its current state. `within` is the delivery that
-    /// the agent is processing meanwhile.
+    /// Waits for at most this long until a task ends, then returns its current state. Unlike [`Space::wait_for_task`],
+    /// the wait takes part in deadlock detection. `within` is the delivery that the agent is processing meanwhile.
     ///
     /// # Errors
     /// `TIMEOUT`; `DEADLOCK` if the task waits for a resource that this agent holds; another refusal, or a storage
     /// failure.
-    pub async fn await_task(
+    pub async fn wait_for_task_as_agent(
         &self,
         agent: &AgentId,
         epoch: Option<Epoch>,
@@ -30,7 +30,7 @@ impl Space {
     ) -> Result<TaskView, Error> {
         let (id, mut mailbox) = self.mailboxes().open_waiter(self.number());
         let mut guard = ConsumerGuard { space: self, id, registered: true, owns_mailbox: true };
-        let op = AwaitTask { agent: agent.clone(), task: task.clone(), within, waiting: id };
+        let op = AwaitTask { agent: agent.clone(), task: task.clone(), within, consumer: id };
         let commit = Commit::new(Principal::Agent(agent.clone()), vec![Op::AwaitTask(op)]);
         let receipt = self.commit(Commit { epoch, ..commit }).await?;
         if !matches!(receipt.results.first(), Some(OpResult::Queued)) {

@@ -1,4 +1,4 @@
-//! Questions to agents: payloads and ids.
+//! Requests of the hub to agents: payloads and ids.
 
 use serde_json::{Map, Value, json};
 
@@ -6,17 +6,17 @@ use super::schema;
 use super::state::{AskId, PendingAsk, conflict_id};
 use super::{Output, Phase, Step};
 
-/// Action of a question that requests a finding.
+/// Action of a request for a finding.
 pub const ANALYSE: &str = "analyse";
-/// Action of a question about a conflict.
+/// Action of a request about a conflict.
 pub const DISCUSS: &str = "discuss";
 
-/// A question to an agent.
+/// A request to an agent.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Ask {
-    /// Id of the question; the answer refers to it.
+    /// Id of the request; the answer refers to it.
     pub id: AskId,
-    /// Recipient of the question.
+    /// Recipient of the request.
     pub agent: String,
     /// [`ANALYSE`] or [`DISCUSS`].
     pub action: &'static str,
@@ -27,28 +27,29 @@ pub struct Ask {
 }
 
 impl Step<'_> {
-    /// Asks an agent for its finding, or about a conflict. `again` is the error of the first attempt, if this is the
-    /// second.
-    pub(super) fn ask(&mut self, agent: &str, conflict: Option<usize>, again: Option<String>) {
+    /// Asks an agent for its finding, or about a conflict. `first_error` is the error of the first attempt, if this is
+    /// the second.
+    pub(super) fn ask(&mut self, agent: &str, conflict: Option<usize>, first_error: Option<String>) {
         let mut id = match (conflict, self.state.phase) {
             (Some(index), Phase::Discussion { round }) => {
                 format!("{DISCUSS}:{round}:{}:{agent}", conflict_id(index))
             }
             _ => format!("{ANALYSE}:{agent}"),
         };
-        if again.is_some() {
+        if first_error.is_some() {
             id.push_str(":again");
         }
         let id = AskId(id);
-        let due_ms = self.now_ms + self.timeout_ms(conflict);
-        self.state.asks.insert(id.clone(), PendingAsk { agent: agent.to_owned(), conflict, again, due_ms });
+        let due_at_ms = self.now_ms + self.timeout_ms(conflict);
+        let pending_ask = PendingAsk { agent: agent.to_owned(), conflict, first_error, due_at_ms };
+        self.state.asks.insert(id.clone(), pending_ask);
         self.outputs.extend(self.render_ask(&id).map(Output::Ask));
     }
 
-    /// Renders a pending question.
+    /// Renders a pending request.
     pub(super) fn render_ask(&self, id: &AskId) -> Option<Ask> {
-        let PendingAsk { agent, conflict, again, .. } = self.state.asks.get(id)?;
-        let payload = Value::Object(self.payload(agent, *conflict, again.as_deref())).to_string();
+        let PendingAsk { agent, conflict, first_error, .. } = self.state.asks.get(id)?;
+        let payload = Value::Object(self.payload(agent, *conflict, first_error.as_deref())).to_string();
         let action = if conflict.is_some() { DISCUSS } else { ANALYSE };
         let timeout_ms = self.timeout_ms(*conflict);
         Some(Ask { id: id.clone(), agent: agent.clone(), action, payload, timeout_ms })

@@ -1,6 +1,6 @@
 //! Discussion rounds: agents that contradict each other receive their own position and those of their peers.
 //!
-//! All questions of a round are sent together, so that no agent has more information than another. A message is an
+//! All requests of a round are sent together, so that no agent has more information than another. A message is an
 //! answer: the number of messages per round is limited, and the most critical conflicts come first. A conflict is
 //! discussed by all agents that hold a position in it, or is postponed; if not even the first one fits, only its most
 //! confident agents take part. Questions and evidence in the answers are published as separate messages while the limit

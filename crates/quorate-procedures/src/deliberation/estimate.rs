@@ -1,9 +1,9 @@
 //! Cost estimate of a deliberation, before it starts.
 //!
 //! Calls and seconds are bounds: the actual values lie between `least` and `most`, whatever the agents answer and
-//! however many questions are repeated. (An agent that calls its model several times for one answer counts those calls
-//! itself.) Tokens are estimated: questions are counted, a finding is assumed to have [`FINDING_TOKENS`] and a reply
-//! the maximum of a message.
+//! however many requests are repeated. (An agent that calls its model several times for one answer counts those calls
+//! itself.) Tokens are estimated: those of requests are counted, a finding is assumed to have [`FINDING_TOKENS`] and a
+//! reply the maximum of a message.
 
 use std::collections::BTreeMap;
 
@@ -17,8 +17,8 @@ use crate::tokens::TokenCounter;
 
 /// Assumed length of a finding in tokens.
 pub const FINDING_TOKENS: u64 = 1_500;
-/// Tokens of a question about a conflict, in addition to the input and the positions.
-const QUESTION_TOKENS: u64 = 400;
+/// Tokens of a request about a conflict, in addition to the input and the positions.
+const DISCUSS_REQUEST_TOKENS: u64 = 400;
 
 /// Lower and upper bound.
 #[derive(Clone, Copy, PartialEq, Debug, Default, Serialize, Deserialize)]
@@ -75,7 +75,8 @@ pub fn estimate(spec: &Spec, count: TokenCounter) -> Estimate {
     }
     let input = json!({"subject": spec.subject, "input": spec.input}).to_string();
     let input_tokens = tokens(&input, count);
-    let question_tokens = input_tokens + tokens(&schema::finding_schema(&spec.vocabulary).to_string(), count);
+    let analyse_request_tokens =
+        input_tokens + tokens(&schema::finding_schema(&spec.vocabulary).to_string(), count);
     let limits = &spec.limits;
     let (rounds, messages) = (u64::from(limits.rounds), u64::from(limits.messages));
     let message_tokens = u64::from(limits.message_tokens);
@@ -84,16 +85,16 @@ pub fn estimate(spec: &Spec, count: TokenCounter) -> Estimate {
     let mut estimate = Estimate::default();
     for (provider, agents) in agents {
         let calls = Bounds { least: agents, most: 2 * agents };
-        let analysis = estimate_provider(spec, &provider, calls, question_tokens, FINDING_TOKENS);
-        let questions = if has_discussion { rounds * messages.min(agents * conflicts) } else { 0 };
-        let calls = Bounds { least: 0, most: 2 * questions };
-        // Each question contains the positions of all other agents with their reasons.
+        let analysis = estimate_provider(spec, &provider, calls, analyse_request_tokens, FINDING_TOKENS);
+        let requests = if has_discussion { rounds * messages.min(agents * conflicts) } else { 0 };
+        let calls = Bounds { least: 0, most: 2 * requests };
+        // Each request contains the positions of all other agents with their reasons.
         let others = u64::try_from(spec.agents.len()).unwrap_or(u64::MAX).saturating_sub(1).min(messages);
         let discussion = estimate_provider(
             spec,
             &provider,
             calls,
-            input_tokens + QUESTION_TOKENS + others * message_tokens,
+            input_tokens + DISCUSS_REQUEST_TOKENS + others * message_tokens,
             message_tokens,
         );
         let per_round = if has_discussion { messages.min(agents * conflicts).max(agents) } else { agents };
@@ -105,11 +106,13 @@ pub fn estimate(spec: &Spec, count: TokenCounter) -> Estimate {
             );
             estimate.warnings.push(warning);
         }
-        // A provider accepts a full minute's quota immediately and further calls a minute later.
+        // A provider accepts a full minute's quota immediately and further calls a minute later. A call that would wait
+        // until the timeout or longer fails at once and does not prolong the phase.
         let minutes = spec
             .provider(&provider)
             .calls_per_minute
-            .map_or(0, |limit| (agents - 1) / u64::from(limit.max(1)));
+            .map_or(0, |limit| (agents - 1) / u64::from(limit.max(1)))
+            .min(limits.analysis_ms.saturating_sub(1) / 60_000);
         estimate.analysis.seconds.least = estimate.analysis.seconds.least.max(seconds(minutes * 60_000));
         estimate.total.providers.insert(provider.clone(), sum(&analysis, &discussion));
         estimate.analysis.providers.insert(provider.clone(), analysis);

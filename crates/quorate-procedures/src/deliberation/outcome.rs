@@ -80,7 +80,7 @@ pub struct DeliberationRecord {
     pub findings: BTreeMap<String, Finding>,
     /// Published messages, in order.
     pub messages: Vec<DeliberationMessage>,
-    /// Questions that were not answered, with the reasons.
+    /// Requests that were not answered, with the reasons.
     pub missing: Vec<MissingAnswer>,
     /// Agents that were not asked, with the reasons.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
@@ -145,9 +145,8 @@ pub struct ConflictResolution {
     /// Reason why it was not discussed.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub undiscussed: Option<String>,
-    /// Final positions: the ballots.
-    #[serde(rename = "ballots")]
-    pub positions: Vec<Position>,
+    /// Ballots: the final positions.
+    pub ballots: Vec<Position>,
     /// Rankings by agent, where given.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub rankings: BTreeMap<String, Vec<String>>,

@@ -67,7 +67,7 @@ pub fn compare_rules(outcome: &Outcome) -> Vec<RuleComparison> {
             ballot_question(
                 &decision.conflict,
                 &decision.options,
-                &decision.positions,
+                &decision.ballots,
                 Some(&decision.rankings),
             )
         })

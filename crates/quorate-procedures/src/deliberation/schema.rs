@@ -1,4 +1,4 @@
-//! JSON schemas of answers. They are part of the questions, for agents that produce structured output.
+//! JSON schemas of answers. They are part of the requests, for agents that produce structured output.
 
 use serde_json::{Value, json};
 

@@ -269,7 +269,7 @@ impl Spec {
         }
         let mut seen = BTreeSet::new();
         for (index, member) in self.agents.iter().enumerate() {
-            // Question ids consist of names separated by colons.
+            // Ids of requests consist of names separated by colons.
             if member.id.is_empty() || member.id.contains(':') || !seen.insert(&member.id) {
                 return invalid(
                     &format!("agents[{index}].id"),

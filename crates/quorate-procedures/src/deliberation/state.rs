@@ -11,7 +11,7 @@ use super::usage::UsageStats;
 use crate::conflict::{Conflict, Position, PositionValue};
 use crate::finding::Finding;
 
-/// Id of a question to an agent, unique within the deliberation and the same in every run.
+/// Id of a request to an agent, unique within the deliberation and the same in every run.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Serialize, Deserialize)]
 #[serde(transparent)]
 pub struct AskId(pub String);
@@ -61,8 +61,9 @@ impl Phase {
 pub struct DeliberationState {
     pub(crate) phase: Phase,
     /// Start time of the current phase.
-    pub(crate) since_ms: u64,
-    /// Pending questions.
+    #[serde(rename = "since_ms")]
+    pub(crate) phase_started_at_ms: u64,
+    /// Pending requests.
     pub(crate) asks: BTreeMap<AskId, PendingAsk>,
     /// Findings by agent.
     pub(crate) findings: BTreeMap<String, Finding>,
@@ -79,15 +80,18 @@ pub struct DeliberationState {
     pub(crate) figures: UsageStats,
 }
 
-/// A pending question.
+/// A pending request.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub(crate) struct PendingAsk {
     pub(crate) agent: String,
     /// Index of the conflict; `None` in the analysis.
     pub(crate) conflict: Option<usize>,
     /// Error of the first attempt, if this is the second.
-    pub(crate) again: Option<String>,
-    pub(crate) due_ms: u64,
+    #[serde(rename = "again")]
+    pub(crate) first_error: Option<String>,
+    /// Time at which the request times out.
+    #[serde(rename = "due_ms")]
+    pub(crate) due_at_ms: u64,
 }
 
 /// A conflict under discussion.
@@ -103,7 +107,7 @@ pub(crate) struct Dispute {
     /// Round of the agreement and the agreed position.
     pub(crate) agreed: Option<(u32, PositionValue)>,
     pub(crate) changes: Vec<PositionChange>,
-    /// Questions to be answered in the next round.
+    /// Questions of other agents, to be answered in the next round.
     pub(crate) questions: Vec<PendingQuestion>,
 }
 
@@ -141,12 +145,12 @@ pub struct PositionChange {
     pub message: String,
 }
 
-/// A question that was not answered, or not with a valid answer.
+/// A request that was not answered, or not with a valid answer.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub struct MissingAnswer {
     /// The agent that was asked.
     pub agent: String,
-    /// Id of the question.
+    /// Id of the request.
     pub asked: AskId,
     /// Id of the conflict; `None` in the analysis, where the agent is missing altogether.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -171,7 +175,7 @@ impl DeliberationState {
     /// Time at which `Input::DeadlineReached` is due, unless an answer arrives earlier.
     #[must_use]
     pub fn next_wakeup(&self) -> Option<u64> {
-        self.asks.values().map(|ask| ask.due_ms).min()
+        self.asks.values().map(|ask| ask.due_at_ms).min()
     }
 
     /// Agents whose findings are present.
@@ -194,16 +198,16 @@ impl DeliberationState {
         self.messages.iter().filter(|message| message.round > 0).count()
     }
 
-    /// Pending questions and the agents that were asked.
+    /// Pending requests and the agents that were asked.
     pub fn pending_asks(&self) -> impl Iterator<Item = (&AskId, &str)> {
         self.asks.iter().map(|(id, ask)| (id, ask.agent.as_str()))
     }
 
-    /// Whether an agent failed in this conflict and is no longer asked about it. It still takes part in other conflicts.
+    /// Whether an agent is not asked about this conflict: it failed in it, or in the analysis.
     pub(crate) fn is_excluded(&self, agent: &str, index: usize) -> bool {
-        let name = conflict_id(index);
+        let id = conflict_id(index);
         let mut failures = self.missing.iter().filter(|missing| missing.agent == agent);
-        failures.any(|missing| missing.conflict.as_ref().is_none_or(|conflict| *conflict == name))
+        failures.any(|missing| missing.conflict.as_ref().is_none_or(|conflict| *conflict == id))
     }
 }
 

@@ -93,7 +93,7 @@ fn demand_priority(
         let decision = decisions.iter().find(|decision| issue.conflict.as_ref() == Some(&decision.id));
         let is_agreed = decision.is_none_or(|decision| {
             matches!(decision.how, ResolutionMethod::Agreed { .. })
-                || decision.positions.iter().all(|position| is_severe(&position.position.to_string()))
+                || decision.ballots.iter().all(|position| is_severe(&position.position.to_string()))
         });
         return if is_agreed { DemandPriority::MustHave } else { DemandPriority::ShouldHave };
     }

@@ -60,7 +60,7 @@ pub struct Synthesis {
 pub struct Sentence {
     /// Text of the sentence.
     pub text: String,
-    /// Ids of findings (`F1`), messages (`M1`), conflicts (`C1`) and unanswered questions.
+    /// Ids of findings (`F1`), messages (`M1`), conflicts (`C1`) and unanswered requests.
     pub sources: Vec<String>,
 }
 
@@ -123,7 +123,7 @@ impl Step<'_> {
         Synthesis { summary, recommendation, score, confidence, agreement, issues, strategy }
     }
 
-    /// Sentences about agents without a finding and about unanswered questions; the reasons are in `missing`.
+    /// Sentences about agents without a finding and about unanswered requests; the reasons are in `missing`.
     fn missing_sentences(&self) -> Vec<Sentence> {
         let mut by_conflict: BTreeMap<Option<String>, (Vec<String>, Vec<String>)> = BTreeMap::new();
         for missing in self.record().missing {
@@ -184,11 +184,11 @@ impl Step<'_> {
             decisions.iter().find(|decision| decision.conflict.kind == ConflictKind::Categorical)
         {
             let is_held = |position: &&Position| Some(&position.position) == decision.position.as_ref();
-            let holders: Vec<&Position> = decision.positions.iter().filter(is_held).collect();
+            let holders: Vec<&Position> = decision.ballots.iter().filter(is_held).collect();
             summary.push(self.decided_sentence(decision, &holders));
             summary.extend(self.against_sentence(decision));
             summary.extend(changes_sentence(decision));
-            summary.extend(self.abstained_sentence(decision.positions.len()));
+            summary.extend(self.abstained_sentence(decision.ballots.len()));
             let mean_confidence = mean(holders.iter().filter_map(|position| position.confidence));
             let confidence =
                 mean_confidence.map(|mean_confidence| round_to_micros(mean_confidence * decision.share));
@@ -247,7 +247,7 @@ impl Step<'_> {
 
     /// Sentence about the vote on the recommendation.
     fn decided_sentence(&self, decision: &ConflictResolution, holders: &[&Position]) -> Sentence {
-        let (held, of) = (holders.len(), decision.positions.len());
+        let (held, of) = (holders.len(), decision.ballots.len());
         let otherwise = match &decision.before {
             before if *before == decision.position => String::new(),
             Some(before) => format!("; without the discussion it would have been {before}"),
@@ -256,7 +256,7 @@ impl Step<'_> {
         let Some(position) = &decision.position else {
             let text = format!("{}{otherwise}.", strategy::capitalise(&decision.resolution));
             let sources = decision
-                .positions
+                .ballots
                 .iter()
                 .map(|position| self.position_source(decision, &position.agent))
                 .collect();
@@ -419,7 +419,7 @@ impl Step<'_> {
 /// Result of a severity conflict; after a tie the highest severity held.
 fn severity_of(decision: &ConflictResolution, vocabulary: &Vocabulary) -> Option<String> {
     let greatest = || {
-        let severities = decision.positions.iter().map(|position| position.position.to_string());
+        let severities = decision.ballots.iter().map(|position| position.position.to_string());
         severities.max_by_key(|severity| vocabulary.severity_index(severity))
     };
     decision.position.as_ref().map(ToString::to_string).or_else(greatest)
@@ -433,7 +433,7 @@ fn score_key(name: &str) -> String {
 fn changes_sentence(decision: &ConflictResolution) -> Option<Sentence> {
     let mut agents_by_position: Vec<(&PositionValue, Vec<&str>)> = Vec::new();
     let mut sources = Vec::new();
-    for (before, after) in decision.conflict.positions.iter().zip(&decision.positions) {
+    for (before, after) in decision.conflict.positions.iter().zip(&decision.ballots) {
         if before.position == after.position {
             continue;
         }

@@ -32,7 +32,7 @@ fn spec(names: &[&str]) -> Spec {
     spec
 }
 
-/// Reaction of an agent to a question.
+/// Reaction of an agent to a request.
 #[derive(Clone, PartialEq, Debug)]
 enum Reaction {
     Answer(Value),
@@ -46,7 +46,7 @@ enum Reaction {
 struct Variation {
     /// The state is serialised and parsed after every step.
     stored: bool,
-    /// Index of the pending question to answer next.
+    /// Index of the pending request to answer next.
     turn: usize,
     /// Every answer is delivered twice, and unsolicited answers are added.
     twice: bool,
@@ -121,12 +121,12 @@ fn run_script_with(spec: &Spec, variation: Variation, react: impl Fn(&Ask) -> Re
             return run;
         }
         if waiting.is_empty() {
-            now_ms = state.next_wakeup().expect("a pending question");
+            now_ms = state.next_wakeup().expect("a pending request");
             events.push_back(Input::DeadlineReached);
             continue;
         }
         let index = variation.turn % waiting.len();
-        let ask = waiting.remove(index).expect("a pending question");
+        let ask = waiting.remove(index).expect("a pending request");
         now_ms += 10;
         events.extend(event(&ask, react(&ask)));
         if variation.twice {

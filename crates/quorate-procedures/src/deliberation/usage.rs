@@ -20,7 +20,7 @@ pub struct ReportedUsage {
     pub tokens_in: u64,
     /// Output tokens.
     pub tokens_out: u64,
-    /// Cost in millionths of the currency of the price list, if the agent reports it.
+    /// Cost in millionths of the currency unit, if the agent reports it.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub money_micros: Option<u64>,
 }

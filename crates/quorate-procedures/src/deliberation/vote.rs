@@ -190,7 +190,7 @@ impl Step<'_> {
             resolution,
             rounds,
             undiscussed,
-            positions: case.positions.to_vec(),
+            ballots: case.positions.to_vec(),
             rankings: case.dispute.map(|dispute| dispute.rankings.clone()).unwrap_or_default(),
             changes: case.dispute.map(|dispute| self.changes(dispute)).unwrap_or_default(),
             share: 0.0,

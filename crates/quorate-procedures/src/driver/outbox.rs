@@ -13,7 +13,7 @@ use super::run::{FinalResult, Run, UnsentOutput, client_id, step_op};
 use super::{DELIBERATION_KIND, is_retryable, notice_ops};
 use crate::deliberation::{Ask, AskId, Input};
 
-/// Maximum number of questions and messages in a commit; halved when a commit is refused as too large.
+/// Maximum number of requests and messages in a commit; halved when a commit is refused as too large.
 const BATCH_MAX: usize = 200;
 
 /// Reaction to a refused commit.
@@ -80,14 +80,14 @@ impl Run<'_> {
         tracing::warn!(procedure = %self.id, code, "deliberation step failed; retrying");
     }
 
-    /// Builds the operations of the next commit. Also returns the ids of the questions among them, in order.
+    /// Builds the operations of the next commit. Also returns the ids of the requests among them, in order.
     fn ops(&self, ack_ops: &[Op], count: usize, state_changed: bool) -> Result<(Vec<Op>, Vec<AskId>), Error> {
         let mut ops = ack_ops.to_vec();
         let mut asks = Vec::new();
         for output in &self.unsent[..count] {
             match output {
                 UnsentOutput::Ask(ask) => {
-                    ops.push(self.question(ask)?);
+                    ops.push(self.request(ask)?);
                     asks.push(ask.id.clone());
                 }
                 UnsentOutput::Publish(message) => ops.push(self.publication(message)?),
@@ -123,7 +123,7 @@ impl Run<'_> {
         }
     }
 
-    /// Decides how to react to a refusal. If it concerns a single question or message, that one is removed and the rest
+    /// Decides how to react to a refusal. If it concerns a single request or message, that one is removed and the rest
     /// retried.
     fn on_refusal(
         &mut self,
@@ -170,12 +170,12 @@ impl Run<'_> {
         step_op(&self.id, self.version, "failed", ProcedureStatus::Failed, (None, Some(result)))
     }
 
-    fn question(&self, ask: &Ask) -> Result<Op, Error> {
+    fn request(&self, ask: &Ask) -> Result<Op, Error> {
         let payload = self.context.space.seal(ask.payload.clone());
         let to = Destination::Agent(AgentId::new(&ask.agent)?);
-        let mut question = self.message(to, ask.action, payload, &ask.id.0)?;
-        question.kind = MessageType::Query;
-        Ok(Op::Request(AskOp::new(question, Some(ask.timeout_ms), None)))
+        let mut request = self.message(to, ask.action, payload, &ask.id.0)?;
+        request.kind = MessageType::Query;
+        Ok(Op::Request(AskOp::new(request, Some(ask.timeout_ms), None)))
     }
 
     fn publication(&self, message: &crate::deliberation::DeliberationMessage) -> Result<Op, Error> {

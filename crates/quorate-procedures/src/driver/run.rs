@@ -33,7 +33,7 @@ pub(super) struct Run<'a> {
     pub(super) unsent: Vec<UnsentOutput>,
     /// Final result, from the moment it is known until it is committed.
     pub(super) final_result: Option<FinalResult>,
-    /// Questions that could not be delivered yet and are retried.
+    /// Requests that could not be delivered yet and are retried.
     pub(super) deferred: Vec<DeferredAsk>,
     backoff: Backoff,
     retry_at: Mono,
@@ -54,7 +54,7 @@ pub(super) enum FinalResult {
     Failed(Box<FailedDeliberation>),
 }
 
-/// A deferred question and the reason of the refusal.
+/// A deferred request and the reason of the refusal.
 pub(super) struct DeferredAsk {
     pub(super) ask: Ask,
     pub(super) reason: String,
@@ -116,7 +116,7 @@ impl DriverContext {
         }
     }
 
-    /// Waits for the outcome of a question. Dropping the future does not cancel the request.
+    /// Waits for the outcome of a request. Dropping the future does not cancel the request.
     async fn await_answer(&self, ask: AskId, message: MessageId) -> Result<Input, Error> {
         let mut backoff = commit_backoff();
         let mut request = loop {
@@ -145,9 +145,9 @@ impl DriverContext {
 }
 
 /// Removes the message id from a failure, so that the same failure has the same text in every run.
-fn strip_message_id(detail: &str, question: MessageId) -> String {
-    let bare = detail.replace(&format!("request {question} has no answer: "), "");
-    bare.replace(&format!(" to {question}"), "").replace(&format!(" {question}"), "")
+fn strip_message_id(detail: &str, request: MessageId) -> String {
+    let bare = detail.replace(&format!("request {request} has no answer: "), "");
+    bare.replace(&format!(" to {request}"), "").replace(&format!(" {request}"), "")
 }
 
 impl<'a> Run<'a> {
@@ -193,7 +193,7 @@ impl<'a> Run<'a> {
                     let outputs = machine.step(&mut self.state, event, now);
                     outputs.into_iter().for_each(|output| self.apply_output(output));
                 }
-                // Questions to agents that are not registered fail immediately.
+                // Requests to agents that are not registered fail immediately.
                 self.fail_unregistered();
             }
             if !self.flush_outputs(notice, changed).await? || self.state.is_over() {
@@ -212,14 +212,14 @@ impl<'a> Run<'a> {
         match output {
             Output::Ask(ask) => self.unsent.push(UnsentOutput::Ask(ask)),
             Output::Publish(message) => self.unsent.push(UnsentOutput::Publish(message)),
-            // The note names agents and questions only; it contains no text written by agents.
+            // The note names agents and requests only; it contains no text written by agents.
             Output::Ignored(note) => tracing::debug!(procedure = %self.id, note, "event ignored"),
             Output::Finished(outcome) => self.final_result = Some(FinalResult::Finished(outcome)),
             Output::Failed(failure) => self.final_result = Some(FinalResult::Failed(failure)),
         }
     }
 
-    /// Waits for at least one answer, or until deferred questions are due. Answers that are ready go into the same step.
+    /// Waits for at least one answer, or until deferred requests are due. Answers that are ready go into the same step.
     async fn wait(&mut self) -> Result<bool, Error> {
         let space = &self.context.space;
         let remaining =
@@ -235,11 +235,11 @@ impl<'a> Run<'a> {
         Ok(true)
     }
 
-    /// Defers a question that its agent cannot accept now.
+    /// Defers a request that its agent cannot accept now.
     pub(super) fn defer(&mut self, ask: Ask, reason: String) {
         if self.deferred.is_empty() {
             let now = self.context.space.engine().clock().now();
-            let due = self.due_ms(&ask.id).saturating_sub(now.wall.0);
+            let due = self.due_at_ms(&ask.id).saturating_sub(now.wall.0);
             let wait = self
                 .backoff
                 .next(self.context.space.engine().entropy())
@@ -249,15 +249,15 @@ impl<'a> Run<'a> {
         self.deferred.push(DeferredAsk { ask, reason });
     }
 
-    fn due_ms(&self, ask: &AskId) -> u64 {
-        self.state.asks.get(ask).map_or(0, |ask| ask.due_ms)
+    fn due_at_ms(&self, ask: &AskId) -> u64 {
+        self.state.asks.get(ask).map_or(0, |ask| ask.due_at_ms)
     }
 
-    /// Retries deferred questions within their deadline; after it they fail.
+    /// Retries deferred requests within their deadline; after it they fail.
     fn retry_deferred(&mut self) {
         let now = self.now_ms();
         for DeferredAsk { mut ask, reason } in std::mem::take(&mut self.deferred) {
-            ask.timeout_ms = self.due_ms(&ask.id).saturating_sub(now);
+            ask.timeout_ms = self.due_at_ms(&ask.id).saturating_sub(now);
             match ask.timeout_ms {
                 0 => self.events.push(Input::Failed { ask: ask.id, why: reason }),
                 _ => self.unsent.push(UnsentOutput::Ask(ask)),
@@ -265,7 +265,7 @@ impl<'a> Run<'a> {
         }
     }
 
-    /// Removes questions to agents that are not registered and reports them as failed.
+    /// Removes requests to agents that are not registered and reports them as failed.
     fn fail_unregistered(&mut self) {
         let published = self.context.space.published();
         let is_registered = |agent: &str| {
@@ -294,7 +294,7 @@ pub(super) fn step_op(
     Op::StepProcedure(StepProcedure { procedure, expect, phase, status, state, result })
 }
 
-/// Derives the client id of a question or publication from its id in the deliberation, so that a repeated send is
+/// Derives the client id of a request or publication from its id in the deliberation, so that a repeated send is
 /// deduplicated.
 pub(super) fn client_id(procedure: &ProcedureId, name: &str) -> Result<ClientId, Refused> {
     ClientId::new(format!("{procedure}:{name}"))

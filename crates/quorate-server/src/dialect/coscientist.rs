@@ -1,4 +1,4 @@
-//! Supervisor and workers: a message consists of `header`, `payload` and `routing`.
+//! The dialect `coscientist` of a supervisor and its workers: a message consists of `header`, `payload` and `routing`.
 
 use quorate_core::{AgentId, Destination, MessageType, Priority};
 use serde_json::value::RawValue;
@@ -13,10 +13,10 @@ use crate::wire::time;
 
 /// Target of a message to all agents.
 const BROADCAST: &str = "broadcast";
-/// Default message type.
-const MESSAGE: &str = "message";
-/// Default priority.
-const PRIORITY: u8 = 5;
+/// Action of a message without a `message_type`.
+const DEFAULT_ACTION: &str = "message";
+/// Priority of a message without one, on the scale from 1 to 10.
+const DEFAULT_PRIORITY: u8 = 5;
 const UNKNOWN_FIELD_HINT: &str = "put additional fields into payload.metadata or payload.data";
 
 pub(super) fn parse(mut fields: FieldReader<'_>) -> Result<ParsedMessage<'_>, FieldError> {
@@ -34,8 +34,8 @@ pub(super) fn parse(mut fields: FieldReader<'_>) -> Result<ParsedMessage<'_>, Fi
         metadata = payload.value("metadata");
         payload.finish(UNKNOWN_FIELD_HINT)?;
     }
-    let mut envelope = Envelope::new(NO_RECIPIENT, MESSAGE, data);
-    envelope.message.priority = priority_of(PRIORITY);
+    let mut envelope = Envelope::new(NO_RECIPIENT, DEFAULT_ACTION, data);
+    envelope.message.priority = priority_of(DEFAULT_PRIORITY);
     if let Some(header) = header {
         parse_header(header, &mut envelope)?;
     }
@@ -94,7 +94,7 @@ fn nearest(priority: Priority) -> u8 {
     match priority {
         Priority { rank, .. } if Priority::from_ten_scale(rank) == Ok(priority) => rank,
         Priority { level: 0, .. } => 2,
-        Priority { level: 1, .. } => PRIORITY,
+        Priority { level: 1, .. } => DEFAULT_PRIORITY,
         Priority { level: 2, .. } => 8,
         _ => 10,
     }

@@ -1,5 +1,5 @@
-//! The collaboration framework's envelope as documented there: numeric priorities, and a version and timestamp in
-//! every message. Additional fields are those of `/v1/messages`.
+//! The dialect `native`: the fields of `/v1/messages`, with numeric priorities, and a version and the author's
+//! timestamp in every message.
 
 use quorate_core::{Capability, Destination, MessageType, Priority};
 use serde_json::value::RawValue;

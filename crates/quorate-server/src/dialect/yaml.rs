@@ -13,6 +13,7 @@ use serde_saphyr::options::{DuplicateKeyPolicy, MergeKeyPolicy};
 use serde_saphyr::{Error, Spanned};
 
 use super::field_reader::FieldError;
+use crate::problem::Problem;
 
 /// Maximum nesting depth. The YAML parser needs much more stack per level than the JSON parser.
 const YAML_DEPTH_MAX: usize = 24;
@@ -248,11 +249,10 @@ impl<'de> Visitor<'de> for TreeVisitor {
 }
 
 /// Renders JSON as YAML. Integers that do not fit into 64 bits become strings.
-pub(crate) fn to_yaml(json: &RawValue) -> Result<String, Refused> {
-    serde_saphyr::to_string(&Value::of(json)).map_err(|error| {
-        // Only a bug in one of our own Serialize types can cause this.
-        Refused::new(Code::Unavailable, format!("failed to serialize the response: {error}"))
-    })
+pub(crate) fn to_yaml(json: &RawValue) -> Result<String, Problem> {
+    // Only a bug in one of our own Serialize types can cause this. The change of the call may be committed already.
+    serde_saphyr::to_string(&Value::of(json))
+        .map_err(|error| Problem::unknown_outcome(format!("failed to serialize the response: {error}")))
 }
 
 /// JSON value with fields in order.

@@ -15,6 +15,7 @@ use crate::api::{Route, delete, get, post, schema};
 use crate::app::DEFAULT_SPACE;
 use crate::body;
 use crate::call::{ApiResult, Call, json_response, ok_response, page_response};
+use crate::problem::Problem;
 
 pub(crate) fn routes() -> Vec<Route> {
     vec![
@@ -87,7 +88,7 @@ pub(crate) async fn create_token(mut call: Call) -> ApiResult {
             let token = (*stored == digest).then(|| secret.reveal().to_owned());
             json_response(StatusCode::CREATED, &CreatedToken { id: *id, token })
         }
-        _ => Err(Refused::new(Code::Unavailable, "the token creation returned no result").into()),
+        _ => Err(Problem::unknown_outcome("the token creation returned no result")),
     }
 }
 

@@ -72,7 +72,7 @@ pub(crate) async fn request(call: Call) -> ApiResult {
             let approval = as_of(&call, id, receipt.seq).await?;
             respond(&call, StatusCode::CREATED, approval).await
         }
-        _ => Err(Refused::new(Code::Unavailable, "the approval request returned no result").into()),
+        _ => Err(Problem::unknown_outcome("the approval request returned no result")),
     }
 }
 

@@ -15,6 +15,7 @@ use super::numeric_cursor;
 use super::requests::{parse_request, request_view, visible_request};
 use crate::api::{Route, get, post, schema};
 use crate::call::{ApiResult, Call, json_response, ok_response};
+use crate::problem::Problem;
 
 /// Maximum number of answers per page, unless payloads fill the page first. Answers of the same record stay together.
 const ANSWERS_MAX: usize = 64;
@@ -56,7 +57,7 @@ pub(crate) async fn begin(call: Call) -> ApiResult {
             json_response(StatusCode::CREATED, &request_view(&call, &request))
         }
         Some(OpResult::Received) => Err(flag_has_no_answer().into()),
-        _ => Err(Refused::new(Code::Unavailable, "the request returned no result").into()),
+        _ => Err(Problem::unknown_outcome("the request returned no result")),
     }
 }
 

@@ -4,7 +4,7 @@ use std::sync::{Mutex, PoisonError};
 
 use quorate_api::ParseContext;
 use quorate_api::op::{self, Commit};
-use quorate_api::result::{CommitReceipt, OperationResult, TaskRef, is_private};
+use quorate_api::result::{CommitReceipt, OperationResult, TaskRef, is_flag_receipt};
 use quorate_core::{Code, Epoch, Op, OpResult, Permission, Refused, Secret, TaskId};
 
 use crate::api::{Route, post};
@@ -60,7 +60,7 @@ pub(crate) async fn commit(mut call: Call) -> ApiResult {
         complete(view, result, chosen, &secrets_created);
     }
     let response = ok_response(&CommitReceipt { seq: receipt.effective_seq(), results })?;
-    Ok(observe::mark_unobserved(response, is_private(&receipt)))
+    Ok(observe::mark_unobserved(response, is_flag_receipt(&receipt)))
 }
 
 /// Returns the task ids chosen by the caller.

@@ -5,7 +5,7 @@ use axum::http::{HeaderMap, HeaderValue, StatusCode, header};
 use axum::response::IntoResponse as _;
 use bytes::Bytes;
 use quorate_api::dialect::{DialectDelivery, DialectInboxQuery, DialectMessages};
-use quorate_api::result::{SendReceipt, is_private};
+use quorate_api::result::{SendReceipt, is_flag_receipt};
 use quorate_core::{
     AgentId, ClientId, Code, Destination, Durability, Message, MessageId, MessageType, Op, Permission,
     Refused,
@@ -23,6 +23,7 @@ use crate::call::{ApiResult, Call, NamedList, ok_response};
 use crate::dialect::yaml::{self, Document};
 use crate::dialect::{Dialect, Envelope, FieldError, NO_RECIPIENT, field_path};
 use crate::observe;
+use crate::problem::Problem;
 
 pub(crate) fn routes() -> Vec<Route> {
     vec![
@@ -75,7 +76,7 @@ pub(crate) async fn send(Path(name): Path<String>, headers: HeaderMap, call: Cal
     }
     let receipt = call.commit(messages.into_iter().map(Op::send).collect()).await?;
     let response = respond(dialect, &headers, &json!({"receipts": call.results(&receipt)}))?;
-    Ok(observe::mark_unobserved(response, is_private(&receipt)))
+    Ok(observe::mark_unobserved(response, is_flag_receipt(&receipt)))
 }
 
 async fn read(call: &Call, dialect: Dialect, request_body: &DialectBody) -> Result<Vec<Message>, Refused> {
@@ -235,9 +236,11 @@ pub(crate) async fn inbox(Path(name): Path<String>, headers: HeaderMap, call: Ca
         Ok(DialectDelivery { lease, message: render(dialect, delivery)? })
     });
     let items = items.collect::<Result<Vec<_>, FieldError>>();
+    // The deliveries are leased already.
     let items = items.map_err(|error| {
         let detail = format!("failed to render a message in dialect {name}: {}", Refused::from(error).detail);
-        Refused::new(Code::Unavailable, detail).hint("claim it with POST /v1/agents/{id}/inbox/claim")
+        Problem::unknown_outcome(detail)
+            .with_hint("when the leases have expired, claim it with POST /v1/agents/{id}/inbox/claim")
     })?;
     let mut response = respond(dialect, &headers, &NamedList { name: "deliveries", items })?;
     response.headers_mut().insert(header::CACHE_CONTROL, HeaderValue::from_static("no-store"));
@@ -261,7 +264,7 @@ fn respond(dialect: Dialect, headers: &HeaderMap, value: &impl Serialize) -> Api
         return ok_response(value);
     }
     let serialize_error =
-        |error| Refused::new(Code::Unavailable, format!("failed to serialize the response: {error}"));
+        |error| Problem::unknown_outcome(format!("failed to serialize the response: {error}"));
     let yaml = yaml::to_yaml(&to_raw_value(value).map_err(serialize_error)?)?;
     Ok((StatusCode::OK, [(header::CONTENT_TYPE, YAML)], yaml).into_response())
 }

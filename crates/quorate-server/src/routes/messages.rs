@@ -2,7 +2,7 @@
 
 use axum::extract::Path;
 use quorate_api::message::{Message, MessageListQuery, MessageWithDeliveries, NewMessage, NewMessages};
-use quorate_api::result::{SendReceipt, is_private};
+use quorate_api::result::{SendReceipt, is_flag_receipt};
 use quorate_core::{
     AgentId, ClientId, Code, Durability, Message as CoreMessage, MessageId, Op, Refused, SessionId,
 };
@@ -62,7 +62,7 @@ pub(crate) async fn send(call: Call) -> ApiResult {
     }
     let receipt = call.commit(messages.into_iter().map(Op::send).collect()).await?;
     let response = ok_response(&json!({"receipts": call.results(&receipt)}))?;
-    Ok(observe::mark_unobserved(response, is_private(&receipt)))
+    Ok(observe::mark_unobserved(response, is_flag_receipt(&receipt)))
 }
 
 fn parse_messages(call: &Call) -> Result<Vec<CoreMessage>, Refused> {

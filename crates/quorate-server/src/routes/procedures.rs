@@ -14,6 +14,7 @@ use quorate_engine::{Error, ProcedureView};
 
 use crate::api::{Route, get, post, schema};
 use crate::call::{ApiResult, Call, json_response};
+use crate::problem::Problem;
 use crate::{body, bulk};
 
 pub(crate) fn routes() -> Vec<Route> {
@@ -63,7 +64,7 @@ pub(crate) async fn start(call: Call) -> ApiResult {
             let procedure = as_of(&call, id, receipt.seq).await?;
             respond(&call, StatusCode::CREATED, procedure).await
         }
-        _ => Err(Refused::new(Code::Unavailable, "starting the procedure returned no result").into()),
+        _ => Err(Problem::unknown_outcome("starting the procedure returned no result")),
     }
 }
 

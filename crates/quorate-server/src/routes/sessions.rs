@@ -16,6 +16,7 @@ use super::messages::visible;
 use super::{check_limit, numeric_cursor};
 use crate::api::{Operation, Route, get, post, schema};
 use crate::call::{ApiResult, Call, json_response, ok_response};
+use crate::problem::Problem;
 use crate::{body, bulk};
 
 pub(crate) fn routes() -> Vec<Route> {
@@ -46,7 +47,7 @@ pub(crate) fn routes() -> Vec<Route> {
         post("/v1/sessions/{id}/add", "sessions.add", "Add a decision, artifact, finding, blocker or note.")
             .path_parameter::<schema::Id>("id", "Session ID.")
             .request_body::<SessionContribution<'_>>()
-            .returns::<AddedToSession>(201, "The addition is stored.")
+            .returns::<AddedToSession>(201, "The contribution is stored.")
             .handled_by(add),
         get("/v1/sessions/{id}/timeline", "sessions.timeline", "List the timeline of a session.")
             .path_parameter::<schema::Id>("id", "Session ID.")
@@ -73,7 +74,7 @@ pub(crate) async fn open(call: Call) -> ApiResult {
     let receipt = call.commit(vec![Op::OpenSession(open)]).await?;
     match receipt.results.first() {
         Some(OpResult::SessionOpened { id }) => respond(&call, StatusCode::CREATED, id, receipt.seq).await,
-        _ => Err(Refused::new(Code::Unavailable, "opening the session returned no result").into()),
+        _ => Err(Problem::unknown_outcome("opening the session returned no result")),
     }
 }
 
@@ -145,7 +146,7 @@ pub(crate) async fn add(Path(id): Path<String>, call: Call) -> ApiResult {
         .into_core(&call.parse_context(), Some(SessionId::new(id)?))?;
     let receipt = call.commit(vec![Op::AddToSession(add)]).await?;
     let n = receipt.results.iter().find_map(|result| match result {
-        OpResult::SessionAdded { n } => Some(*n),
+        OpResult::ContributionAdded { n } => Some(*n),
         _ => None,
     });
     json_response(StatusCode::CREATED, &AddedToSession { n, seq: receipt.seq })

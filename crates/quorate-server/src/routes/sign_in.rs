@@ -17,6 +17,7 @@ use crate::app::App;
 use crate::body;
 use crate::call::{ApiResult, Authenticated, Call, json_response};
 use crate::listen::Connection;
+use crate::problem::Problem;
 use crate::settings::whole_ms;
 use crate::sign_in_codes::CodeOwner;
 
@@ -106,7 +107,7 @@ pub(crate) async fn sign_in(
     // Committed by the hub itself; the new token grants no more than the token that created the code.
     let receipt = token_space.commit(Commit::new(Principal::System, ops)).await?;
     let Some(OpResult::TokenCreated { id, .. }) = receipt.results.last() else {
-        return Err(Refused::new(Code::Unavailable, "the token creation returned no result").into());
+        return Err(Problem::unknown_outcome("the token creation returned no result"));
     };
     let response = SignedIn {
         id: id.to_string(),

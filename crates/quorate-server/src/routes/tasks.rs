@@ -167,7 +167,7 @@ pub(crate) async fn show(Path(id): Path<String>, call: Call) -> ApiResult {
     }
     let ended = async {
         let Some(caller) = call.calling_agent() else { return call.space.wait_for_task(&id, wait).await };
-        match call.space.await_task(caller, call.epoch, &id, None, wait).await {
+        match call.space.wait_for_task_as_agent(caller, call.epoch, &id, None, wait).await {
             Err(error) if error.code() == Code::Timeout => call.space.task(&id).await,
             other => other,
         }

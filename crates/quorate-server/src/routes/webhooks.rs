@@ -6,7 +6,7 @@ use axum::body::HttpBody as _;
 use axum::extract::{Path, Request, State};
 use axum::http::{HeaderMap, StatusCode, header};
 use bytes::Bytes;
-use quorate_api::result::{FlagReceipt, is_private};
+use quorate_api::result::{FlagReceipt, is_flag_receipt};
 use quorate_api::webhook::{WebhookMessage, WebhookReceipt};
 use quorate_core::limits::PAYLOAD_BYTES_MAX;
 use quorate_core::{Code, Commit, IdempotencyKey, Message, MessageType, Op, OpResult, Principal, Refused};
@@ -19,6 +19,7 @@ use crate::body;
 use crate::call::{ApiResult, count_failed_authentication, json_response};
 use crate::listen::Connection;
 use crate::observe;
+use crate::problem::Problem;
 use crate::webhook_config::{Webhook, is_valid_name};
 
 const SIGNATURE_HEADER: &str = "x-hub-signature-256";
@@ -111,15 +112,13 @@ pub(crate) async fn receive(
         None => commit,
     };
     let receipt = space.commit(commit).await?;
-    if is_private(&receipt) {
+    if is_flag_receipt(&receipt) {
         let receipt = WebhookReceipt::Flag(FlagReceipt { received: true });
         let response = json_response(StatusCode::ACCEPTED, &receipt)?;
         return Ok(observe::mark_unobserved(response, true));
     }
     let Some(OpResult::Sent { id, .. }) = receipt.results.first() else {
-        return Err(Refused::new(Code::Unavailable, "sending the message returned no result")
-            .hint("check the log before sending the event again")
-            .into());
+        return Err(Problem::unknown_outcome("sending the message returned no result"));
     };
     let message = WebhookMessage { id: *id, seq: id.seq.0 };
     json_response(StatusCode::ACCEPTED, &WebhookReceipt::Message(message))

@@ -48,7 +48,7 @@ fn actual_limits() -> Vec<(&'static str, u128)> {
         ("timeout of the first WebSocket frame", timeouts.hello.as_millis()),
         ("write timeout", timeouts.write.as_millis()),
         ("ping interval of an idle WebSocket", timeouts.ping.as_millis()),
-        ("long-poll time of a claim", durations.wait_max.as_millis()),
+        ("maximum `waitMs` of a call", durations.wait_max.as_millis()),
         ("drain time of requests in progress at shutdown", timeouts.drain.as_millis()),
         ("token check interval of open connections", durations.token_check.as_millis()),
         ("certificate check interval", durations.certificate_check.as_millis()),

@@ -76,8 +76,8 @@ fn visible_effect(
 fn is_public(effect: &Effect) -> bool {
     match effect {
         Effect::SpaceCreated { .. } | Effect::SpaceRestored { .. } => true,
-        Effect::AgentRegistered { .. } | Effect::AgentRemoved { .. } | Effect::AgentStatus { .. } => true,
-        Effect::Written { .. } | Effect::Deleted { .. } | Effect::SessionAdded { .. } => true,
+        Effect::AgentRegistered { .. } | Effect::AgentRemoved { .. } | Effect::PresenceChanged { .. } => true,
+        Effect::Written { .. } | Effect::Deleted { .. } | Effect::ContributionAdded { .. } => true,
         Effect::Changed { item, .. } => is_item_public(item),
         _ => false,
     }
@@ -108,7 +108,7 @@ fn concerns_agent(effect: &Effect, agent: &AgentId, number: Option<AgentNo>) -> 
         }
         Effect::AgentRegistered { number: other, .. }
         | Effect::AgentRemoved { number: other }
-        | Effect::AgentStatus { number: other, .. } => is(*other),
+        | Effect::PresenceChanged { number: other, .. } => is(*other),
         Effect::LeasedFromPool { agent: other, .. } | Effect::Backfilled { agent: other, .. } => is(*other),
         Effect::Returned { next: ReturnOutcome::Redirected(other), .. } if is(*other) => true,
         Effect::WaitAborted { cycle } => cycle.iter().any(|(other, _)| is(*other)),
@@ -147,7 +147,7 @@ pub(crate) fn item_concerns_agent(item: &Item, agent: &AgentId, number: Option<A
 fn session_of(effect: &Effect) -> Option<&str> {
     match effect {
         Effect::Sent { message, .. } => message.session_id.as_deref(),
-        Effect::SessionAdded { session, .. } => Some(session.as_str()),
+        Effect::ContributionAdded { session, .. } => Some(session.as_str()),
         Effect::Changed { item: Item::Session(session), .. } => Some(session.id.as_str()),
         Effect::Changed { item: Item::Approval(approval), .. } => approval.session.as_deref(),
         Effect::Changed { item: Item::Task(task), .. } => task.spec.session.as_ref().map(AsRef::as_ref),

@@ -161,6 +161,6 @@ async fn resolve_epoch(
     let receipt = space.commit(commit).await?;
     match receipt.results.first() {
         Some(OpResult::Registered { epoch }) => Ok(*epoch),
-        _ => Err(Refused::new(Code::Unavailable, "the registration of the agent returned no result").into()),
+        _ => Err(Problem::unknown_outcome("the registration of the agent returned no result")),
     }
 }

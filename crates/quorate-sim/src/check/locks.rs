@@ -38,15 +38,18 @@ fn check_log(clients: &ClientIndex<'_>, contents: &StoreContents, report: &mut V
                         let holder = holder.map_or(String::new(), |agent| agent.id.to_string());
                         granted.insert((lock.name.to_string(), lock.last_fence.0), holder);
                     }
-                    let is_valid = lock.grants.len() <= lock.capacity as usize && lock.last_fence.0 >= last;
-                    report.require(is_valid, "I12 a lock has at most `capacity` holders", || {
+                    let within_capacity = lock.grants.len() <= lock.capacity as usize;
+                    report.require(within_capacity, "I12 a lock has at most `capacity` holders", || {
+                        format!("after record {seq}: {lock:?}")
+                    });
+                    report.require(lock.last_fence.0 >= last, "I12 fences never decrease", || {
                         format!("after record {seq}: {lock:?}, the previous fence was {last}")
                     });
                 }
                 Effect::Written { part, .. } => {
                     let content = codec::payload_part(record, *part).ok().flatten();
-                    let call = content.map_or(String::new(), |content| parse_origin(&content.bytes).0);
-                    let op = clients.calls.get(call.as_str()).map(|call| &call.op);
+                    let call_id = content.map_or(String::new(), |content| parse_origin(&content.bytes).0);
+                    let op = clients.calls.get(call_id.as_str()).map(|call| &call.op);
                     if let Some(CallOp::Lock(LockOp::Write { lock, fence, .. })) = op {
                         let is_current = locks.get(lock).is_some_and(|lock| {
                             lock.last_fence.0 == *fence
@@ -81,32 +84,34 @@ fn check_log(clients: &ClientIndex<'_>, contents: &StoreContents, report: &mut V
 fn check_history(clients: &ClientIndex<'_>, report: &mut ViolationReport<'_>) {
     let mut highest: HashMap<&str, u64> = HashMap::new();
     let mut at_start: HashMap<&str, HashMap<&str, u64>> = HashMap::new();
-    let mut seen: HashMap<(&str, u64), &str> = HashMap::new();
+    let mut granted_to: HashMap<(&str, u64), &str> = HashMap::new();
     for event in clients.history {
         match event {
             Event::Started(call) if matches!(call.op, CallOp::Lock(_)) => {
                 at_start.insert(&call.id, highest.clone());
             }
-            Event::Done { call, response } => {
-                let Some(before) = at_start.get(call.as_str()) else { continue };
+            Event::Done { call: call_id, response } => {
+                let Some(before) = at_start.get(call_id.as_str()) else { continue };
                 for (name, fence) in &response.fences {
                     let earlier = before.get(name.as_str()).copied().unwrap_or(0);
                     report.require(*fence > earlier, "I12 fences always increase", || {
-                        format!("{call} got fence {fence} of {name}, after {earlier} was granted")
+                        format!("{call_id} got fence {fence} of {name}, after {earlier} was granted")
                     });
-                    let other = seen.insert((name, *fence), call);
-                    report.require(other.is_none_or(|other| other == call), "I12 fences are unique", || {
-                        format!("{call} and {other:?} both got fence {fence} of {name}")
-                    });
+                    let other = granted_to.insert((name, *fence), call_id);
+                    report.require(
+                        other.is_none_or(|other| other == call_id),
+                        "I12 fences are unique",
+                        || format!("{call_id} and {other:?} both got fence {fence} of {name}"),
+                    );
                     let high = highest.entry(name).or_default();
                     *high = (*high).max(*fence);
                 }
                 if let Some(CallOp::Lock(LockOp::Write { lock, fence, .. })) =
-                    clients.calls.get(call.as_str()).map(|call| &call.op)
+                    clients.calls.get(call_id.as_str()).map(|call| &call.op)
                 {
                     let earlier = before.get(lock.as_str()).copied().unwrap_or(0);
                     report.require(*fence >= earlier, "I12 a stale fence is refused", || {
-                        format!("{call} wrote under fence {fence} of {lock}, after {earlier} was granted")
+                        format!("{call_id} wrote under fence {fence} of {lock}, after {earlier} was granted")
                     });
                 }
             }

@@ -117,10 +117,10 @@ impl LogTrace {
                 | Effect::SpaceRestored { .. }
                 | Effect::AgentRegistered { .. }
                 | Effect::AgentRemoved { .. }
-                | Effect::AgentStatus { .. }
+                | Effect::PresenceChanged { .. }
                 | Effect::Returned { .. }
                 | Effect::Redriven { .. }
-                | Effect::SessionAdded { .. }
+                | Effect::ContributionAdded { .. }
                 | Effect::Deleted { .. }
                 | Effect::Erased { .. }
                 | Effect::Changed { .. }

@@ -44,7 +44,7 @@ impl LockOp {
                 ttl_ms: *ttl_ms,
                 priority: Priority::NORMAL,
                 capacity: None,
-                waiting: WaitMode::NoWait,
+                wait: WaitMode::NoWait,
                 within: None,
             }),
             (Self::Write { lock, fence, key, .. }, Some(content)) => {

@@ -126,7 +126,7 @@ impl SeenResults {
             ttl_ms: request.ttl_ms,
             priority: Priority { level: request.level, rank: 0 },
             capacity: request.capacity,
-            waiting: request.wait.map_or(WaitMode::NoWait, |slot| WaitMode::Once(consumer(slot))),
+            wait: request.wait.map_or(WaitMode::NoWait, |slot| WaitMode::Once(consumer(slot))),
             within: self.newest_lease(request.agent).filter(|_| request.level == 2),
         })
     }

@@ -216,14 +216,14 @@ impl RequestOp {
                     }
                     RequestCause::Retry => seen.requests.iter().rev().find(sent).map(|request| request.id),
                 };
-                let waiting = slot.map(|slot| consumer(requester, ANSWER_SLOT + slot));
-                Op::Request(SendRequest { retry_of, ..SendRequest::new(message, *timeout_ms, waiting) })
+                let waiter = slot.map(|slot| consumer(requester, ANSWER_SLOT + slot));
+                Op::Request(SendRequest { retry_of, ..SendRequest::new(message, *timeout_ms, waiter) })
             }
             Self::Answer { .. } => self.answer(seen, actor, view),
             Self::Await { back, slot } => {
                 let request = request_id(seen, *back);
                 let requester = if let Actor::Agent(agent) = actor { agent } else { 0 };
-                Op::AwaitRequest { request, waiting: consumer(requester, ANSWER_SLOT + slot) }
+                Op::AwaitRequest { request, consumer: consumer(requester, ANSWER_SLOT + slot) }
             }
             Self::StopWaiting { agent, slot } => {
                 Op::CloseConsumer { consumer: consumer(*agent, ANSWER_SLOT + slot) }

@@ -164,12 +164,12 @@ impl SeenResults {
             PlannedOp::Remove { agent } => Op::RemoveAgent { agent: agent_id(*agent) },
             PlannedOp::Send(spec) => Op::send(build_message(actor, spec, view)),
             PlannedOp::Claim { agent, max, lease_ms, wait } => {
-                let waiting = match wait {
+                let mode = match wait {
                     WaitChoice::No => WaitMode::NoWait,
                     WaitChoice::Once(slot) => WaitMode::Once(consumer(*agent, *slot)),
                     WaitChoice::Standing(slot) => WaitMode::Standing(consumer(*agent, *slot)),
                 };
-                Op::Claim { agent: agent_id(*agent), max: *max, lease_ms: *lease_ms, waiting }
+                Op::Claim { agent: agent_id(*agent), max: *max, lease_ms: *lease_ms, wait: mode }
             }
             PlannedOp::Grant { agent, slot, credit } => {
                 Op::GrantCredit { consumer: consumer(*agent, *slot), credit: *credit }
@@ -263,7 +263,7 @@ impl SeenResults {
             (Some((_, found)), _) => op(self.with_defect(*found, lease.defect)),
             (None, Actor::Hub | Actor::Holder(_)) => Op::Sweep,
             (None, Actor::Agent(agent)) => {
-                Op::Claim { agent: agent_id(agent), max: 3, lease_ms: 30_000, waiting: WaitMode::NoWait }
+                Op::Claim { agent: agent_id(agent), max: 3, lease_ms: 30_000, wait: WaitMode::NoWait }
             }
         }
     }

@@ -277,7 +277,7 @@ impl SeenTasks {
                 agent: agent_id(*agent),
                 task: task_id(*task),
                 within: None,
-                waiting: consumer(*agent, *slot),
+                consumer: consumer(*agent, *slot),
             }),
             TaskOp::StopAwaiting { agent, slot } => Op::CloseConsumer { consumer: consumer(*agent, *slot) },
         }
@@ -310,13 +310,13 @@ fn payload(text: &str) -> Payload {
 }
 
 fn claim_op(agent: usize, types: &[usize], max: u32, lease_ms: Option<u64>, wait: WaitChoice) -> Op {
-    let waiting = match wait {
+    let mode = match wait {
         WaitChoice::No => WaitMode::NoWait,
         WaitChoice::Once(slot) => WaitMode::Once(consumer(agent, slot)),
         WaitChoice::Standing(slot) => WaitMode::Standing(consumer(agent, slot)),
     };
     let types = types.iter().map(|index| TYPES[*index].to_owned()).collect();
-    Op::ClaimTasks(ClaimTasks { agent: agent_id(agent), types, max, lease_ms, waiting })
+    Op::ClaimTasks(ClaimTasks { agent: agent_id(agent), types, max, lease_ms, wait: mode })
 }
 
 fn create_op(tasks: &[NewTaskSpec]) -> Op {
@@ -341,7 +341,7 @@ fn create_op(tasks: &[NewTaskSpec]) -> Op {
         new.session = spec.session.map(|name| SESSION_IDS[name].to_owned());
         new.escalate_to = match spec.escalate_to {
             None => EscalateTo::Coordinators,
-            Some(agent) if agent == AGENTS.len() => EscalateTo::Never,
+            Some(agent) if agent == AGENTS.len() => EscalateTo::Nobody,
             Some(agent) => EscalateTo::Agent(agent_id(agent)),
         };
         (new, spec.input.map(|input| format!("{{\"input\":{input}}}").into_bytes()))

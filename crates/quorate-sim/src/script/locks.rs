@@ -23,7 +23,7 @@ impl ScriptRunner {
             ttl_ms: limits::LEASE_MS_DEFAULT,
             priority: Priority::NORMAL,
             capacity: None,
-            waiting: WaitMode::NoWait,
+            wait: WaitMode::NoWait,
             within: None,
         };
         while let Some(word) = words.next() {
@@ -38,7 +38,7 @@ impl ScriptRunner {
                 "within" => request.within = Some(delivery_id(self.names().delivery(value(), actor))),
                 "as" => {
                     let consumer = value().to_owned();
-                    request.waiting = WaitMode::Once(self.names_mut().consumer(&consumer));
+                    request.wait = WaitMode::Once(self.names_mut().consumer(&consumer));
                 }
                 other => panic!("unknown lock option: {other}"),
             }

@@ -304,13 +304,13 @@ impl ScriptRunner {
         let owner = words.option("of").unwrap_or(actor);
         let consumer = words.option("as").map(|name| self.names_mut().consumer(name));
         let lease_ms = words.option("for").map_or(limits::LEASE_MS_DEFAULT, duration_ms);
-        let waiting = match (verb, consumer) {
+        let wait = match (verb, consumer) {
             ("waits", Some(consumer)) => WaitMode::Once(consumer),
             ("stands", Some(consumer)) => WaitMode::Standing(consumer),
             ("claims", None) => WaitMode::NoWait,
             _ => panic!("`{actor} {verb}`: `as CONSUMER` is required with `waits` and `stands` only"),
         };
-        Op::Claim { agent: agent_id(owner), max, lease_ms, waiting }
+        Op::Claim { agent: agent_id(owner), max, lease_ms, wait }
     }
 
     /// Parses `m1`, or `m1,m2` for one operation that acks several deliveries.

@@ -84,7 +84,7 @@ impl ScriptRunner {
             }
             OpResult::Sent { .. } | OpResult::Written { .. } | OpResult::LocksGranted(_) => None,
             OpResult::Queued => Some(format!("{actor} is queued")),
-            OpResult::SessionOpened { .. } | OpResult::SessionAdded { .. } => None,
+            OpResult::SessionOpened { .. } | OpResult::ContributionAdded { .. } => None,
             OpResult::TasksCreated { seq, .. } | OpResult::TaskAccepted { seq, .. } => {
                 self.task_result_line(actor, result, Some(*seq) == receipt.seq)
             }
@@ -165,10 +165,8 @@ impl ScriptRunner {
             Effect::Sent { first, deliveries, .. } => {
                 let id = MessageId { generation: Generation(0), seq, n: *n };
                 *n += 1;
-                let mut line = format!("{} sent to", self.names().message_name(id));
-                if deliveries.is_empty() {
-                    line.push_str(" no recipient");
-                }
+                let none = if deliveries.is_empty() { " no recipient" } else { "" };
+                let mut line = format!("{} sent to{none}", self.names().message_name(id));
                 for (index, delivery) in deliveries.iter().enumerate() {
                     let (_, recipient) = self.names().delivery_name(DeliveryNo(first.0 + index as u64));
                     let leased = if delivery.lease.is_some() { " (leased immediately)" } else { "" };
@@ -198,7 +196,9 @@ impl ScriptRunner {
             Effect::Changed { verb, item: Item::Task(task) } => return self.task_effect_line(*verb, task),
             Effect::Changed { verb, item: Item::Request(request) } => self.request_line(*verb, request),
             Effect::Changed { verb, item } => format!("{} {}", verb.as_str(), item.key().id),
-            Effect::SessionAdded { session, kind, n, .. } => format!("{session} has {} {n}", kind.as_str()),
+            Effect::ContributionAdded { session, kind, n, .. } => {
+                format!("{session} has {} {n}", kind.as_str())
+            }
             Effect::AckedMany { deliveries } => {
                 let names: Vec<_> = deliveries.iter().map(|held| delivery_name(held.delivery)).collect();
                 format!("{} acked", names.join(", "))
@@ -213,7 +213,7 @@ impl ScriptRunner {
                 format!("{} denied by policy: dead", delivery_name(*delivery))
             }
             Effect::SpaceCreated { name, .. } => format!("space {name} created"),
-            Effect::AgentStatus { number, presence } => self.status_line(*number, presence),
+            Effect::PresenceChanged { number, presence } => self.status_line(*number, presence),
             Effect::SpaceRestored { generation } => format!("restored as generation {generation}"),
         })
     }
@@ -306,7 +306,7 @@ impl ScriptRunner {
                     format!("due at {}, tried {attempt}", since_start(due))
                 }
                 Some(StoredDeliveryState::Open { state: OpenDeliveryState::Held { since }, attempt }) => {
-                    format!("paused, ready since {}, tried {attempt}", since_start(since))
+                    format!("held, ready since {}, tried {attempt}", since_start(since))
                 }
                 Some(StoredDeliveryState::Open { state: OpenDeliveryState::Leased { token }, attempt }) => {
                     format!("leased under token {token}, attempt {attempt}")

@@ -15,14 +15,14 @@ impl ScriptRunner {
     /// Parses `asks Q to A,B [query] [within T] [notifying C] [again Q]` and message options.
     pub(super) fn parse_request(&mut self, actor: &str, words: &mut Words<'_>) -> Op {
         let to = words.option("to").expect("`to` with a recipient").to_owned();
-        let (mut kind, mut timeout_ms, mut waiting, mut retry_of) = (MessageType::Command, None, None, None);
+        let (mut kind, mut timeout_ms, mut consumer, mut retry_of) = (MessageType::Command, None, None, None);
         loop {
             if words.flag("query") {
                 kind = MessageType::Query;
             } else if let Some(time) = words.option("within") {
                 timeout_ms = Some(duration_ms(time));
             } else if let Some(name) = words.option("notifying") {
-                waiting = Some(self.names_mut().consumer(name));
+                consumer = Some(self.names_mut().consumer(name));
             } else if let Some(name) = words.option("again") {
                 retry_of = Some(self.names().message(name));
             } else {
@@ -30,7 +30,7 @@ impl ScriptRunner {
             }
         }
         let message = Message { kind, ..self.parse_message(actor, &to, words) };
-        Op::Request(SendRequest { retry_of, ..SendRequest::new(message, timeout_ms, waiting) })
+        Op::Request(SendRequest { retry_of, ..SendRequest::new(message, timeout_ms, consumer) })
     }
 
     /// Parses `answers Q [saying W] [id X] [to A]`.
@@ -46,9 +46,9 @@ impl ScriptRunner {
     /// Parses `rejoins Q notifying C`.
     pub(super) fn parse_await_request(&mut self, words: &mut Words<'_>) -> Op {
         let request = self.names().message(words.require("a request"));
-        let waiting =
+        let consumer =
             self.names_mut().consumer(words.option("notifying").expect("`notifying` with a consumer"));
-        Op::AwaitRequest { request, waiting }
+        Op::AwaitRequest { request, consumer }
     }
 
     /// Renders a change of a request.
@@ -136,7 +136,7 @@ impl ScriptRunner {
             } = inspection;
             let availability = if agent.presence.available { "" } else { " (unavailable)" };
             self.push_line(format!(
-                "{}: {}{availability}, {open} open, {leased} held, {requests} asked",
+                "{}: {}{availability}, {open} open, {leased} leased, {requests} requests pending",
                 agent.id,
                 status.as_str()
             ));
@@ -156,10 +156,10 @@ impl ScriptRunner {
         let state = match delivery.open.state {
             OpenDeliveryState::Ready { .. } => "ready".to_owned(),
             OpenDeliveryState::Scheduled { due } => format!("due at {}", since_start(due)),
-            OpenDeliveryState::Held { .. } => "paused".to_owned(),
+            OpenDeliveryState::Held { .. } => "held".to_owned(),
             OpenDeliveryState::Leased { .. } => delivery
                 .lease_period
-                .map_or_else(String::new, |(_, until)| format!("held until {}", since_start(until))),
+                .map_or_else(String::new, |(_, until)| format!("leased until {}", since_start(until))),
         };
         format!("{name} {state}")
     }

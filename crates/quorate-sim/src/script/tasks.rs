@@ -79,7 +79,7 @@ impl ScriptRunner {
                 agent: agent_id(actor),
                 task: task(words.require("a task")),
                 within: words.option("within").map(|name| delivery_id(self.names().delivery(name, actor))),
-                waiting: self.names_mut().consumer(words.option("as").expect("`as` with a consumer")),
+                consumer: self.names_mut().consumer(words.option("as").expect("`as` with a consumer")),
             }),
             "returns" => Op::ReleaseTask(lease(self, words)),
             "cancels" => {
@@ -95,13 +95,13 @@ impl ScriptRunner {
         let types = words.option("on").map(list).unwrap_or_default();
         let consumer = words.option("as").map(|name| self.names_mut().consumer(name));
         let lease_ms = words.option("for").map(duration_ms);
-        let waiting = match (verb, consumer) {
+        let wait = match (verb, consumer) {
             ("awaits", Some(consumer)) => WaitMode::Once(consumer),
             ("serves", Some(consumer)) => WaitMode::Standing(consumer),
             ("takes", None) => WaitMode::NoWait,
             _ => panic!("`{actor} {verb}`: `as CONSUMER` is required with `awaits` and `serves` only"),
         };
-        Op::ClaimTasks(ClaimTasks { agent: agent_id(actor), types, max, lease_ms, waiting })
+        Op::ClaimTasks(ClaimTasks { agent: agent_id(actor), types, max, lease_ms, wait })
     }
 
     /// Renders the part of a result that no effect of its record shows.
@@ -272,7 +272,7 @@ fn create_tasks(words: &mut Words<'_>) -> Op {
                 "waiting" => new.on_dependency_failure = OnDependencyFailure::Wait,
                 "escalating" => {
                     new.escalate_to = match value() {
-                        "nobody" => EscalateTo::Never,
+                        "nobody" => EscalateTo::Nobody,
                         name => EscalateTo::Agent(agent_id(name)),
                     }
                 }

@@ -128,12 +128,12 @@ impl<'w> Draft<'w> {
                 require(pool.number.0 == self.pools, "pool numbers must be dense")
             }
             Effect::Changed { item: Item::Subscription(subscription), .. } => {
-                self.agent_exists(subscription.number)
+                self.agent_exists(subscription.agent_number)
             }
             Effect::Changed { item: Item::Token(token), .. } => self.token(token),
             // The effect contains the complete new state, so it is possible in any state.
             Effect::Changed { .. } | Effect::WaitAborted { .. } => Ok(()),
-            Effect::SessionAdded { part, .. } => {
+            Effect::ContributionAdded { part, .. } => {
                 require(u64::from(*part) < self.parts, "the record has no such part")
             }
             Effect::AckedMany { deliveries } => deliveries
@@ -154,7 +154,7 @@ impl<'w> Draft<'w> {
                 self.deliveries.insert(*delivery, DeliveryStage::Dead);
                 Ok(())
             }
-            Effect::AgentStatus { number, .. } => self.agent_exists(*number),
+            Effect::PresenceChanged { number, .. } => self.agent_exists(*number),
         }
     }
 

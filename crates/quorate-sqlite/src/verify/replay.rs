@@ -108,9 +108,9 @@ impl<'a> ReplayedState<'a> {
                 | Effect::Changed { .. }
                 | Effect::WaitAborted { .. }
                 | Effect::AckedMany { .. }
-                | Effect::AgentStatus { .. }
+                | Effect::PresenceChanged { .. }
                 | Effect::Backfilled { .. }
-                | Effect::SessionAdded { .. } => {}
+                | Effect::ContributionAdded { .. } => {}
             }
         }
         for (delivery, end) in std::mem::take(&mut self.space.ended) {

@@ -154,7 +154,7 @@ impl Hub {
 }
 
 fn claim(agent: &str) -> Op {
-    Op::Claim { agent: id(agent), max: CLAIM_MAX, lease_ms: LEASE_MS_DEFAULT, waiting: WaitMode::NoWait }
+    Op::Claim { agent: id(agent), max: CLAIM_MAX, lease_ms: LEASE_MS_DEFAULT, wait: WaitMode::NoWait }
 }
 
 fn rollback(scope: RollbackScope, seq: u64) -> Op {
@@ -195,7 +195,7 @@ fn of_deliveries(leases: &[LeaseRef]) -> Vec<Op> {
         Op::Purge { agent: bob() },
         Op::ResumeLeases { agent: bob(), lease_ms: 60_000 },
         Op::Request(SendRequest::new(message(several), None, None)),
-        Op::AwaitRequest { request, waiting: consumer },
+        Op::AwaitRequest { request, consumer },
         Op::CancelRequest { request },
         Op::Subscribe(Subscribe { agent: bob(), pattern: pattern(), history: None }),
         Op::Unsubscribe { agent: bob(), pattern: pattern() },
@@ -246,7 +246,7 @@ fn of_sessions() -> Vec<Op> {
             ttl_ms: 60_000,
             priority: Priority::NORMAL,
             capacity: None,
-            waiting: WaitMode::NoWait,
+            wait: WaitMode::NoWait,
             within: None,
         }),
         Op::RenewLocks(RenewLocks::with_granted_ttl(fences())),
@@ -267,7 +267,7 @@ fn of_tasks() -> Vec<Op> {
         types: vec!["x".into()],
         max: CLAIM_MAX,
         lease_ms: None,
-        waiting: WaitMode::NoWait,
+        wait: WaitMode::NoWait,
     };
     vec![
         graph(),
@@ -276,7 +276,7 @@ fn of_tasks() -> Vec<Op> {
         Op::CompleteTask(CompleteTask::done(lease(), Some(payload(8_000)))),
         Op::FailTask(FailTask { lease: lease(), reason: "x".into(), details: None, recoverable: true }),
         Op::ReleaseTask(lease()),
-        Op::AwaitTask(AwaitTask { agent: bob(), task: task_id(1), within: None, waiting: ConsumerId(1) }),
+        Op::AwaitTask(AwaitTask { agent: bob(), task: task_id(1), within: None, consumer: ConsumerId(1) }),
         Op::CancelTask(CancelTask { task: task_id(0), reason: String::new() }),
     ]
 }

@@ -2,7 +2,7 @@
 
 use quorate_core::{Code, Commit, ConsumerId, Epoch, Op, OpResult, Principal, RegisterAgent, WaitMode};
 
-use super::builders::{ack, agent, claim, id, lease_ref, put, register, send};
+use super::builders::{ack, agent, claim, id, lease_ref, put_entry, register, send};
 use super::builders::{message_to, with_client_id};
 use super::test_bench::TestBench;
 
@@ -44,20 +44,23 @@ pub async fn a_commit_under_a_stale_epoch_is_refused(bench: TestBench) {
     let old = bench.register("bob").await;
     let new = bench.register("bob").await;
     let head = bench.head();
-    let stale_commit = Commit { epoch: Some(old), ..Commit::new(agent("bob"), vec![Op::Put(put("k", "1"))]) };
+    let stale_commit =
+        Commit { epoch: Some(old), ..Commit::new(agent("bob"), vec![Op::Put(put_entry("k", "1"))]) };
     let refused = bench.commit(stale_commit).await.expect_err("a stale epoch cannot write");
     assert_eq!(refused.code, Code::StaleEpoch);
     assert_eq!(refused.facts.current_epoch, Some(new.0));
     assert_eq!(bench.head(), head);
     let current_commit =
-        Commit { epoch: Some(new), ..Commit::new(agent("bob"), vec![Op::Put(put("k", "1"))]) };
+        Commit { epoch: Some(new), ..Commit::new(agent("bob"), vec![Op::Put(put_entry("k", "1"))]) };
     bench.commit(current_commit).await.expect("the current epoch can write");
 }
 
 pub async fn an_unknown_epoch_is_refused(bench: TestBench) {
     let epoch = bench.register("bob").await;
-    let ahead =
-        Commit { epoch: Some(Epoch(epoch.0 + 1)), ..Commit::new(agent("bob"), vec![Op::Put(put("k", "1"))]) };
+    let ahead = Commit {
+        epoch: Some(Epoch(epoch.0 + 1)),
+        ..Commit::new(agent("bob"), vec![Op::Put(put_entry("k", "1"))])
+    };
     assert_eq!(bench.commit(ahead).await.expect_err("the epoch does not exist yet").code, Code::StaleEpoch);
     let stale = RegisterAgent { epoch: Some(Epoch(epoch.0 - 1)), ..RegisterAgent::named(id("bob")) };
     bench.commit_refused_with(Code::StaleEpoch, agent("bob"), vec![Op::RegisterAgent(stale)]).await;
@@ -90,11 +93,15 @@ pub async fn a_new_epoch_dismisses_waiting_consumers(bench: TestBench) {
 
 pub async fn an_unregistered_agent_may_only_register_itself(bench: TestBench) {
     bench.register("alice").await;
-    bench.commit_refused_with(Code::NotFound, agent("bob"), vec![Op::Put(put("k", "1"))]).await;
+    bench.commit_refused_with(Code::NotFound, agent("bob"), vec![Op::Put(put_entry("k", "1"))]).await;
     bench
-        .commit_refused_with(Code::NotFound, agent("bob"), vec![Op::Put(put("k", "1")), register("bob")])
+        .commit_refused_with(
+            Code::NotFound,
+            agent("bob"),
+            vec![Op::Put(put_entry("k", "1")), register("bob")],
+        )
         .await;
-    bench.commit_ok(agent("bob"), vec![register("bob"), Op::Put(put("k", "1"))]).await;
+    bench.commit_ok(agent("bob"), vec![register("bob"), Op::Put(put_entry("k", "1"))]).await;
 }
 
 pub async fn an_agent_acts_only_for_itself(bench: TestBench) {
@@ -129,7 +136,7 @@ pub async fn a_removed_agent_is_unknown(bench: TestBench) {
     bench.claim_waiting("bob", 1, WaitMode::Once(ConsumerId(1))).await;
     bench.commit_ok(agent("bob"), vec![Op::RemoveAgent { agent: id("bob") }]).await;
     assert_eq!(bench.dismissed_consumers(), vec![ConsumerId(1)]);
-    bench.commit_refused_with(Code::NotFound, agent("bob"), vec![Op::Put(put("k", "1"))]).await;
+    bench.commit_refused_with(Code::NotFound, agent("bob"), vec![Op::Put(put_entry("k", "1"))]).await;
     bench
         .commit_refused_with(Code::UnknownRecipient, agent("alice"), vec![send("alice", message_to("bob"))])
         .await;

@@ -7,7 +7,7 @@ use quorate_core::{
     Priority, RequestApproval, Seq, Timestamp, TokenRole, Verdict, WaitMode, limits,
 };
 
-use super::builders::{ack, agent, erase, id, idempotency_key, message_to, payload, put, send};
+use super::builders::{ack, agent, erase, id, idempotency_key, message_to, payload, put_entry, send};
 use super::test_bench::{START_MS, TestBench};
 use crate::{ReadQuery, ReadResult};
 
@@ -121,7 +121,7 @@ pub async fn e3_an_approval_records_its_action_requester_and_deadline(bench: Tes
 pub async fn i14_a_decision_must_name_the_digest_of_the_pending_action(bench: TestBench) {
     request_from_alice(&bench).await;
     let other = DecideApproval { digest: digest(OTHER), ..decision("a", Verdict::Approve) };
-    let ops = vec![Op::Put(put("note", "1")), Op::DecideApproval(Box::new(other))];
+    let ops = vec![Op::Put(put_entry("note", "1")), Op::DecideApproval(Box::new(other))];
     bench.commit_refused_with(Code::Conflict, holder(TokenRole::Admin, "eve"), ops).await;
     assert_eq!(state(&bench, "a").await, "pending");
     let receipt = bench.commit_ok(anna(), vec![decide("a", Verdict::Approve)]).await;
@@ -140,7 +140,7 @@ pub async fn e3_a_decision_and_its_notification_are_one_commit(bench: TestBench)
     request_from_alice(&bench).await;
     let admin = holder(TokenRole::Admin, "root");
     let receipt =
-        bench.commit_ok(admin, vec![decide("a", Verdict::Approve), Op::Put(put("sent", "1"))]).await;
+        bench.commit_ok(admin, vec![decide("a", Verdict::Approve), Op::Put(put_entry("sent", "1"))]).await;
     let leased = bench.claim_one("alice").await;
     let (action, text, seq) = received(&bench, &leased).await;
     assert_eq!((action.as_str(), Some(seq)), ("approval.decided", receipt.seq));
@@ -374,14 +374,14 @@ pub async fn e3_invalid_approval_requests_are_refused(bench: TestBench) {
     assert_eq!(ApprovalState::NAMES.len(), 5);
 }
 
-fn lock(agent_id: &str, name: &str, waiting: WaitMode) -> Op {
+fn lock(agent_id: &str, name: &str, wait: WaitMode) -> Op {
     Op::AcquireLocks(AcquireLocks {
         agent: id(agent_id),
         names: vec![name.parse().expect("valid name")],
         ttl_ms: 60_000,
         priority: Priority::NORMAL,
         capacity: None,
-        waiting,
+        wait,
         within: None,
     })
 }

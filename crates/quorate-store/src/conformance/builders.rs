@@ -7,12 +7,10 @@ use quorate_core::{
     Principal, Priority, PutEntry, RegisterAgent, Seq, Timestamp, Version, WaitMode, limits,
 };
 
-/// Builds an agent id.
 pub(super) fn id(name: &str) -> AgentId {
     AgentId::new(name).expect("valid id")
 }
 
-/// Builds the principal of an agent.
 pub(super) fn agent(name: &str) -> Principal {
     Principal::Agent(id(name))
 }
@@ -28,7 +26,7 @@ pub(super) fn message_to(name: &str) -> Message {
 }
 
 /// Builds a message to several agents, without a sender.
-pub(super) fn message_to_all(names: &[&str]) -> Message {
+pub(super) fn message_to_several(names: &[&str]) -> Message {
     let agents = names.iter().map(|name| id(name)).collect();
     Message::new(Destination::Agents(agents), "work", payload("{}"))
 }
@@ -57,19 +55,18 @@ pub(super) fn with_client_id(name: &str, client_id: &str, text: &str) -> Message
     }
 }
 
-/// Builds a send by an agent.
+/// Builds a send with this sender.
 pub(super) fn send(from: &str, message: Message) -> Op {
     Op::send(Message { from: Some(id(from)), ..message })
 }
 
-/// Builds a registration.
 pub(super) fn register(name: &str) -> Op {
     Op::RegisterAgent(RegisterAgent::named(id(name)))
 }
 
 /// Builds a claim with a lease of 30 s.
-pub(super) fn claim(name: &str, max: u32, waiting: WaitMode) -> Op {
-    Op::Claim { agent: id(name), max, lease_ms: limits::LEASE_MS_DEFAULT, waiting }
+pub(super) fn claim(name: &str, max: u32, wait: WaitMode) -> Op {
+    Op::Claim { agent: id(name), max, lease_ms: limits::LEASE_MS_DEFAULT, wait }
 }
 
 /// Builds the id of a delivery in a space that was never restored.
@@ -87,18 +84,16 @@ pub(super) fn lease_ref(number: u64, token: u64) -> LeaseRef {
     LeaseRef { delivery: delivery_id(DeliveryNo(number)), token: LeaseToken(token) }
 }
 
-/// Builds an ack.
 pub(super) fn ack(leased: &LeasedDelivery) -> Op {
     Op::Ack(lease(leased))
 }
 
-/// Builds a nack.
 pub(super) fn nack(leased: &LeasedDelivery, action: NackAction) -> Op {
     Op::Nack(Nack { lease: lease(leased), action, reason: String::new() })
 }
 
 /// Builds a nack with immediate redelivery.
-pub(super) fn retry(leased: &LeasedDelivery) -> Op {
+pub(super) fn nack_for_retry(leased: &LeasedDelivery) -> Op {
     nack(leased, NackAction::Retry { delay_ms: 0 })
 }
 
@@ -107,28 +102,24 @@ pub(super) fn dead_letter(leased: &LeasedDelivery, reason: &str) -> Op {
     Op::Nack(Nack { lease: lease(leased), action: NackAction::DeadLetter, reason: reason.into() })
 }
 
-/// Builds a lease extension.
 pub(super) fn extend(leased: &LeasedDelivery, lease_ms: u64) -> Op {
     Op::Extend(Extend { lease: lease(leased), lease_ms })
 }
 
-/// Builds a redrive.
 pub(super) fn redrive(number: DeliveryNo) -> Op {
     Op::Redrive { delivery: delivery_id(number) }
 }
 
-/// Builds a memory key.
 pub(super) fn key(text: &str) -> Key {
     Key::new(text).expect("valid key")
 }
 
-/// Builds an idempotency key.
 pub(super) fn idempotency_key(text: &str) -> IdempotencyKey {
     IdempotencyKey::new(text).expect("valid key")
 }
 
-/// Builds an unconditional put.
-pub(super) fn put(name: &str, text: &str) -> PutEntry {
+/// Builds an unconditional write of an entry; the tests change its fields and wrap it in [`Op::Put`].
+pub(super) fn put_entry(name: &str, text: &str) -> PutEntry {
     PutEntry {
         key: key(name),
         entry_type: "note".into(),
@@ -142,15 +133,13 @@ pub(super) fn put(name: &str, text: &str) -> PutEntry {
 
 /// Builds a put that expects a version.
 pub(super) fn put_if_version(name: &str, text: &str, expect: u64) -> Op {
-    Op::Put(PutEntry { expect: Some(Version(expect)), ..put(name, text) })
+    Op::Put(PutEntry { expect: Some(Version(expect)), ..put_entry(name, text) })
 }
 
-/// Builds a delete.
 pub(super) fn delete(name: &str, expect: Option<u64>) -> Op {
     Op::Delete(DeleteEntry { key: key(name), expect: expect.map(Version), fence: None })
 }
 
-/// Builds an erasure.
 pub(super) fn erase(seq: Seq, part: u32) -> Op {
     Op::ErasePayload(ErasePayload { seq, part })
 }

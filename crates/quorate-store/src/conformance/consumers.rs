@@ -4,7 +4,7 @@ use quorate_core::{
     Code, Commit, ConsumerId, LeasedDelivery, Message, Op, Principal, Priority, WaitMode, limits,
 };
 
-use super::builders::{ack, agent, claim, expiring, message_to, retry, send, with_priority};
+use super::builders::{ack, agent, claim, expiring, message_to, nack_for_retry, send, with_priority};
 use super::test_bench::{TestBench, claimed};
 
 const FIRST: ConsumerId = ConsumerId(1);
@@ -103,7 +103,7 @@ pub async fn a_returned_delivery_goes_to_a_waiting_consumer(bench: TestBench) {
     bench.send("alice", "bob").await;
     let held = bench.claim_one("bob").await;
     bench.claim_waiting("bob", 1, WaitMode::Once(FIRST)).await;
-    bench.commit_ok(agent("bob"), vec![retry(&held)]).await;
+    bench.commit_ok(agent("bob"), vec![nack_for_retry(&held)]).await;
     let dispatched = bench.dispatched();
     assert_eq!((dispatched[0].0, dispatched[0].1.attempt), (FIRST, 2));
     assert_eq!(dispatched[0].1.message, None, "the message is not included and must be read from the log");
@@ -221,7 +221,9 @@ pub async fn an_agent_has_at_most_4096_deliveries_in_flight(bench: TestBench) {
     assert_eq!(deliveries_by_consumer(&bench), []);
     bench.commit_ok(agent("bob"), vec![ack(&held[0])]).await;
     assert_eq!(deliveries_by_consumer(&bench), [(1, 4097)], "an ack frees capacity");
-    bench.commit_ok(agent("bob"), vec![super::builders::dead_letter(&held[1], "x"), retry(&held[2])]).await;
+    bench
+        .commit_ok(agent("bob"), vec![super::builders::dead_letter(&held[1], "x"), nack_for_retry(&held[2])])
+        .await;
     assert_eq!(deliveries_by_consumer(&bench), [(1, 3), (1, 4098)]);
 }
 

@@ -2,7 +2,7 @@
 
 use quorate_core::{Code, DeliveryNo, Priority, limits};
 
-use super::builders::{agent, claim, nack, retry, with_priority};
+use super::builders::{agent, claim, nack, nack_for_retry, with_priority};
 use super::test_bench::TestBench;
 use quorate_core::{NackAction, WaitMode};
 
@@ -73,7 +73,7 @@ pub async fn a_returned_delivery_keeps_its_place_before_newer_ones(bench: TestBe
     bench.send("alice", "bob").await;
     bench.send("alice", "bob").await;
     let first = bench.claim_one("bob").await;
-    bench.commit_ok(agent("bob"), vec![retry(&first)]).await;
+    bench.commit_ok(agent("bob"), vec![nack_for_retry(&first)]).await;
     assert_eq!(order(&bench, 9).await, [1, 2]);
 }
 

@@ -2,7 +2,7 @@
 
 use quorate_core::{Code, Commit, Op, Policy, Preset, Principal, RegisterAgent, WaitMode};
 
-use super::builders::{agent, claim, id, idempotency_key, message_to, put, put_if_version, send};
+use super::builders::{agent, claim, id, idempotency_key, message_to, put_entry, put_if_version, send};
 use super::test_bench::{TestBench, claimed};
 use crate::Clock as _;
 
@@ -12,7 +12,8 @@ fn keyed(name: &str, key: &str, ops: Vec<Op>) -> Commit {
 
 pub async fn a_replayed_commit_is_applied_once_and_returns_the_same_receipt(bench: TestBench) {
     bench.register_all(&["alice", "bob"]).await;
-    let commit = || keyed("alice", "k1", vec![send("alice", message_to("bob")), Op::Put(put("x", "1"))]);
+    let commit =
+        || keyed("alice", "k1", vec![send("alice", message_to("bob")), Op::Put(put_entry("x", "1"))]);
     let first = bench.commit(commit()).await.expect("accepted");
     let head = bench.head();
     bench.advance_secs(5);
@@ -24,19 +25,19 @@ pub async fn a_replayed_commit_is_applied_once_and_returns_the_same_receipt(benc
 
 pub async fn a_key_reused_with_different_content_is_refused(bench: TestBench) {
     bench.register("alice").await;
-    bench.commit(keyed("alice", "k1", vec![Op::Put(put("x", "1"))])).await.expect("accepted");
-    let other = bench.commit(keyed("alice", "k1", vec![Op::Put(put("x", "2"))])).await;
+    bench.commit(keyed("alice", "k1", vec![Op::Put(put_entry("x", "1"))])).await.expect("accepted");
+    let other = bench.commit(keyed("alice", "k1", vec![Op::Put(put_entry("x", "2"))])).await;
     assert_eq!(other.expect_err("a different commit").code, Code::Duplicate);
 }
 
 pub async fn keys_are_scoped_to_the_principal(bench: TestBench) {
     bench.register_all(&["alice", "bob"]).await;
-    bench.commit(keyed("alice", "k1", vec![Op::Put(put("x", "1"))])).await.expect("accepted");
+    bench.commit(keyed("alice", "k1", vec![Op::Put(put_entry("x", "1"))])).await.expect("accepted");
     bench
-        .commit(keyed("bob", "k1", vec![Op::Put(put("x", "2"))]))
+        .commit(keyed("bob", "k1", vec![Op::Put(put_entry("x", "2"))]))
         .await
         .expect("the keys of another principal");
-    let hub = Commit::new(Principal::System, vec![Op::Put(put("x", "3"))]).keyed(idempotency_key("k1"));
+    let hub = Commit::new(Principal::System, vec![Op::Put(put_entry("x", "3"))]).keyed(idempotency_key("k1"));
     bench.commit(hub).await.expect("the keys of the hub");
 }
 
@@ -116,14 +117,14 @@ pub async fn a_replay_returns_the_original_receipt_after_later_changes(bench: Te
     let write = || Commit { epoch: Some(old), ..keyed("alice", "k1", vec![put_if_version("x", "1", 0)]) };
     let first = bench.commit(write()).await.expect("accepted");
     bench.register("alice").await;
-    bench.commit_ok(agent("alice"), vec![Op::Put(put("x", "2"))]).await;
+    bench.commit_ok(agent("alice"), vec![Op::Put(put_entry("x", "2"))]).await;
     let replayed = bench.commit(write()).await.expect("it was applied once");
     assert_eq!(replayed, first);
 }
 
 pub async fn a_key_repeated_within_one_batch_is_a_replay(bench: TestBench) {
     bench.register("alice").await;
-    let commit = |text: &str| keyed("alice", "k1", vec![Op::Put(put("x", text))]);
+    let commit = |text: &str| keyed("alice", "k1", vec![Op::Put(put_entry("x", text))]);
     let batch = vec![commit("1"), commit("1"), commit("2")];
     let outcomes = bench.store().transact(bench.space, batch).await.expect("the storage works");
     assert!(outcomes[0].is_ok());
@@ -133,7 +134,7 @@ pub async fn a_key_repeated_within_one_batch_is_a_replay(bench: TestBench) {
 
 pub async fn a_wall_clock_jump_does_not_expire_keys(bench: TestBench) {
     bench.register("alice").await;
-    let write = |key: &str, text: &str| keyed("alice", key, vec![Op::Put(put("x", text))]);
+    let write = |key: &str, text: &str| keyed("alice", key, vec![Op::Put(put_entry("x", text))]);
     let first = bench.commit(write("k1", "1")).await.expect("accepted");
     bench.clock.jump_wall_to(bench.clock.now().wall.0 + 10 * 24 * 60 * 60 * 1000);
     bench.commit(write("k2", "2")).await.expect("accepted");

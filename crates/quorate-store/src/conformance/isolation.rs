@@ -11,8 +11,8 @@ use quorate_core::{
 };
 
 use super::builders::{
-    agent, claim, erase, id, key, lease_ref, message_to, payload, put, put_if_version, redrive, register,
-    send, with_client_id,
+    agent, claim, erase, id, key, lease_ref, message_to, payload, put_entry, put_if_version, redrive,
+    register, send, with_client_id,
 };
 use super::test_bench::TestBench;
 use super::tokens::create_token;
@@ -53,7 +53,7 @@ fn acquire() -> Op {
         ttl_ms: limits::LEASE_MS_DEFAULT,
         priority: Priority::NORMAL,
         capacity: None,
-        waiting: WaitMode::NoWait,
+        wait: WaitMode::NoWait,
         within: None,
     })
 }
@@ -74,7 +74,7 @@ fn one_of_everything() -> Vec<(Principal, Vec<Op>)> {
         types: vec!["x".into()],
         max: 1,
         lease_ms: None,
-        waiting: WaitMode::NoWait,
+        wait: WaitMode::NoWait,
     };
     let set = SetBudget { id: budget(), messages_max: 9, tokens_max: None, money_max: None };
     let alice = || agent("alice");
@@ -83,7 +83,7 @@ fn one_of_everything() -> Vec<(Principal, Vec<Op>)> {
         (bob(), vec![Op::RegisterAgent(capable_bob)]),
         (bob(), vec![Op::Subscribe(Subscribe { agent: id("bob"), pattern: pattern(), history: None })]),
         (alice(), vec![send("alice", with_client_id("bob", "m1", "{}")), send("alice", to("can:x"))]),
-        (alice(), vec![send("alice", to("topic:a.b")), Op::Put(put("k", "1"))]),
+        (alice(), vec![send("alice", to("topic:a.b")), Op::Put(put_entry("k", "1"))]),
         (alice(), vec![Op::CreateTasks(CreateTasks { tasks: vec![new], inputs: None })]),
         (bob(), vec![claim("bob", 9, WaitMode::NoWait)]),
         (bob(), vec![Op::ClaimTasks(claim_task)]),

@@ -3,7 +3,9 @@
 
 use quorate_core::{Code, Commit, CompleteTask, ConsumerId, FailTask, Op, OpResult, Principal, TaskStatus};
 
-use super::builders::{ack, agent, erase, idempotency_key, lease, message_to, payload, put, retry, send};
+use super::builders::{
+    ack, agent, erase, idempotency_key, lease, message_to, nack_for_retry, payload, put_entry, send,
+};
 use super::tasks::{done, fail, task};
 use super::test_bench::TestBench;
 
@@ -12,7 +14,7 @@ pub async fn i4_one_delivery_lease_allows_one_step(mut bench: TestBench) {
     bench.send("alice", "bob").await;
     let held = bench.claim_one("bob").await;
     let step = |key: &str, text: &str, ack: Op| {
-        let ops = vec![ack, Op::Put(put("result", text)), send("bob", message_to("alice"))];
+        let ops = vec![ack, Op::Put(put_entry("result", text)), send("bob", message_to("alice"))];
         Commit::new(agent("bob"), ops).keyed(idempotency_key(key))
     };
     let first = bench.commit(step("k1", "1", ack(&held))).await.expect("the first step is applied");
@@ -36,7 +38,7 @@ pub async fn i3_a_commit_of_only_acks_may_be_repeated(bench: TestBench) {
         bench.send("alice", "bob").await;
     }
     let held = bench.claim("bob", 2).await;
-    let step = vec![ack(&held[0]), Op::Put(put("result", "1"))];
+    let step = vec![ack(&held[0]), Op::Put(put_entry("result", "1"))];
     let first = bench.commit_ok(agent("bob"), step).await;
     let grant = Op::GrantCredit { consumer: ConsumerId(9), credit: 1 };
     let ack_both = Op::AckMany(held.iter().map(lease).collect());
@@ -46,7 +48,7 @@ pub async fn i3_a_commit_of_only_acks_may_be_repeated(bench: TestBench) {
     // A lease that was returned did not end with success: no record is named.
     bench.send("alice", "bob").await;
     let returned = bench.claim_one("bob").await;
-    bench.commit_ok(agent("bob"), vec![retry(&returned)]).await;
+    bench.commit_ok(agent("bob"), vec![nack_for_retry(&returned)]).await;
     let refused = bench.commit_refused(agent("bob"), vec![ack(&returned)]).await;
     assert_eq!((refused.code, refused.facts.ended_by), (Code::StaleLease, None));
     assert_eq!(refused.facts.stale[0].token, Some(returned.token));
@@ -58,7 +60,7 @@ pub async fn i8_one_task_lease_allows_one_step(mut bench: TestBench) {
     let held = bench.claim_tasks("bob", 2).await;
     let ends = [done(&held[0], "1"), fail(&held[1], true)];
     let step = |end: &Op, text: &str, key: &str| {
-        let ops = vec![end.clone(), Op::Put(put("result", text))];
+        let ops = vec![end.clone(), Op::Put(put_entry("result", text))];
         Commit::new(agent("bob"), ops).keyed(idempotency_key(key))
     };
     for (index, end) in ends.iter().enumerate() {

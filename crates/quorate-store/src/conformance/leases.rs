@@ -7,8 +7,8 @@ use quorate_core::{
 };
 
 use super::builders::{
-    ack, agent, claim, dead_letter, expiring, extend, lease_ref, message_to, nack, put_if_version, redrive,
-    retry, send,
+    ack, agent, claim, dead_letter, expiring, extend, lease_ref, message_to, nack, nack_for_retry,
+    put_if_version, redrive, send,
 };
 use super::test_bench::{START_MS, TestBench, claimed};
 use crate::StoredDeliveryState;
@@ -49,15 +49,15 @@ pub async fn an_ack_repeated_within_one_commit_is_idempotent(bench: TestBench) {
     let receipt = bench.commit_ok(agent("bob"), vec![ack(&held), ack(&held)]).await;
     assert_eq!(receipt.results[0], receipt.results[1]);
     assert_eq!(bench.counts().acked, 1);
-    bench.commit_refused_with(Code::StaleLease, agent("bob"), vec![ack(&held), retry(&held)]).await;
+    bench.commit_refused_with(Code::StaleLease, agent("bob"), vec![ack(&held), nack_for_retry(&held)]).await;
 }
 
 pub async fn a_stale_lease_token_is_refused(bench: TestBench) {
     bench.register_all(&["alice", "bob"]).await;
     bench.send("alice", "bob").await;
     let old = bench.claim_one("bob").await;
-    bench.commit_ok(agent("bob"), vec![retry(&old)]).await;
-    let stale = |held| [ack(held), retry(held), dead_letter(held, "x"), extend(held, 60_000)];
+    bench.commit_ok(agent("bob"), vec![nack_for_retry(&old)]).await;
+    let stale = |held| [ack(held), nack_for_retry(held), dead_letter(held, "x"), extend(held, 60_000)];
     for op in stale(&old) {
         bench.commit_refused_with(Code::StaleLease, agent("bob"), vec![op]).await;
     }
@@ -69,7 +69,7 @@ pub async fn a_stale_lease_token_is_refused(bench: TestBench) {
         StoredDeliveryState::Open { state: OpenDeliveryState::Leased { token: new.token }, attempt: 2 };
     assert_eq!(bench.delivery_state(new.delivery).await, Some(held));
     bench.commit_ok(agent("bob"), vec![ack(&new)]).await;
-    for op in [retry(&new), dead_letter(&new, "x"), extend(&new, 60_000), ack(&old)] {
+    for op in [nack_for_retry(&new), dead_letter(&new, "x"), extend(&new, 60_000), ack(&old)] {
         bench.commit_refused_with(Code::StaleLease, agent("bob"), vec![op]).await;
     }
 }
@@ -80,13 +80,13 @@ pub async fn a_refusal_lists_every_stale_item(bench: TestBench) {
         bench.send("alice", "bob").await;
     }
     let held = bench.claim("bob", 3).await;
-    bench.commit_ok(agent("bob"), vec![retry(&held[0]), ack(&held[2])]).await;
+    bench.commit_ok(agent("bob"), vec![nack_for_retry(&held[0]), ack(&held[2])]).await;
     let ops = vec![
         ack(&held[1]),
         ack(&held[0]),
         send("bob", message_to("alice")),
         put_if_version("plan", "1", 7),
-        retry(&held[2]),
+        nack_for_retry(&held[2]),
     ];
     let refused = bench.commit_refused(agent("bob"), ops).await;
     assert_eq!((refused.code, refused.facts.op), (Code::StaleLease, Some(1)));
@@ -111,7 +111,7 @@ pub async fn only_the_recipient_may_end_a_delivery(bench: TestBench) {
     bench.register_all(&["alice", "bob"]).await;
     bench.send("alice", "bob").await;
     let held = bench.claim_one("bob").await;
-    for op in [ack(&held), retry(&held), extend(&held, 60_000)] {
+    for op in [ack(&held), nack_for_retry(&held), extend(&held, 60_000)] {
         bench.commit_refused_with(Code::Forbidden, agent("alice"), vec![op]).await;
     }
     bench.commit_ok(Principal::System, vec![ack(&held)]).await;
@@ -149,7 +149,7 @@ pub async fn a_release_does_not_count_as_an_attempt(bench: TestBench) {
         bench.commit_ok(agent("bob"), vec![nack(&held, NackAction::Release)]).await;
     }
     let held = bench.claim_one("bob").await;
-    bench.commit_ok(agent("bob"), vec![retry(&held)]).await;
+    bench.commit_ok(agent("bob"), vec![nack_for_retry(&held)]).await;
     assert_eq!(bench.counts().dead, 1, "only one attempt counted, and it was the last");
 }
 
@@ -157,7 +157,7 @@ pub async fn a_delivery_is_dead_lettered_after_its_last_attempt(bench: TestBench
     bench.register_all(&["alice", "bob"]).await;
     bench.send_as("alice", Message { attempts_max: 2, ..message_to("bob") }).await;
     let first = bench.claim_one("bob").await;
-    bench.commit_ok(agent("bob"), vec![retry(&first)]).await;
+    bench.commit_ok(agent("bob"), vec![nack_for_retry(&first)]).await;
     bench.claim_one("bob").await;
     bench.advance_secs(30);
     let swept = bench.sweep().await;
@@ -196,7 +196,7 @@ pub async fn a_redrive_resets_the_attempt_count(bench: TestBench) {
         let held = bench.claim_one("bob").await;
         assert_eq!((held.delivery, held.attempt), (first.delivery, attempt));
         assert!(held.token > first.token, "a lease token is never reused");
-        bench.commit_ok(agent("bob"), vec![retry(&held)]).await;
+        bench.commit_ok(agent("bob"), vec![nack_for_retry(&held)]).await;
     }
     assert_eq!((bench.counts().dead, bench.counts().ready), (1, 0));
 }
@@ -280,7 +280,9 @@ pub async fn lease_tokens_strictly_increase(mut bench: TestBench) {
             let held = bench.claim_one(name).await;
             assert!(held.token > last, "{} is above {last}", held.token);
             last = held.token;
-            bench.commit_ok(agent(name), vec![if round % 2 == 0 { retry(&held) } else { ack(&held) }]).await;
+            bench
+                .commit_ok(agent(name), vec![if round % 2 == 0 { nack_for_retry(&held) } else { ack(&held) }])
+                .await;
         }
         bench.reopen().await;
     }

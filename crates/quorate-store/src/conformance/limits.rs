@@ -43,8 +43,8 @@ fn create_tasks(tasks: Vec<NewTask>) -> Op {
     Op::CreateTasks(CreateTasks { tasks, inputs: None })
 }
 
-fn claim(name: &str, max: u32, waiting: WaitMode) -> Op {
-    Op::ClaimTasks(ClaimTasks { agent: id(name), types: vec!["work".into()], max, lease_ms: None, waiting })
+fn claim(name: &str, max: u32, wait: WaitMode) -> Op {
+    Op::ClaimTasks(ClaimTasks { agent: id(name), types: vec!["work".into()], max, lease_ms: None, wait })
 }
 
 fn done(held: &LeasedTask) -> Op {

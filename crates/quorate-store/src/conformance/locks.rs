@@ -5,7 +5,7 @@ use quorate_core::{
     ItemKey, ItemKind, Lock, LockName, Op, OpResult, Priority, PutEntry, RenewLocks, WaitMode, limits,
 };
 
-use super::builders::{agent, delete, id, idempotency_key, key, message_to, put, send};
+use super::builders::{agent, delete, id, idempotency_key, key, message_to, put_entry, send};
 use super::test_bench::TestBench;
 use crate::{ReadQuery, ReadResult};
 
@@ -20,7 +20,7 @@ fn lock_request(agent_id: &str, names: &[&str]) -> AcquireLocks {
         ttl_ms: limits::LEASE_MS_DEFAULT,
         priority: Priority::NORMAL,
         capacity: None,
-        waiting: WaitMode::NoWait,
+        wait: WaitMode::NoWait,
         within: None,
     }
 }
@@ -31,7 +31,7 @@ fn acquire(agent_id: &str, names: &[&str]) -> Op {
 
 fn wait(agent_id: &str, names: &[&str], consumer: u64) -> Op {
     Op::AcquireLocks(AcquireLocks {
-        waiting: WaitMode::Once(ConsumerId(consumer)),
+        wait: WaitMode::Once(ConsumerId(consumer)),
         ..lock_request(agent_id, names)
     })
 }
@@ -53,7 +53,7 @@ fn renew_for(ttl_ms: u64, lock: &str, number: u64) -> Op {
 }
 
 fn put_under(lock: &str, number: u64) -> Op {
-    Op::Put(PutEntry { fence: Some(fence(lock, number)), ..put("k", "1") })
+    Op::Put(PutEntry { fence: Some(fence(lock, number)), ..put_entry("k", "1") })
 }
 
 fn granted_locks(fences: &[(&str, u64)]) -> GrantedLocks {
@@ -131,7 +131,7 @@ pub async fn lock_waiters_are_served_by_priority_then_arrival(bench: TestBench) 
     enqueue(&bench, "bob", &["x"], 1).await;
     let urgent = AcquireLocks {
         priority: Priority::URGENT,
-        waiting: WaitMode::Once(ConsumerId(2)),
+        wait: WaitMode::Once(ConsumerId(2)),
         ..lock_request("carol", &["x"])
     };
     bench.commit_ok(agent("carol"), vec![Op::AcquireLocks(urgent)]).await;

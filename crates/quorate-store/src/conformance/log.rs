@@ -2,12 +2,13 @@
 
 use quorate_core::{Code, Commit, Op, Principal, RecordKind, Seq};
 
-use super::builders::{agent, message_to, put, put_if_version, register, send};
+use super::builders::{agent, message_to, put_entry, put_if_version, register, send};
 use super::test_bench::TestBench;
 
 pub async fn every_change_is_one_record(bench: TestBench) {
     bench.register_all(&["alice", "bob"]).await;
-    let ops = vec![send("alice", message_to("bob")), Op::Put(put("k", "1")), Op::Put(put("l", "1"))];
+    let ops =
+        vec![send("alice", message_to("bob")), Op::Put(put_entry("k", "1")), Op::Put(put_entry("l", "1"))];
     let receipt = bench.commit_ok(agent("alice"), ops).await;
     bench.commit_refused_with(Code::VersionConflict, agent("alice"), vec![put_if_version("k", "x", 9)]).await;
     bench.sweep().await;
@@ -31,7 +32,7 @@ pub async fn every_change_is_one_record(bench: TestBench) {
 pub async fn the_log_is_paged(bench: TestBench) {
     bench.register("alice").await;
     for text in ["1", "2", "3", "4"] {
-        bench.commit_ok(agent("alice"), vec![Op::Put(put("k", text))]).await;
+        bench.commit_ok(agent("alice"), vec![Op::Put(put_entry("k", text))]).await;
     }
     let page = |from, max| bench.store().log(bench.space, Seq(from), max);
     let seqs =
@@ -46,7 +47,8 @@ pub async fn the_log_is_paged(bench: TestBench) {
 pub async fn paged_record_bodies_cover_the_whole_log(bench: TestBench) {
     bench.register("alice").await;
     for n in 0..4 {
-        let large = (0..200).map(|m| Op::Put(put(&format!("{}/{n}/{m}", "k".repeat(400)), "1"))).collect();
+        let large =
+            (0..200).map(|m| Op::Put(put_entry(&format!("{}/{n}/{m}", "k".repeat(400)), "1"))).collect();
         bench.commit_ok(agent("alice"), large).await;
     }
     let log = bench.store().log(bench.space, Seq(1), 100).await.expect("reads work");
@@ -66,7 +68,7 @@ pub async fn commits_of_a_batch_are_decided_independently(bench: TestBench) {
     let commit = |ops| Commit::new(agent("alice"), ops);
     let batch = vec![
         commit(vec![put_if_version("k", "1", 0)]),
-        commit(vec![put_if_version("k", "x", 0), Op::Put(put("never", "1"))]),
+        commit(vec![put_if_version("k", "x", 0), Op::Put(put_entry("never", "1"))]),
         commit(vec![put_if_version("k", "2", 1)]),
     ];
     let head = bench.head();

@@ -4,7 +4,7 @@ use quorate_core::{
     Code, EntryVersion, Key, Op, OpResult, Principal, PutEntry, Receipt, Seq, Timestamp, Version,
 };
 
-use super::builders::{agent, delete, erase, key, message_to, payload, put, put_if_version, send};
+use super::builders::{agent, delete, erase, key, message_to, payload, put_entry, put_if_version, send};
 use super::test_bench::{START_MS, TestBench};
 use crate::{AsOf, ReadQuery, ReadResult, StoredEntry};
 
@@ -51,7 +51,10 @@ pub async fn each_write_increments_the_version(bench: TestBench) {
         version(&bench.commit_ok(agent("alice"), vec![put_if_version("k", "2", 1)]).await),
         Version(2)
     );
-    assert_eq!(version(&bench.commit_ok(agent("alice"), vec![Op::Put(put("k", "3"))]).await), Version(3));
+    assert_eq!(
+        version(&bench.commit_ok(agent("alice"), vec![Op::Put(put_entry("k", "3"))]).await),
+        Version(3)
+    );
     assert_eq!(text(&bench, "k", AsOf::Latest).await.as_deref(), Some("3"));
 }
 
@@ -89,14 +92,14 @@ pub async fn deleting_a_missing_entry_is_refused(bench: TestBench) {
     bench.commit_refused_with(Code::NotFound, agent("alice"), vec![delete("k", None)]).await;
     bench.commit_refused_with(Code::NotFound, agent("alice"), vec![delete("k", Some(0))]).await;
     bench.commit_refused_with(Code::VersionConflict, agent("alice"), vec![delete("k", Some(1))]).await;
-    bench.commit_ok(agent("alice"), vec![Op::Put(put("k", "1"))]).await;
+    bench.commit_ok(agent("alice"), vec![Op::Put(put_entry("k", "1"))]).await;
     bench.commit_ok(agent("alice"), vec![delete("k", None)]).await;
     bench.commit_refused_with(Code::NotFound, agent("alice"), vec![delete("k", None)]).await;
 }
 
 pub async fn a_tombstone_is_in_the_history_but_not_listed(bench: TestBench) {
     bench.register("alice").await;
-    bench.commit_ok(agent("alice"), vec![Op::Put(put("k", "1"))]).await;
+    bench.commit_ok(agent("alice"), vec![Op::Put(put_entry("k", "1"))]).await;
     bench.commit_ok(agent("alice"), vec![delete("k", None)]).await;
     let newest = entry(&bench, "k", AsOf::Latest).await.expect("its tombstone");
     assert!(newest.version.head.deleted);
@@ -111,7 +114,7 @@ pub async fn a_tombstone_is_in_the_history_but_not_listed(bench: TestBench) {
 
 pub async fn an_entry_records_author_type_time_and_dependencies(bench: TestBench) {
     bench.register("alice").await;
-    bench.commit_ok(agent("alice"), vec![Op::Put(put("base", "0"))]).await;
+    bench.commit_ok(agent("alice"), vec![Op::Put(put_entry("base", "0"))]).await;
     bench.advance_secs(3);
     let whole = PutEntry {
         entry_type: "decision".into(),
@@ -119,7 +122,7 @@ pub async fn an_entry_records_author_type_time_and_dependencies(bench: TestBench
         content_type: Some("text/xml".into()),
         depends_on: vec![key("base"), key("missing")],
         fence: None,
-        ..put("k", "")
+        ..put_entry("k", "")
     };
     let receipt =
         bench.commit_ok(agent("alice"), vec![send("alice", message_to("alice")), Op::Put(whole)]).await;
@@ -140,10 +143,10 @@ pub async fn an_entry_can_be_read_as_of_an_earlier_point(bench: TestBench) {
     for text in ["1", "2", "3"] {
         bench.advance_secs(10);
         seqs.push(
-            bench.commit_ok(agent("alice"), vec![Op::Put(put("k", text))]).await.seq.expect("a record"),
+            bench.commit_ok(agent("alice"), vec![Op::Put(put_entry("k", text))]).await.seq.expect("a record"),
         );
     }
-    bench.commit_ok(agent("alice"), vec![Op::Put(put("other", "x"))]).await;
+    bench.commit_ok(agent("alice"), vec![Op::Put(put_entry("other", "x"))]).await;
     for (when, expected) in [
         (AsOf::Version(Version(1)), Some("1")),
         (AsOf::Version(Version(2)), Some("2")),
@@ -166,7 +169,7 @@ pub async fn an_entry_can_be_read_as_of_an_earlier_point(bench: TestBench) {
 pub async fn history_is_paged_and_immutable(bench: TestBench) {
     bench.register("alice").await;
     for text in ["1", "2", "3"] {
-        bench.commit_ok(agent("alice"), vec![Op::Put(put("k", text))]).await;
+        bench.commit_ok(agent("alice"), vec![Op::Put(put_entry("k", text))]).await;
     }
     let whole = history(&bench, "k", 0, 99).await;
     assert_eq!(whole.iter().map(|entry| entry.version.head.version.0).collect::<Vec<_>>(), [1, 2, 3]);
@@ -187,7 +190,7 @@ pub async fn entries_are_listed_by_prefix_type_and_author(bench: TestBench) {
         ("bob", "plam", "note"),
         ("alice", "pla", "note"),
     ] {
-        let entry = PutEntry { entry_type: kind.into(), ..put(name, "{}") };
+        let entry = PutEntry { entry_type: kind.into(), ..put_entry(name, "{}") };
         bench.commit_ok(agent(agent_id), vec![Op::Put(entry)]).await;
     }
     let list = |prefix: &str, kind: Option<&str>, author: Option<&str>, after: Option<&str>, limit| {
@@ -215,7 +218,7 @@ pub async fn entries_are_listed_by_prefix_type_and_author(bench: TestBench) {
 
 pub async fn later_operations_see_earlier_ones_of_the_same_commit(bench: TestBench) {
     bench.register("alice").await;
-    let dependent = PutEntry { depends_on: vec![key("k")], ..put("d", "{}") };
+    let dependent = PutEntry { depends_on: vec![key("k")], ..put_entry("d", "{}") };
     let ops = vec![
         put_if_version("k", "1", 0),
         put_if_version("k", "2", 1),
@@ -237,8 +240,11 @@ pub async fn later_operations_see_earlier_ones_of_the_same_commit(bench: TestBen
 
 pub async fn an_erased_payload_reads_as_zeros(bench: TestBench) {
     bench.register("alice").await;
-    let ops =
-        vec![send("alice", message_to("alice")), Op::Put(put("k", "secret")), Op::Put(put("l", "kept"))];
+    let ops = vec![
+        send("alice", message_to("alice")),
+        Op::Put(put_entry("k", "secret")),
+        Op::Put(put_entry("l", "kept")),
+    ];
     let seq = bench.commit_ok(agent("alice"), ops).await.seq.expect("a record");
     bench.commit_refused_with(Code::Forbidden, agent("alice"), vec![erase(seq, 1)]).await;
     let receipt = bench.commit_ok(Principal::System, vec![erase(seq, 1), erase(seq, 1)]).await;
@@ -264,10 +270,11 @@ pub async fn an_erased_payload_reads_as_zeros(bench: TestBench) {
 
 pub async fn erasing_a_missing_payload_is_refused(bench: TestBench) {
     bench.register("alice").await;
-    let seq = bench.commit_ok(agent("alice"), vec![Op::Put(put("k", "1"))]).await.seq.expect("a record");
+    let seq =
+        bench.commit_ok(agent("alice"), vec![Op::Put(put_entry("k", "1"))]).await.seq.expect("a record");
     for (seq, part) in [(seq, 1), (Seq(1), 0), (Seq(0), 0), (Seq(seq.0 + 1), 0), (seq, u32::MAX)] {
         bench.commit_refused_with(Code::NotFound, Principal::System, vec![erase(seq, part)]).await;
     }
-    let own = vec![Op::Put(put("k", "2")), erase(Seq(seq.0 + 1), 0)];
+    let own = vec![Op::Put(put_entry("k", "2")), erase(Seq(seq.0 + 1), 0)];
     bench.commit_refused_with(Code::NotFound, Principal::System, own).await;
 }

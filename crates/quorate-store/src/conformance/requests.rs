@@ -7,7 +7,7 @@ use quorate_core::{
     RegisterAgent, Request, RequestState, SendRequest, TaskId, WaitMode, limits,
 };
 
-use super::builders::{ack, agent, id, message_to, message_to_all, payload, send, with_client_id};
+use super::builders::{ack, agent, id, message_to, message_to_several, payload, send, with_client_id};
 use super::test_bench::{Sent, TestBench, claimed};
 use crate::{ReadQuery, ReadResult};
 
@@ -148,7 +148,8 @@ pub async fn d5_a_request_times_out(bench: TestBench) {
     let command = submit(&bench, "alice", send_request("alice", message_to("bob"), 1)).await;
     let query = Message { kind: MessageType::Query, ..message_to("bob") };
     let query = submit(&bench, "alice", send_request("alice", query, 2)).await;
-    let several = submit(&bench, "alice", send_request("alice", message_to_all(&["bob", "carol"]), 3)).await;
+    let several =
+        submit(&bench, "alice", send_request("alice", message_to_several(&["bob", "carol"]), 3)).await;
     for (seconds, waiter, request) in [(1, 3, several.id), (4, 2, query.id), (25, 1, command.id)] {
         bench.advance_secs(seconds);
         bench.sweep().await;
@@ -188,7 +189,7 @@ pub async fn d4_a_request_is_cancelled_by_its_requester(bench: TestBench) {
 
 pub async fn i3_every_waiter_of_a_request_receives_the_same_answer(bench: TestBench) {
     bench.register_all(&["alice", "bob"]).await;
-    let await_request = |request, waiter| vec![Op::AwaitRequest { request, waiting: ConsumerId(waiter) }];
+    let await_request = |request, waiter| vec![Op::AwaitRequest { request, consumer: ConsumerId(waiter) }];
     let request = submit(&bench, "alice", send_request("alice", message_to("bob"), 1)).await;
     for waiter in 2..=4 {
         bench.commit_ok(agent("alice"), await_request(request.id, waiter)).await;
@@ -222,7 +223,7 @@ pub async fn d4_an_open_request_survives_a_restart(mut bench: TestBench) {
         RequestState::Waiting,
         "the timeout restarts with its full duration"
     );
-    let await_op = Op::AwaitRequest { request: request.id, waiting: ConsumerId(2) };
+    let await_op = Op::AwaitRequest { request: request.id, consumer: ConsumerId(2) };
     bench.commit_ok(agent("alice"), vec![await_op]).await;
     bench.commit_ok(agent("bob"), vec![answer("bob", "alice", request.id, "yes")]).await;
     assert_eq!(answers(&bench), vec![(2, Ok("yes".into()))]);
@@ -232,8 +233,8 @@ pub async fn d6_an_agent_is_offline_after_three_missed_heartbeats(bench: TestBen
     bench.register("alice").await;
     register_with_heartbeat(&bench, "bob", "cook").await;
     bench.send("alice", "bob").await;
-    let (waiting, lease_ms) = (WaitMode::NoWait, 600_000);
-    let claim = Op::Claim { agent: id("bob"), max: 1, lease_ms, waiting };
+    let (wait, lease_ms) = (WaitMode::NoWait, 600_000);
+    let claim = Op::Claim { agent: id("bob"), max: 1, lease_ms, wait };
     let held = claimed(&bench.commit_ok(agent("bob"), vec![claim]).await).remove(0);
     bench.advance_secs(29);
     assert_eq!(
@@ -299,22 +300,21 @@ pub async fn d8_a_deadlock_across_requests_locks_and_tasks_is_detected(bench: Te
     let task = TaskId::new("t1").expect("valid id");
     let tasks = vec![NewTask { id: Some(task.clone()), ..NewTask::new("w") }];
     bench.commit_ok(Principal::System, vec![Op::CreateTasks(CreateTasks { tasks, inputs: None })]).await;
-    let take =
-        ClaimTasks { agent: id("bob"), types: vec![], max: 1, lease_ms: None, waiting: WaitMode::NoWait };
+    let take = ClaimTasks { agent: id("bob"), types: vec![], max: 1, lease_ms: None, wait: WaitMode::NoWait };
     bench.commit_ok(agent("bob"), vec![Op::ClaimTasks(take)]).await;
-    let lock = |agent_id: &str, waiting| {
+    let lock = |agent_id: &str, wait| {
         Op::AcquireLocks(AcquireLocks {
             agent: id(agent_id),
             names: vec![LockName::new("x").expect("valid name")],
             ttl_ms: limits::LEASE_MS_DEFAULT,
             priority: Priority::NORMAL,
             capacity: None,
-            waiting,
+            wait,
             within: None,
         })
     };
     bench.commit_ok(agent("alice"), vec![lock("alice", WaitMode::NoWait)]).await;
-    let wait = AwaitTask { agent: id("alice"), task, within: None, waiting: ConsumerId(1) };
+    let wait = AwaitTask { agent: id("alice"), task, within: None, consumer: ConsumerId(1) };
     bench.commit_ok(agent("alice"), vec![Op::AwaitTask(wait)]).await;
     submit(&bench, "bob", send_request("bob", message_to("carol"), 2)).await;
     bench.claim_one("carol").await;

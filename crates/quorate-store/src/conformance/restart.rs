@@ -6,7 +6,7 @@ use quorate_core::{Code, Commit, ConsumerId, Message, NackAction, Op, Principal,
 
 use super::builders::{
     ack, agent, dead_letter, delayed, delete, erase, expiring, extend, id, idempotency_key, key, message_to,
-    nack, put, put_if_version, redrive, retry, with_client_id,
+    nack, nack_for_retry, put_entry, put_if_version, redrive, with_client_id,
 };
 use super::test_bench::{START_MS, TestBench};
 use crate::{AsOf, ReadQuery};
@@ -59,7 +59,7 @@ pub async fn attempts_and_dead_letters_survive_a_restart(mut bench: TestBench) {
     bench.register_all(&["alice", "bob"]).await;
     bench.send_as("alice", Message { attempts_max: 2, ..message_to("bob") }).await;
     let held = bench.claim_one("bob").await;
-    bench.commit_ok(agent("bob"), vec![retry(&held)]).await;
+    bench.commit_ok(agent("bob"), vec![nack_for_retry(&held)]).await;
     bench.reopen().await;
     let held = bench.claim_one("bob").await;
     assert_eq!(held.attempt, 2);
@@ -103,8 +103,9 @@ pub async fn delays_and_expiries_survive_a_restart(mut bench: TestBench) {
 
 pub async fn entries_and_their_history_survive_a_restart(mut bench: TestBench) {
     bench.register("alice").await;
-    bench.commit_ok(agent("alice"), vec![Op::Put(put("k", "1")), Op::Put(put("l", "1"))]).await;
-    let seq = bench.commit_ok(agent("alice"), vec![Op::Put(put("k", "2"))]).await.seq.expect("a record");
+    bench.commit_ok(agent("alice"), vec![Op::Put(put_entry("k", "1")), Op::Put(put_entry("l", "1"))]).await;
+    let seq =
+        bench.commit_ok(agent("alice"), vec![Op::Put(put_entry("k", "2"))]).await.seq.expect("a record");
     bench.commit_ok(agent("alice"), vec![delete("l", None)]).await;
     bench.commit_ok(Principal::System, vec![erase(seq, 0)]).await;
     let reads = || {
@@ -122,7 +123,8 @@ pub async fn entries_and_their_history_survive_a_restart(mut bench: TestBench) {
 
 pub async fn idempotency_keys_and_client_ids_survive_a_restart(mut bench: TestBench) {
     bench.register_all(&["alice", "bob"]).await;
-    let keyed = || Commit::new(agent("alice"), vec![Op::Put(put("k", "1"))]).keyed(idempotency_key("k1"));
+    let keyed =
+        || Commit::new(agent("alice"), vec![Op::Put(put_entry("k", "1"))]).keyed(idempotency_key("k1"));
     let first = bench.commit(keyed()).await.expect("accepted");
     let sent = bench.send_as("alice", with_client_id("bob", "m1", "{}")).await;
     bench.reopen().await;
@@ -130,8 +132,8 @@ pub async fn idempotency_keys_and_client_ids_survive_a_restart(mut bench: TestBe
     assert_eq!(bench.commit(keyed()).await.expect("the same receipt"), first);
     assert_eq!(bench.send_as("alice", with_client_id("bob", "m1", "{}")).await, sent);
     assert_eq!(bench.head(), head);
-    let other =
-        bench.commit(Commit::new(agent("alice"), vec![Op::Put(put("k", "2"))]).keyed(idempotency_key("k1")));
+    let other = bench
+        .commit(Commit::new(agent("alice"), vec![Op::Put(put_entry("k", "2"))]).keyed(idempotency_key("k1")));
     assert_eq!(other.await.expect_err("another commit").code, Code::Duplicate);
 }
 
@@ -147,10 +149,11 @@ pub async fn epochs_survive_a_restart(mut bench: TestBench) {
     let quorate_core::OpResult::Registered { epoch } = receipt.results[1] else {
         panic!("not a registration")
     };
-    let alive = Commit { epoch: Some(epoch), ..Commit::new(agent("bob"), vec![Op::Put(put("k", "1"))]) };
+    let alive =
+        Commit { epoch: Some(epoch), ..Commit::new(agent("bob"), vec![Op::Put(put_entry("k", "1"))]) };
     bench.commit(alive).await.expect("the epoch is still valid");
     assert!(bench.register("bob").await > epoch);
-    bench.commit_refused_with(Code::NotFound, agent("carol"), vec![Op::Put(put("k", "1"))]).await;
+    bench.commit_refused_with(Code::NotFound, agent("carol"), vec![Op::Put(put_entry("k", "1"))]).await;
 }
 
 pub async fn waiting_consumers_do_not_survive_a_restart(mut bench: TestBench) {
@@ -166,6 +169,6 @@ pub async fn record_timestamps_never_decrease_across_a_restart(mut bench: TestBe
     bench.register("alice").await;
     bench.clock.jump_wall_to(START_MS - 86_400_000);
     bench.reopen().await;
-    let receipt = bench.commit_ok(agent("alice"), vec![Op::Put(put("k", "1"))]).await;
+    let receipt = bench.commit_ok(agent("alice"), vec![Op::Put(put_entry("k", "1"))]).await;
     assert_eq!(receipt.at.0, START_MS);
 }

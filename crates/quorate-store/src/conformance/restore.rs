@@ -6,7 +6,7 @@ use quorate_core::{
     limits,
 };
 
-use super::builders::{ack, agent, extend, id, message_to, put, retry};
+use super::builders::{ack, agent, extend, id, message_to, nack_for_retry, put_entry};
 use super::test_bench::TestBench;
 use crate::StoredDeliveryState;
 
@@ -17,7 +17,7 @@ async fn acquire_lock(bench: &TestBench, agent_id: &str) -> FenceRef {
         ttl_ms: limits::LEASE_MS_DEFAULT,
         priority: Priority::NORMAL,
         capacity: None,
-        waiting: WaitMode::NoWait,
+        wait: WaitMode::NoWait,
         within: None,
     };
     match bench.commit_ok(agent(agent_id), vec![Op::AcquireLocks(acquire)]).await.results.remove(0) {
@@ -32,7 +32,7 @@ async fn claim_task(bench: &TestBench, agent_id: &str) -> LeasedTask {
         types: vec!["work".into()],
         max: 1,
         lease_ms: None,
-        waiting: WaitMode::NoWait,
+        wait: WaitMode::NoWait,
     };
     match bench.commit_ok(agent(agent_id), vec![Op::ClaimTasks(claim)]).await.results.remove(0) {
         OpResult::TasksClaimed(mut leased) => leased.remove(0),
@@ -41,7 +41,7 @@ async fn claim_task(bench: &TestBench, agent_id: &str) -> LeasedTask {
 }
 
 fn put_under(fence: &FenceRef) -> Op {
-    Op::Put(PutEntry { fence: Some(fence.clone()), ..put("k", "1") })
+    Op::Put(PutEntry { fence: Some(fence.clone()), ..put_entry("k", "1") })
 }
 
 async fn create_task(bench: &TestBench, agent_id: &str) {
@@ -66,7 +66,9 @@ pub async fn i8_a_restore_ends_every_lease(mut bench: TestBench) {
     assert_eq!(after.head.seq.0, before.head.seq.0 + 1, "the restore is one record");
     assert_eq!((after.counts.leased, after.counts.ready), (0, 1));
     let heartbeat = Op::HeartbeatTask(HeartbeatTask { lease: task.lease_ref(), partial: None });
-    for stale in [ack(&delivery), retry(&delivery), extend(&delivery, 60_000), done(&task), heartbeat] {
+    for stale in
+        [ack(&delivery), nack_for_retry(&delivery), extend(&delivery, 60_000), done(&task), heartbeat]
+    {
         bench.commit_refused_with(Code::StaleLease, agent("bob"), vec![stale]).await;
     }
     let redelivered = bench.claim_one("bob").await;
@@ -126,13 +128,14 @@ pub async fn i24_a_restore_counts_the_interrupted_attempt(mut bench: TestBench) 
 // Fails under: a restore that reuses the generation of the previous one.
 pub async fn i24_numbers_increase_with_every_restore(mut bench: TestBench) {
     bench.register_all(&["bob"]).await;
-    bench.commit_ok(agent("bob"), vec![Op::Put(put("k", "1"))]).await;
+    bench.commit_ok(agent("bob"), vec![Op::Put(put_entry("k", "1"))]).await;
     let mut last = (Version(0), Fence(0), bench.published().head.generation);
     for _ in 0..2 {
         let old = acquire_lock(&bench, "bob").await;
         bench.advance_secs(60);
         bench.restore().await;
-        let version = match bench.commit_ok(agent("bob"), vec![Op::Put(put("k", "2"))]).await.results[0] {
+        let version = match bench.commit_ok(agent("bob"), vec![Op::Put(put_entry("k", "2"))]).await.results[0]
+        {
             OpResult::Written { version } => version,
             ref other => panic!("not a write: {other:?}"),
         };

@@ -5,7 +5,7 @@ use quorate_core::{
     RollbackTarget, Seq, SnapshotName, Timestamp, Version, limits,
 };
 
-use super::builders::{agent, delete, erase, key, message_to, put, put_if_version, send};
+use super::builders::{agent, delete, erase, key, message_to, put_entry, put_if_version, send};
 use super::test_bench::{START_MS, TestBench};
 use crate::{AsOf, ListedItem, ReadQuery, ReadResult, StoredEntry};
 
@@ -47,7 +47,7 @@ async fn three_versions(bench: &TestBench) -> Vec<Seq> {
     for text in ["1", "2", "3"] {
         bench.advance_secs(10);
         seqs.push(
-            bench.commit_ok(agent("alice"), vec![Op::Put(put("k", text))]).await.seq.expect("a record"),
+            bench.commit_ok(agent("alice"), vec![Op::Put(put_entry("k", text))]).await.seq.expect("a record"),
         );
     }
     seqs
@@ -78,7 +78,7 @@ pub async fn i11_a_rollback_writes_a_new_version(bench: TestBench) {
 pub async fn c11_a_rollback_targets_a_record_a_time_or_a_snapshot(bench: TestBench) {
     let seqs = three_versions(&bench).await;
     let at = |ms| RollbackTarget::Time(Timestamp(START_MS + ms));
-    bench.commit_ok(agent("alice"), vec![snapshot("three", "k"), Op::Put(put("k", "4"))]).await;
+    bench.commit_ok(agent("alice"), vec![snapshot("three", "k"), Op::Put(put_entry("k", "4"))]).await;
     let expected = [
         (RollbackTarget::Seq(seqs[0]), "1"),
         (RollbackTarget::Seq(seqs[1]), "2"),
@@ -107,15 +107,16 @@ pub async fn c11_a_rollback_targets_a_record_a_time_or_a_snapshot(bench: TestBen
 
 pub async fn c11_a_prefix_is_rolled_back_in_one_commit(bench: TestBench) {
     bench.register("alice").await;
-    let together = vec![Op::Put(put("p/a", "1")), Op::Put(put("p/b", "1")), Op::Put(put("q", "1"))];
+    let together =
+        vec![Op::Put(put_entry("p/a", "1")), Op::Put(put_entry("p/b", "1")), Op::Put(put_entry("q", "1"))];
     let seq = bench.commit_ok(agent("alice"), together).await.seq.expect("a record");
     bench
         .commit_ok(
             agent("alice"),
-            vec![Op::Put(put("p/a", "2")), delete("p/b", None), Op::Put(put("p/c", "1"))],
+            vec![Op::Put(put_entry("p/a", "2")), delete("p/b", None), Op::Put(put_entry("p/c", "1"))],
         )
         .await;
-    bench.commit_ok(agent("alice"), vec![Op::Put(put("q", "2")), Op::Put(put("p", "1"))]).await;
+    bench.commit_ok(agent("alice"), vec![Op::Put(put_entry("q", "2")), Op::Put(put_entry("p", "1"))]).await;
     let receipt = bench.commit_ok(agent("alice"), vec![prefix_to("p/", RollbackTarget::Seq(seq))]).await;
     assert_eq!(receipt.results, [OpResult::RolledBack { to: seq, written: 2, deleted: 1 }]);
     for (name, version, content) in [
@@ -135,11 +136,11 @@ pub async fn c11_a_prefix_is_rolled_back_in_one_commit(bench: TestBench) {
 pub async fn c11_a_rollback_sees_earlier_operations_of_its_commit(bench: TestBench) {
     let seqs = three_versions(&bench).await;
     let ops = vec![
-        Op::Put(put("k", "4")),
+        Op::Put(put_entry("k", "4")),
         key_to("k", RollbackTarget::Seq(seqs[2])),
         key_to("k", RollbackTarget::Version(Version(4))),
         send("alice", message_to("bob")),
-        Op::Put(put("new", "1")),
+        Op::Put(put_entry("new", "1")),
         prefix_to("", RollbackTarget::Seq(seqs[0])),
     ];
     let receipt = bench.commit_ok(agent("alice"), ops).await;
@@ -150,7 +151,7 @@ pub async fn c11_a_rollback_sees_earlier_operations_of_its_commit(bench: TestBen
     }
     assert_eq!(contents, ["4", "3", "4", "1"]);
     assert!(entry(&bench, "new", AsOf::Latest).await.version.head.deleted);
-    let dependent = Op::Put(PutEntry { depends_on: vec![key("k")], ..put("d", "{}") });
+    let dependent = Op::Put(PutEntry { depends_on: vec![key("k")], ..put_entry("d", "{}") });
     bench.commit_ok(agent("alice"), vec![key_to("k", RollbackTarget::Version(Version(2))), dependent]).await;
     assert_eq!(entry(&bench, "d", AsOf::Latest).await.version.depends_on, [(key("k"), Version(8))]);
 }
@@ -163,7 +164,7 @@ pub async fn c11_a_rollback_cannot_restore_erased_content(bench: TestBench) {
         entry(&bench, "k", AsOf::Latest).await.content.expect("its length").is_erased(),
         "both versions share the erased payload"
     );
-    bench.commit_ok(agent("alice"), vec![Op::Put(put("k", "5")), Op::Put(put("l", "1"))]).await;
+    bench.commit_ok(agent("alice"), vec![Op::Put(put_entry("k", "5")), Op::Put(put_entry("l", "1"))]).await;
     for to in [
         RollbackTarget::Version(Version(1)),
         RollbackTarget::Version(Version(4)),
@@ -252,7 +253,7 @@ pub async fn c11_a_rollback_changes_at_most_4096_entries(bench: TestBench) {
     let before = bench.head();
     for batch in 0..=(limits::ROLLBACK_KEYS_MAX / limits::OPS_MAX) {
         let puts =
-            (0..limits::OPS_MAX).map(|index| Op::Put(put(&format!("many/{batch:03}-{index:03}"), "1")));
+            (0..limits::OPS_MAX).map(|index| Op::Put(put_entry(&format!("many/{batch:03}-{index:03}"), "1")));
         let count = if batch == limits::ROLLBACK_KEYS_MAX / limits::OPS_MAX { 1 } else { limits::OPS_MAX };
         bench.commit_ok(agent("alice"), puts.take(count).collect()).await;
     }
@@ -274,24 +275,24 @@ pub async fn c11_entries_record_their_dependencies(bench: TestBench) {
     let put_depending = |name: &str, dependencies: &[&str]| {
         Op::Put(PutEntry {
             depends_on: dependencies.iter().map(|name| key(name)).collect(),
-            ..put(name, "{}")
+            ..put_entry(name, "{}")
         })
     };
     let ops = vec![
-        Op::Put(put("a", "1")),
+        Op::Put(put_entry("a", "1")),
         put_depending("b", &["a", "never"]),
         put_depending("c", &["b"]),
         put_depending("d", &["a"]),
-        Op::Put(put("e", "1")),
+        Op::Put(put_entry("e", "1")),
     ];
     bench.commit_ok(agent("alice"), ops).await;
     bench
         .commit_ok(
             agent("alice"),
             vec![
-                Op::Put(put("a", "2")),
+                Op::Put(put_entry("a", "2")),
                 delete("d", None),
-                Op::Put(put("c", "2")),
+                Op::Put(put_entry("c", "2")),
                 put_depending("f", &["d"]),
             ],
         )
@@ -317,7 +318,8 @@ pub async fn c11_entries_record_their_dependencies(bench: TestBench) {
 pub async fn c11_a_snapshot_names_a_position_in_the_history(mut bench: TestBench) {
     three_versions(&bench).await;
     let before = bench.head();
-    let receipt = bench.commit_ok(agent("alice"), vec![snapshot("s", "k"), Op::Put(put("k", "4"))]).await;
+    let receipt =
+        bench.commit_ok(agent("alice"), vec![snapshot("s", "k"), Op::Put(put_entry("k", "4"))]).await;
     assert_eq!(receipt.results[0], OpResult::SnapshotMade { seq: before });
     bench.commit_refused_with(Code::Duplicate, agent("alice"), vec![snapshot("s", "k")]).await;
     bench.reopen().await;

@@ -6,7 +6,7 @@ use quorate_core::{
 };
 
 use super::builders::{
-    agent, claim, id, message_to, message_to_all, payload, put_if_version, register, send, with_client_id,
+    agent, claim, id, message_to, message_to_several, payload, put_if_version, register, send, with_client_id,
 };
 use super::test_bench::{TestBench, claimed, sent};
 use crate::{ReadQuery, ReadResult, StoredMessage};
@@ -57,7 +57,7 @@ pub async fn a_message_is_delivered_unchanged(bench: TestBench) {
 
 pub async fn a_recipient_list_creates_one_delivery_per_recipient(bench: TestBench) {
     bench.register_all(&["alice", "bob", "carol"]).await;
-    let sent = bench.send_as("alice", message_to_all(&["carol", "bob", "carol", "bob"])).await;
+    let sent = bench.send_as("alice", message_to_several(&["carol", "bob", "carol", "bob"])).await;
     assert_eq!(sent.count, 2, "a recipient listed twice counts once");
     let stored =
         message(&bench, ReadQuery::Message { seq: sent.id.seq, n: 0 }).await.expect("the message is stored");
@@ -70,7 +70,7 @@ pub async fn a_recipient_list_creates_one_delivery_per_recipient(bench: TestBenc
 
 pub async fn a_refusal_names_every_unknown_recipient(bench: TestBench) {
     bench.register_all(&["alice", "bob"]).await;
-    let to_many = send("alice", message_to_all(&["nobody", "bob", "noone"]));
+    let to_many = send("alice", message_to_several(&["nobody", "bob", "noone"]));
     let refused = bench.commit_refused(agent("alice"), vec![to_many]).await;
     assert_eq!(refused.code, Code::UnknownRecipient);
     assert_eq!(refused.facts.op, Some(0));

@@ -111,7 +111,7 @@ pub async fn d9_additions_are_counted_by_kind(bench: TestBench) {
     ];
     let receipt = bench.commit_ok(agent("bob"), ops).await;
     let counts = receipt.results.iter().map(|result| match result {
-        OpResult::SessionAdded { n } => *n,
+        OpResult::ContributionAdded { n } => *n,
         other => panic!("not an addition: {other:?}"),
     });
     assert_eq!(counts.collect::<Vec<_>>(), [1, 1, 2]);

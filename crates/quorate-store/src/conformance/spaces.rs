@@ -6,7 +6,7 @@ use quorate_core::{
 };
 
 use super::builders::{
-    ack, agent, erase, idempotency_key, key, lease_ref, message_to, put, put_if_version, redrive, send,
+    ack, agent, erase, idempotency_key, key, lease_ref, message_to, put_entry, put_if_version, redrive, send,
     with_client_id,
 };
 use super::test_bench::TestBench;
@@ -29,12 +29,12 @@ pub async fn spaces_are_isolated(mut bench: TestBench) {
     bench.register_all(&["alice", "bob"]).await;
     bench.send_as("alice", with_client_id("bob", "m1", "{}")).await;
     let held = bench.claim_one("bob").await;
-    bench.commit_ok(agent("alice"), vec![Op::Put(put("k", "1"))]).await;
+    bench.commit_ok(agent("alice"), vec![Op::Put(put_entry("k", "1"))]).await;
     let (head, counts) = (bench.head(), bench.counts());
 
     bench.switch_space(other_space);
     assert!(bench.published().agents.is_empty());
-    bench.commit_refused_with(Code::NotFound, agent("alice"), vec![Op::Put(put("k", "1"))]).await;
+    bench.commit_refused_with(Code::NotFound, agent("alice"), vec![Op::Put(put_entry("k", "1"))]).await;
     bench.register("alice").await;
     bench
         .commit_refused_with(Code::UnknownRecipient, agent("alice"), vec![send("alice", message_to("bob"))])
@@ -64,7 +64,7 @@ pub async fn keys_and_consumers_are_scoped_to_one_space(mut bench: TestBench) {
     bench.register_all(&["alice", "bob"]).await;
     bench.claim_waiting("bob", 1, WaitMode::Once(ConsumerId(1))).await;
     let keyed =
-        |text| Commit::new(agent("alice"), vec![Op::Put(put("k", text))]).keyed(idempotency_key("k1"));
+        |text| Commit::new(agent("alice"), vec![Op::Put(put_entry("k", text))]).keyed(idempotency_key("k1"));
     bench.commit(keyed("1")).await.expect("accepted");
     bench.switch_space(other_space);
     bench.register_all(&["alice", "bob"]).await;
@@ -88,7 +88,8 @@ pub async fn out_of_range_numbers_never_reach_another_space(mut bench: TestBench
     let other_space = bench.open_space("there").await;
     bench.switch_space(other_space);
     bench.register_all(&["alice", "bob"]).await;
-    let seq = bench.commit_ok(agent("alice"), vec![Op::Put(put("k", "kept"))]).await.seq.expect("a record");
+    let seq =
+        bench.commit_ok(agent("alice"), vec![Op::Put(put_entry("k", "kept"))]).await.seq.expect("a record");
     bench.send("alice", "bob").await;
     let own_space = SpaceNo(other_space.0 - 1);
     bench.switch_space(own_space);

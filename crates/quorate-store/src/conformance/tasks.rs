@@ -33,8 +33,8 @@ fn create(tasks: Vec<NewTask>) -> Op {
     Op::CreateTasks(CreateTasks { tasks, inputs: None })
 }
 
-fn claim(name: &str, max: u32, waiting: WaitMode) -> Op {
-    Op::ClaimTasks(ClaimTasks { agent: id(name), types: vec!["work".into()], max, lease_ms: None, waiting })
+fn claim(name: &str, max: u32, wait: WaitMode) -> Op {
+    Op::ClaimTasks(ClaimTasks { agent: id(name), types: vec!["work".into()], max, lease_ms: None, wait })
 }
 
 pub(super) fn done(held: &LeasedTask, result: &str) -> Op {
@@ -399,7 +399,7 @@ pub async fn c9_an_escalated_task_notifies_the_coordinators(bench: TestBench) {
     bench
         .commit_ok(Principal::System, vec![coordinator("alice"), register("bob"), coordinator("carol")])
         .await;
-    let never_escalated = NewTask { escalate_to: EscalateTo::Never, ..task("quiet") };
+    let never_escalated = NewTask { escalate_to: EscalateTo::Nobody, ..task("quiet") };
     let bob = NewTask { escalate_to: EscalateTo::Agent(id("bob")), ..task("for-bob") };
     bench.create_tasks(vec![task("a"), never_escalated, bob]).await;
     let held = bench.claim_tasks("bob", 3).await;

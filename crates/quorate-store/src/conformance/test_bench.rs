@@ -159,7 +159,7 @@ impl TestBench {
     /// Claims up to `max` deliveries for 30 s.
     pub(super) async fn claim(&self, name: &str, max: u32) -> Vec<LeasedDelivery> {
         let claim =
-            Op::Claim { agent: id(name), max, lease_ms: limits::LEASE_MS_DEFAULT, waiting: WaitMode::NoWait };
+            Op::Claim { agent: id(name), max, lease_ms: limits::LEASE_MS_DEFAULT, wait: WaitMode::NoWait };
         claimed(&self.commit_ok(agent(name), vec![claim]).await)
     }
 
@@ -171,8 +171,8 @@ impl TestBench {
     }
 
     /// Registers a waiting claim; no delivery may be available yet.
-    pub(super) async fn claim_waiting(&self, name: &str, max: u32, waiting: WaitMode) {
-        let claim = Op::Claim { agent: id(name), max, lease_ms: limits::LEASE_MS_DEFAULT, waiting };
+    pub(super) async fn claim_waiting(&self, name: &str, max: u32, wait: WaitMode) {
+        let claim = Op::Claim { agent: id(name), max, lease_ms: limits::LEASE_MS_DEFAULT, wait };
         let receipt = self.commit_ok(agent(name), vec![claim]).await;
         assert_eq!(claimed(&receipt), vec![], "no delivery is available yet");
     }

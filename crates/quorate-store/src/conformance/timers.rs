@@ -7,7 +7,7 @@ use quorate_core::{
     Timestamp, WaitMode,
 };
 
-use super::builders::{ack, agent, claim, delayed, expiring, extend, nack, put, retry};
+use super::builders::{ack, agent, claim, delayed, expiring, extend, nack, nack_for_retry, put_entry};
 use super::test_bench::{START_MS, TestBench};
 use crate::{Clock as _, ReadQuery, ReadResult, StoredDeliveryState};
 
@@ -88,7 +88,10 @@ pub async fn a_leased_message_expires_when_it_is_returned(bench: TestBench) {
     bench.advance_secs(6);
     assert_eq!(bench.sweep().await.seq, None, "it is leased and may still be acked");
     bench
-        .commit_ok(agent("bob"), vec![ack(&held[0]), retry(&held[1]), nack(&held[2], NackAction::Release)])
+        .commit_ok(
+            agent("bob"),
+            vec![ack(&held[0]), nack_for_retry(&held[1]), nack(&held[2], NackAction::Release)],
+        )
         .await;
     assert_eq!((bench.counts().acked, bench.counts().expired), (1, 2));
 }
@@ -163,7 +166,7 @@ pub async fn record_timestamps_never_decrease(bench: TestBench) {
     bench.register_all(&["alice", "bob"]).await;
     bench.send("alice", "bob").await;
     bench.clock.jump_wall_to(START_MS - DAY_MS);
-    let receipt = bench.commit_ok(agent("alice"), vec![Op::Put(put("k", "1"))]).await;
+    let receipt = bench.commit_ok(agent("alice"), vec![Op::Put(put_entry("k", "1"))]).await;
     assert_eq!(receipt.at, Timestamp(START_MS));
     bench.send("alice", "bob").await;
     let order: Vec<_> = bench.claim("bob", 9).await.iter().map(|leased| leased.delivery.0).collect();
@@ -171,7 +174,7 @@ pub async fn record_timestamps_never_decrease(bench: TestBench) {
     let records = bench.store().log(bench.space, Seq(1), 100).await.expect("reads work");
     assert!(records.windows(2).all(|pair| pair[0].at <= pair[1].at));
     bench.clock.jump_wall_to(START_MS + DAY_MS);
-    let receipt = bench.commit_ok(agent("alice"), vec![Op::Put(put("k", "2"))]).await;
+    let receipt = bench.commit_ok(agent("alice"), vec![Op::Put(put_entry("k", "2"))]).await;
     assert_eq!(receipt.at, Timestamp(START_MS + DAY_MS));
 }
 

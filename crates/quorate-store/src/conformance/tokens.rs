@@ -7,7 +7,7 @@ use quorate_core::{
     Receipt, Timestamp, TokenDigest, TokenId, TokenLookup, TokenRole, TokenState,
 };
 
-use super::builders::{agent, id, idempotency_key, message_to, put, register, send};
+use super::builders::{agent, id, idempotency_key, message_to, put_entry, register, send};
 use super::test_bench::{START_MS, TestBench};
 use crate::{Clock as _, ReadQuery, ReadResult};
 
@@ -163,7 +163,7 @@ pub async fn i19_each_role_has_exactly_its_permissions(bench: TestBench) {
     bench.register_all(&["alice", "bob"]).await;
     let ops = || {
         [
-            ("work", Op::Put(put("k", "1"))),
+            ("work", Op::Put(put_entry("k", "1"))),
             ("work", send("alice", message_to("bob"))),
             ("work", register("carol")),
             ("rule", for_role(1, TokenRole::Viewer)),
@@ -190,7 +190,7 @@ pub async fn i19_each_role_has_exactly_its_permissions(bench: TestBench) {
             }
         }
     }
-    let behind = vec![Op::Put(put("k", "2")), for_role(2, TokenRole::Admin)];
+    let behind = vec![Op::Put(put_entry("k", "2")), for_role(2, TokenRole::Admin)];
     let refused = bench.commit_refused(holder(TokenRole::Operator), behind.clone()).await;
     assert_eq!((refused.code, refused.facts.op), (Code::Forbidden, Some(1)));
     let refused = bench.commit_refused(agent("alice"), behind).await;

@@ -15,12 +15,12 @@ impl Transaction<'_> {
         agent: &AgentId,
         max: u32,
         lease_ms: u64,
-        waiting: WaitMode,
+        wait: WaitMode,
     ) -> Result<OpResult, Refused> {
         let number = self.require_own_agent(agent)?;
         let leased = self.take(number, max, lease_ms);
         let credit = max - leased.len() as u32;
-        let (id, once) = match waiting {
+        let (id, once) = match wait {
             WaitMode::Once(id) if leased.is_empty() => (id, true),
             WaitMode::Standing(id) => (id, false),
             WaitMode::Once(_) | WaitMode::NoWait => return Ok(OpResult::Claimed(leased)),
@@ -260,16 +260,16 @@ impl Transaction<'_> {
     }
 
     /// Ends open deliveries of an inbox, or of the pools of a capability: ready ones by priority, then scheduled, held
-    /// by a session, and leased ones.
-    pub(super) fn purge(&mut self, agent: &AgentId) -> Result<OpResult, Refused> {
-        let queues = match agent.as_str().strip_prefix("can:") {
+    /// by a session, and leased ones. `inbox` is an agent id or `can:CAPABILITY`.
+    pub(super) fn purge(&mut self, inbox: &AgentId) -> Result<OpResult, Refused> {
+        let queues = match inbox.as_str().strip_prefix("can:") {
             Some(capability) if !capability.is_empty() => {
                 let mut pools = self.space.pools();
                 pools.retain(|pool| pool.capability.as_str() == capability);
                 pools.sort_by_key(|pool| pool.access);
                 pools.iter().map(|pool| QueueId::Pool(pool.number)).collect()
             }
-            _ => vec![QueueId::Agent(self.require_own_agent(agent)?)],
+            _ => vec![QueueId::Agent(self.require_own_agent(inbox)?)],
         };
         let mut all = Vec::new();
         for queue in queues {

@@ -93,7 +93,7 @@ impl Transaction<'_> {
         if free && !self.space.lock_waiters.iter().any(ahead) {
             return Ok(OpResult::LocksGranted(self.hold_all(&waiter)));
         }
-        match acquire.waiting {
+        match acquire.wait {
             WaitMode::NoWait => Err(Refused::new(Code::Timeout, "not all locks are free")),
             WaitMode::Once(id) | WaitMode::Standing(id) => self.enqueue(LockWaiter { id, ..waiter }),
         }

@@ -64,7 +64,7 @@ impl Transaction<'_> {
         self.check_sender(&send.message)?;
         if let Some(result) = self.prior_send(&send.message, &send.fingerprint)? {
             let OpResult::Sent { id, first, count } = result else { return Ok(result) };
-            let is_open = self.add_waiter(id, send.waiting);
+            let is_open = self.add_waiter(id, send.consumer);
             return Ok(OpResult::Requested { id, first, count, is_open });
         }
         self.check_session(send.message.session_id.as_deref())?;
@@ -120,7 +120,7 @@ impl Transaction<'_> {
         };
         self.set_item(Item::Request(request));
         self.space.request_deadlines.insert(id, self.now.mono.plus_ms(timeout_ms));
-        self.add_waiter(id, send.waiting);
+        self.add_waiter(id, send.consumer);
         let within = self.leased_cause(from, &send.message);
         if let Some(waiters) = self.space.request_waiters.get_mut(&id) {
             waiters.within = within;
@@ -141,9 +141,9 @@ impl Transaction<'_> {
     }
 
     /// Registers a waiter. Returns whether the request is still open.
-    fn add_waiter(&mut self, id: MessageId, waiting: Option<ConsumerId>) -> bool {
+    fn add_waiter(&mut self, id: MessageId, consumer: Option<ConsumerId>) -> bool {
         let is_open = self.space.request(id).is_some_and(|request| request.is_open());
-        if let (true, Some(consumer)) = (is_open, waiting) {
+        if let (true, Some(consumer)) = (is_open, consumer) {
             self.schedule_deadlock_check();
             let new = RequestWaiters { ids: Vec::new(), within: None };
             let waiters = self.space.request_waiters.entry(id).or_insert(new);
@@ -195,9 +195,9 @@ impl Transaction<'_> {
         }
     }
 
-    pub(super) fn await_request(&mut self, id: MessageId, waiting: ConsumerId) -> Result<OpResult, Refused> {
+    pub(super) fn await_request(&mut self, id: MessageId, consumer: ConsumerId) -> Result<OpResult, Refused> {
         let request = self.own_request(id)?;
-        let is_open = self.add_waiter(id, Some(waiting));
+        let is_open = self.add_waiter(id, Some(consumer));
         Ok(OpResult::Requested {
             id,
             first: request.first_delivery,

@@ -272,7 +272,7 @@ impl Transaction<'_> {
         self.parts.push(add.body.clone());
         self.add_timeline_entry(session.id.to_string(), TimelineKind::Contribution(add.kind));
         self.set_item(Item::Session(session));
-        Ok(OpResult::SessionAdded { n })
+        Ok(OpResult::ContributionAdded { n })
     }
 
     /// Refuses references to closed sessions, and to unknown ids in the format that is reserved for the hub.

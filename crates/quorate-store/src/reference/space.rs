@@ -419,7 +419,7 @@ impl Space {
             wake: self.wake_for_tasks(self.wake()),
             topics: Arc::new(
                 self.subscriptions()
-                    .map(|subscription| (subscription.number, subscription.pattern.clone()))
+                    .map(|subscription| (subscription.agent_number, subscription.pattern.clone()))
                     .collect(),
             ),
             policy: Arc::new(self.policy()),

@@ -36,7 +36,7 @@ impl Space {
             pattern_matches(&pattern, &topic)
         };
         let mut numbers: Vec<_> =
-            self.subscriptions().filter(is_match).map(|subscription| subscription.number).collect();
+            self.subscriptions().filter(is_match).map(|subscription| subscription.agent_number).collect();
         numbers.sort_unstable();
         numbers.dedup();
         numbers
@@ -53,11 +53,15 @@ impl Space {
 
 impl Transaction<'_> {
     pub(super) fn subscribe(&mut self, request: &Subscribe) -> Result<OpResult, Refused> {
-        let number = self.require_own_agent(&request.agent)?;
+        let agent_number = self.require_own_agent(&request.agent)?;
         if let Some(existing) = self.space.subscription(&request.agent, &request.pattern) {
             return Ok(OpResult::Subscribed { since: existing.since, backfill: pending_history(&existing) });
         }
-        let own = self.space.subscriptions().filter(|subscription| subscription.number == number).count();
+        let own = self
+            .space
+            .subscriptions()
+            .filter(|subscription| subscription.agent_number == agent_number)
+            .count();
         let all = self.space.subscriptions().count();
         for (count, max) in [(own, limits::SUBSCRIPTIONS_PER_AGENT_MAX), (all, limits::SUBSCRIPTIONS_MAX)] {
             if count >= max {
@@ -69,7 +73,7 @@ impl Transaction<'_> {
             None => SubscriptionState::Active,
         };
         let (agent, pattern) = (request.agent.clone(), request.pattern.clone());
-        let new = Subscription { agent, number, pattern, since: self.seq, state };
+        let new = Subscription { agent, agent_number, pattern, since: self.seq, state };
         self.set_item(Item::Subscription(Box::new(new)));
         Ok(OpResult::Subscribed { since: self.seq, backfill: request.history })
     }
@@ -84,8 +88,12 @@ impl Transaction<'_> {
     }
 
     pub(super) fn unsubscribe_all(&mut self, agent: AgentNo) {
-        let own: Vec<_> =
-            self.space.subscriptions().filter(|subscription| subscription.number == agent).cloned().collect();
+        let own: Vec<_> = self
+            .space
+            .subscriptions()
+            .filter(|subscription| subscription.agent_number == agent)
+            .cloned()
+            .collect();
         own.into_iter().for_each(|subscription| self.end_subscription(subscription));
     }
 
@@ -109,7 +117,7 @@ impl Transaction<'_> {
         for earlier in &history.messages {
             let own = earlier.from.as_ref() == Some(&history.agent);
             let expired = earlier.message.expires_at.is_some_and(|at| at <= self.now.wall);
-            if !own && !expired && self.is_reachable(earlier.from.as_ref(), subscription.number) {
+            if !own && !expired && self.is_reachable(earlier.from.as_ref(), subscription.agent_number) {
                 let session = self.space.open_session_id(earlier.session_id.as_deref());
                 deliveries.push((earlier.message, session));
             }
@@ -119,13 +127,13 @@ impl Transaction<'_> {
             return Err(Refused::new(Code::LimitExceeded, "too many deliveries in one commit")
                 .limit(limits::DELIVERIES_PER_COMMIT_MAX as u64));
         }
-        let queue = QueueId::Agent(subscription.number);
+        let queue = QueueId::Agent(subscription.agent_number);
         if self.space.open_count(queue) + deliveries.len() > limits::INBOX_MAX {
             return Err(Refused::new(Code::QueueFull, "the inbox is full").limit(limits::INBOX_MAX as u64));
         }
         for (message, session) in deliveries {
             self.space.deliveries.push(Delivery {
-                to: Recipient::agent(subscription.number),
+                to: Recipient::agent(subscription.agent_number),
                 seq: message.seq,
                 n: message.n,
                 priority: message.priority,

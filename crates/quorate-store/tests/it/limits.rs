@@ -59,7 +59,7 @@ fn lease() -> LeaseRef {
 }
 
 fn claim(max: u32, lease_ms: u64) -> Op {
-    Op::Claim { agent: bob(), max, lease_ms, waiting: WaitMode::NoWait }
+    Op::Claim { agent: bob(), max, lease_ms, wait: WaitMode::NoWait }
 }
 
 #[test]

@@ -46,7 +46,7 @@ fn with_input(bytes: usize, input: (u64, u64)) -> Op {
 
 fn claim(change: impl FnOnce(&mut ClaimTasks)) -> Op {
     let agent = AgentId::new("bob").expect("valid id");
-    let mut claim = ClaimTasks { agent, types: vec![], max: 1, lease_ms: None, waiting: WaitMode::NoWait };
+    let mut claim = ClaimTasks { agent, types: vec![], max: 1, lease_ms: None, wait: WaitMode::NoWait };
     change(&mut claim);
     Op::ClaimTasks(claim)
 }

@@ -95,7 +95,7 @@ impl TaskDraft {
 
     /// Disables the notification of a permanent failure.
     pub fn no_escalation(mut self) -> Self {
-        self.task.escalate_to = EscalateTo::Never;
+        self.task.escalate_to = EscalateTo::Nobody;
         self
     }
 

@@ -69,16 +69,16 @@ impl<P> TaskWork<P> {
     }
 
     /// Sets the confidence in the result, from 0 to 1.
-    pub fn confidence(&self, confidence: f64) {
+    pub fn set_confidence(&self, confidence: f64) {
         self.update_metadata(|metadata| metadata.confidence = Some(confidence));
     }
 
     /// Sets the rationale of the result.
-    pub fn rationale(&self, rationale: impl Into<String>) {
+    pub fn set_rationale(&self, rationale: impl Into<String>) {
         self.update_metadata(|metadata| metadata.rationale = Some(rationale.into()));
     }
 
-    /// Marks the result as partial: the task ends, but its dependents are not satisfied.
+    /// Marks the result as partial: the task ends, and its dependents treat it as failed.
     pub fn mark_partial(&self) {
         self.update_metadata(|metadata| metadata.status = TaskStatus::Partial);
     }
@@ -139,9 +139,9 @@ where
             Ok(input) => input,
             Err(error) => return Box::pin(async move { Err(Failure::permanent(error.to_string())) }),
         };
-        let handled = (self.0)(TaskWork { input, claimed, agent, effects, metadata });
+        let future = (self.0)(TaskWork { input, claimed, agent, effects, metadata });
         Box::pin(async move {
-            let result = handled.await?;
+            let result = future.await?;
             to_json(result).map_err(|error| Failure::permanent(error.to_string()))
         })
     }

@@ -91,7 +91,7 @@ fn lock(name: &str) -> Op {
         ttl_ms: 10_000,
         priority: Priority::NORMAL,
         capacity: None,
-        waiting: WaitMode::NoWait,
+        wait: WaitMode::NoWait,
         within: None,
     })
 }

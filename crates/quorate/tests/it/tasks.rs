@@ -43,7 +43,7 @@ fn number(view: &quorate::TaskWithPayloads) -> u64 {
 async fn c4_handlers_work_through_a_graph() {
     let (_directory, hub, _clock) = hub().await;
     let double = |work: TaskWork<u64>| async move {
-        work.confidence(0.9);
+        work.set_confidence(0.9);
         work.put(&format!("doubled/{}", work.id()), "number", work.input * 2);
         Ok(work.input * 2)
     };

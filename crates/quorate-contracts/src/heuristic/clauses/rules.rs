@@ -108,7 +108,7 @@ pub(crate) const CLAUSE_RULES: &[RuleSource] = &[
             "(no | not | at least as | equally | as) ~2 (less favorable | favorable | higher | worse | more expensive | less advantageous | advantageous | greater) ~8 (than | as | to) ~10 (<others> | charged | offered | granted | any) & (price* | fee* | rate* | terms | charge* | pricing | conditions | customer)",
             "(price* | fee* | rate* | charge* | pricing) ~10 (never | not) ~4 (exceed | be higher | be above | be greater | higher) ~8 (charged | offered | paid | granted) ~ <others>",
             "(price* | pricing | rate* | fee* | terms | conditions | charges) ~3 (more favorable | lower | better | cheaper | more advantageous) ~8 than ~ customer & <others>",
-            "(best | lowest) (available)? (price* | pricing | rates | terms) ~",
+            "(best | lowest) (available)? (price* | pricing | rates | terms)",
             "(price | pricing) parity | price match*",
         ],
         &[
@@ -589,7 +589,7 @@ pub(crate) const CLAUSE_RULES: &[RuleSource] = &[
             "(audit* | inspection*) ~10 (once | annual* | per year | reasonable notice | business hours | at any time | @n days | each year | a year | calendar year | by independent | at expense | at cost) & !(report* | certificat*)",
             "(enter* | visit*) ~6 premises ~ (audit* | inspect* | verif* | check* | examin* | confirm* | control*)",
             "(subject to | submit to | undergo) ~4 (audit* | inspection*)",
-            "<may> ~6 (audit | inspect) ~",
+            "<may> ~6 (audit | inspect)",
             "T: (audit* | inspection* | records and inspection | books and records | verification) & !(report* | committee)",
         ],
         &[
@@ -675,7 +675,7 @@ pub(crate) const CLAUSE_RULES: &[RuleSource] = &[
         "warranty_duration",
         &[
             "(warrant* | guarant*) ~ @n ~3 (days | day | months | month | year | years | weeks) & !(experience | disclaim* | profit | notice | insur* | minimum | purchas*)",
-            "warranty period ~ & !no",
+            "warranty period & !no",
             "(defect* | nonconform* | non conform* | fault* | error* | bug* | deficienc* | malfunction*) ~ (within | during | for | reported | appear* | occur* | notified | discovered | arising) ~5 @n ~3 <period> & (correct* | repair* | replac* | remed* | fix* | rectif* | free | cost | charge | make good | deliver* | accept* | go live | cure) & !(deemed | considered | regarded | reject* | invoice* | terminat* | priority | respon*)",
             "@n ~3 (days | months | month | year | years | weeks) ~8 (warranty | guarantee) & !(notice | purchas*)",
             "(correct* | repair* | replac* | remed* | fix* | rectif* | make good) ~ (defect* | fault* | error* | non conform* | nonconform* | deficienc*) ~ @n ~3 (days | months | month | year | years | weeks) ~4 (after | from | following | of) ~5 (deliver* | accept* | go live | install* | completion | handover | commission* | use)",

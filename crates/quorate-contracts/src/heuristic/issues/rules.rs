@@ -70,7 +70,7 @@ pub(crate) const PROBLEM_RULES: &[RuleSource] = &[
             "T: (unlimited price*)",
         ],
         &[
-            "(not | no) ~3 exceed | no more than | not more than | limited to | lesser of | capped | consumer price | inflation | up to @percent | at most | not ~4 (increase* | raise | change | adjust) ~2 | cpi | maximum of @percent",
+            "(not | no) ~3 exceed | no more than | not more than | limited to | lesser of | capped | consumer price | inflation | up to @percent | at most | not ~4 (increase* | raise | change | adjust) | cpi | maximum of @percent",
             "only (with | after | if | once) | both parties | mutual* | agree* in writing | written agreement",
             "interest | currency | expenses | tax* | user interface",
             "customer may terminate",
@@ -262,7 +262,7 @@ pub(crate) const PROBLEM_RULES: &[RuleSource] = &[
             "no (refund* | repayment | reimbursement | credit) & (advance | prepa* | upfront | up front | deposit* | fees | paid | payment* | whatever | circumstances | any reason | due)",
             "(advance | prepa* | upfront | up front | deposit* | retainer) ~ (forfeit* | retain* by vendor | kept by vendor | lost | earned | vendor keeps | vendor may retain | vendor retains | remains with vendor | keep*)",
             "(forfeit*) ~ (advance | prepa* | upfront | deposit* | paid | fees)",
-            "vendor ~4 (keep* | retain*) ~8 (advance | prepa* | upfront | deposit* | paid | payment*) ~",
+            "vendor ~4 (keep* | retain*) ~8 (advance | prepa* | upfront | deposit* | paid | payment*)",
             "T: (non refundable | no refund*)",
         ],
         &[
@@ -332,7 +332,7 @@ pub(crate) const PROBLEM_RULES: &[RuleSource] = &[
             "(deemed | considered | regarded | treated | taken | presumed | constitut* | counts as | count as | amounts to | shall be | is | are) ~8 (accept* | approved) & (unless | silence | fail* | within | not reject* | not object* | no objection | absence | if customer | where customer | does not | delivery | no complaint | @n ~3 <period>) & (deliverable* | deliver* | work | result* | service* | milestone* | reject* | object* | software | it)",
             "(failure | fails | omission | silence | inaction | no objection | lapse | without objection | does not object | does not reject | has not rejected | does not respond | no response | no reply | not rejected | not objected | no rejection) ~ (accept* | approv*)",
             "(accepted | accept* occurs | acceptance takes place) ~4 (upon | on | at | by | with) ~3 (delivery | receipt | silence | handover | hand over | first use | payment)",
-            "no right to (test | reject | inspect) ~",
+            "no right to (test | reject | inspect)",
             "accept* ~6 (automatic* | by silence | by default | tacit* | final and)",
             "T: deemed acceptance",
         ],

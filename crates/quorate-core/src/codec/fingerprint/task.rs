@@ -41,7 +41,7 @@ fn write_new(out: &mut Writer, task: &NewTask) {
     }
     out.text(task.on_dependency_failure.as_str());
     match &task.escalate_to {
-        EscalateTo::Never => out.number(0),
+        EscalateTo::Nobody => out.number(0),
         EscalateTo::Coordinators => out.number(1),
         EscalateTo::Agent(agent) => {
             out.number(2);
@@ -55,7 +55,7 @@ pub(super) fn write_claim(out: &mut Writer, claim: &ClaimTasks) {
     out.text(&claim.agent);
     out.number(claim.types.len() as u64);
     claim.types.iter().for_each(|task_type| out.text(task_type));
-    out.numbers(&[u64::from(claim.max), u64::from(claim.waiting != WaitMode::NoWait)]);
+    out.numbers(&[u64::from(claim.max), u64::from(claim.wait != WaitMode::NoWait)]);
     out.option(claim.lease_ms);
 }
 

@@ -19,7 +19,7 @@ pub(super) fn read(input: &mut Reader<'_>) -> Result<Pool, DecodeError> {
     let access = match input.number()? {
         0 => PoolAccess::AnyCapable,
         1 => PoolAccess::Coordinators,
-        _ => return input.expected("the agents that may claim from a pool"),
+        _ => return input.expected("the access of a pool: 0 or 1"),
     };
     Ok(Pool { number, capability, access })
 }

@@ -8,7 +8,7 @@ use crate::time::Timestamp;
 pub(super) fn write(out: &mut Writer, subscription: &Subscription) {
     out.text(&subscription.agent);
     out.text(subscription.pattern.as_str());
-    out.numbers(&[subscription.number.0, subscription.since.0]);
+    out.numbers(&[subscription.agent_number.0, subscription.since.0]);
     match subscription.state {
         SubscriptionState::Active => out.number(0),
         SubscriptionState::CatchingUp(History::Seq(seq)) => out.numbers(&[1, seq.0]),
@@ -21,7 +21,7 @@ pub(super) fn write(out: &mut Writer, subscription: &Subscription) {
 pub(super) fn read(input: &mut Reader<'_>) -> Result<Subscription, DecodeError> {
     let agent = input.id()?;
     let pattern = input.id()?;
-    let number = AgentNo(u64::from(input.narrow::<u32>()?));
+    let agent_number = AgentNo(u64::from(input.narrow::<u32>()?));
     let since = Seq(input.number()?);
     let state = match input.number()? {
         0 => SubscriptionState::Active,
@@ -31,5 +31,5 @@ pub(super) fn read(input: &mut Reader<'_>) -> Result<Subscription, DecodeError> 
         4 => SubscriptionState::Ended,
         _ => return input.expected("the state of a subscription"),
     };
-    Ok(Subscription { agent, number, pattern, since, state })
+    Ok(Subscription { agent, agent_number, pattern, since, state })
 }

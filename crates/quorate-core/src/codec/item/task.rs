@@ -84,7 +84,7 @@ fn write_spec(out: &mut Writer, spec: &TaskSpec) {
         17,
         match spec.escalate {
             EscalationTarget::Coordinators => None,
-            EscalationTarget::Never => Some(0),
+            EscalationTarget::Nobody => Some(0),
             EscalationTarget::Agent(agent) => Some(agent.0),
         },
     );
@@ -140,7 +140,7 @@ fn read_spec(input: &mut Reader<'_>) -> Result<TaskSpec, DecodeError> {
             16 => spec.on_dependency_failure = read_policy(input)?,
             17 => {
                 spec.escalate = match input.number()? {
-                    0 => EscalationTarget::Never,
+                    0 => EscalationTarget::Nobody,
                     agent => EscalationTarget::Agent(AgentNo(agent)),
                 }
             }

@@ -53,8 +53,8 @@ fn effects() -> Vec<Effect> {
     let unreachable = RequestState::Failed { code: Code::Unavailable, reason: "offline".into() };
     vec![
         Effect::AgentRegistered { number: AgentNo(2), agent: bob },
-        Effect::AgentStatus { number: AgentNo(2), presence: Presence::default() },
-        Effect::AgentStatus {
+        Effect::PresenceChanged { number: AgentNo(2), presence: Presence::default() },
+        Effect::PresenceChanged {
             number: AgentNo(300),
             presence: Presence { status: AgentStatus::Offline, health: degraded, available: false },
         },

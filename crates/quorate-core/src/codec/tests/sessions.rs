@@ -48,7 +48,7 @@ fn effects() -> Vec<Effect> {
         changed(Verb::SessionPaused, SessionStatus::Paused),
         changed(Verb::SessionCompleted, SessionStatus::Completed),
         Effect::Changed { verb: Verb::SessionFailed, item: Item::Session(hub) },
-        Effect::SessionAdded {
+        Effect::ContributionAdded {
             session: "release-7".parse().unwrap(),
             kind: ContributionKind::Blocker,
             n: 3,
@@ -80,8 +80,10 @@ fn sessions_round_trip() {
     assert_eq!(read_body(&record).unwrap().effects, effects());
     let item = Item::Session(session(SessionStatus::Paused));
     assert_eq!(read_item(ItemKind::Session, &write_item(&item)).unwrap(), item);
-    let results =
-        vec![OpResult::SessionOpened { id: "release-7".parse().unwrap() }, OpResult::SessionAdded { n: 300 }];
+    let results = vec![
+        OpResult::SessionOpened { id: "release-7".parse().unwrap() },
+        OpResult::ContributionAdded { n: 300 },
+    ];
     assert_eq!(read_results(&write_results(&results)).unwrap(), results);
 }
 

@@ -27,7 +27,7 @@ impl Draft<'_> {
             leased.extend(self.lease_task(next, agent, claim.lease_ms));
         }
         let credit = claim.max - leased.len() as u32;
-        let (id, once) = match claim.waiting {
+        let (id, once) = match claim.wait {
             WaitMode::Once(id) if leased.is_empty() => (id, true),
             WaitMode::Standing(id) => (id, false),
             WaitMode::Once(_) | WaitMode::NoWait => return Ok(OpResult::TasksClaimed(leased)),

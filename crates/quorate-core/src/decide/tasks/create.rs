@@ -11,16 +11,13 @@ use crate::decide::tasks::{cycle, no_such_task};
 use crate::decide::{DecideError, Draft};
 use crate::ids::TaskId;
 use crate::item::Verb;
-use crate::limits::INPUT_IN_MEMORY_BYTES_MAX;
+use crate::limits::{INPUT_IN_MEMORY_BYTES_MAX, REFUSAL_NAMES_MAX};
 use crate::refused::{Code, Refused, WaitEdge};
 use crate::task::{
     CreateTasks, Dependency, EscalateTo, EscalationTarget, NewTask, OnDependencyFailure, PartRef, Task,
     TaskInput, TaskNo, TaskSpec, TaskState, TaskStatus,
 };
 use crate::time::Timestamp;
-
-/// Maximum number of names that a refusal lists.
-const LISTED_MAX: usize = 16;
 
 /// The tasks of one operation with their resolved ids and dependencies.
 struct Graph {
@@ -146,7 +143,7 @@ impl Draft<'_> {
                     None if graph.earlier.contains_key(&id) => {}
                     None => match self.task(&id)? {
                         Some(task) => drop(graph.earlier.insert(id.clone(), task.status())),
-                        None if unknown.len() < LISTED_MAX && !unknown.contains(&id) => {
+                        None if unknown.len() < REFUSAL_NAMES_MAX && !unknown.contains(&id) => {
                             unknown.push(id.clone())
                         }
                         None => {}
@@ -180,7 +177,7 @@ impl Draft<'_> {
         (part, created_at): (u32, Timestamp),
     ) -> Result<Arc<TaskSpec>, Refused> {
         let escalate = match &new.escalate_to {
-            EscalateTo::Never => EscalationTarget::Never,
+            EscalateTo::Nobody => EscalationTarget::Nobody,
             EscalateTo::Coordinators => EscalationTarget::Coordinators,
             EscalateTo::Agent(agent) => EscalationTarget::Agent(self.require_agent(agent)?),
         };
@@ -263,8 +260,8 @@ impl Graph {
 
 fn dependency_cycle(graph: &Graph, cycle: &[usize]) -> Refused {
     let names: Vec<String> = cycle.iter().chain(cycle.first()).map(|at| graph.ids[*at].to_string()).collect();
-    let listed: Vec<&str> = names.iter().take(LISTED_MAX).map(String::as_str).collect();
-    let more = if names.len() > LISTED_MAX { " → …" } else { "" };
+    let listed: Vec<&str> = names.iter().take(REFUSAL_NAMES_MAX).map(String::as_str).collect();
+    let more = if names.len() > REFUSAL_NAMES_MAX { " → …" } else { "" };
     let detail = format!("the dependencies of the tasks form a cycle: {}{more}", listed.join(" → "));
     let mut refused =
         Refused::new(Code::Invalid, detail).hint("remove one of these dependencies; no task was created");

@@ -53,7 +53,7 @@ impl Draft<'_> {
             all.map(|(number, _)| number).filter(|number| can_receive(*number)).take(remaining).collect()
         };
         match escalate {
-            EscalationTarget::Never => Vec::new(),
+            EscalationTarget::Nobody => Vec::new(),
             EscalationTarget::Agent(agent) if remaining > 0 && can_receive(agent) => vec![agent],
             EscalationTarget::Agent(_) | EscalationTarget::Coordinators => coordinators(),
         }

@@ -29,7 +29,7 @@ impl Draft<'_> {
             ticket: self.working.next_ticket(),
             since: self.wait_since(),
         };
-        self.working.set_task_waiter(wait.waiting, Some(waiter), self.now);
+        self.working.set_task_waiter(wait.consumer, Some(waiter), self.now);
         Ok(OpResult::Queued)
     }
 

@@ -159,9 +159,9 @@ fn n3_an_invalid_answer_in_one_conflict_does_not_exclude_the_agent_from_others()
         }
         _ => Reaction::Answer(stay(ask)),
     });
-    let question_ids: Vec<&str> =
+    let request_ids: Vec<&str> =
         run.asks.iter().filter(|ask| ask.agent == "b").map(|ask| ask.id.0.as_str()).collect();
-    assert!(question_ids.contains(&"discuss:2:C2:b"), "{question_ids:?}");
+    assert!(request_ids.contains(&"discuss:2:C2:b"), "{request_ids:?}");
     let missing = &run.outcome().record.missing;
     assert_eq!(missing.len(), 1);
     assert_eq!((missing[0].agent.as_str(), missing[0].conflict.as_deref()), ("b", Some("C1")));

@@ -131,7 +131,7 @@ proptest! {
                 let is_known = |source: &String| known.contains(&source.as_str()) || source.contains(':');
                 prop_assert!(sentence.sources.iter().all(is_known), "{:?}", sentence);
             }
-            prop_assert!(outcome.decisions.iter().all(|decision| decision.positions.iter().any(|position| {
+            prop_assert!(outcome.decisions.iter().all(|decision| decision.ballots.iter().any(|position| {
                 decision.conflict.is_numeric() || decision.position.as_ref().is_none_or(|winner| position.position == *winner)
             })), "the decided position is held by an agent");
         }

@@ -55,9 +55,9 @@ fn a8_an_agent_that_times_out_in_a_conflict_keeps_its_position_and_is_not_asked_
         (_, "a") => Reaction::Fail("gone"),
         _ => Reaction::Answer(stay(ask)),
     });
-    let question_ids: Vec<&str> =
+    let request_ids: Vec<&str> =
         run.asks.iter().filter(|ask| ask.agent == "a").map(|ask| ask.id.0.as_str()).collect();
-    assert_eq!(question_ids, ["analyse:a", "discuss:1:C1:a", "discuss:1:C1:a:again"]);
+    assert_eq!(request_ids, ["analyse:a", "discuss:1:C1:a", "discuss:1:C1:a:again"]);
     let outcome = run.outcome();
     assert_eq!(decided(&outcome.decisions[0]), "do not sign");
     assert_eq!(outcome.record.missing[0].conflict.as_deref(), Some("C1"));

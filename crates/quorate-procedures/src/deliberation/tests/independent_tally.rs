@@ -115,7 +115,7 @@ proptest! {
             prop_assert_eq!(&outcome.synthesis.agreement, &unanimous);
             return Ok(());
         };
-        let (first, last) = (ballots(&decision.conflict.positions), ballots(&decision.positions));
+        let (first, last) = (ballots(&decision.conflict.positions), ballots(&decision.ballots));
         let winner = recount(spec.rule, &last);
         prop_assert_eq!(decision.position.as_ref().map(ToString::to_string), winner.clone());
         prop_assert_eq!(decision.before.as_ref().map(ToString::to_string), recount(spec.rule, &first));

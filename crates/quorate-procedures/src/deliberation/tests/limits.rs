@@ -49,9 +49,9 @@ fn a6_ten_messages_a_round_go_to_the_most_critical_conflicts() {
     });
     let outcome = run.outcome();
     for round in 1..=2 {
-        let question_count =
+        let request_count =
             run.asks.iter().filter(|ask| ask.id.0.starts_with(&format!("discuss:{round}:"))).count();
-        assert_eq!(question_count, 8, "two conflicts of four agents");
+        assert_eq!(request_count, 8, "two conflicts of four agents");
         let messages = outcome.record.messages.iter().filter(|message| message.round == round).count();
         assert_eq!(messages, 10, "and two pieces of evidence");
     }
@@ -181,12 +181,32 @@ fn a7_the_estimate_covers_calls_tokens_seconds_and_money() {
     throttled
         .providers
         .insert("groq".into(), ProviderSpec { calls_per_minute: Some(1), ..ProviderSpec::default() });
+    throttled.limits.analysis_ms = 90_000;
     assert_eq!(estimate(&throttled, words).total.seconds.least, 60.0, "the second call waits a minute");
     let mut slow = with_providers();
     slow.providers
         .insert("gemini".into(), ProviderSpec { calls_per_minute: Some(2), ..ProviderSpec::default() });
     expect![[r#"gemini allows 2 calls per minute, but up to 5 may be made at the same time"#]]
         .assert_eq(&estimate(&slow, words).warnings[0]);
+}
+
+// Fails under: a lower bound that includes calls which fail at once, because they would wait until the timeout.
+#[test]
+fn a7_the_least_duration_does_not_exceed_the_most() {
+    let names: Vec<String> = (0..10).map(|index| format!("a{index}")).collect();
+    let names: Vec<&str> = names.iter().map(String::as_str).collect();
+    let mut spec = spec(&names);
+    for member in &mut spec.agents {
+        member.provider = Some("groq".to_owned());
+    }
+    spec.providers
+        .insert("groq".into(), ProviderSpec { calls_per_minute: Some(1), ..ProviderSpec::default() });
+    for (analysis_ms, least, most) in
+        [(30_000, 0.0, 60.0), (60_000, 0.0, 120.0), (60_001, 60.0, 120.002), (150_000, 120.0, 300.0)]
+    {
+        spec.limits.analysis_ms = analysis_ms;
+        assert_eq!(estimate(&spec, words).analysis.seconds, Bounds { least, most }, "{analysis_ms}");
+    }
 }
 
 #[test]

@@ -28,7 +28,7 @@ fn a5_open_conflicts_are_decided_by_confidence_and_the_minority_is_recorded() {
         .map(|position| (position.agent.as_str(), position.reason.as_str()))
         .collect();
     assert_eq!(minority, [("b", "I stay."), ("c", "I stay.")]);
-    assert_eq!(decision.positions.len(), 3, "all ballots are recorded");
+    assert_eq!(decision.ballots.len(), 3, "all ballots are recorded");
     let pivotal = PivotalVoters { to: "sign as is".into(), voters: vec!["a".into()], smallest: true };
     assert_eq!(decision.would_change, Some(pivotal));
 }

@@ -95,9 +95,9 @@ fn e3_a_wait_for_a_person_is_in_the_graph_and_is_never_aborted() {
          +2s; approval a; approver approves a; agents",
         expect![[r#"
             #5 approval.requested a
-            alice: waiting, 0 open, 0 held, 0 asked
-            bob: idle, 0 open, 0 held, 0 asked
-            carol: idle, 0 open, 0 held, 0 asked
+            alice: waiting, 0 open, 0 leased, 0 requests pending
+            bob: idle, 0 open, 0 leased, 0 requests pending
+            carol: idle, 0 open, 0 leased, 0 requests pending
             bob is queued
             alice is queued
             #6 wait aborted: alice for lock y, bob for lock x
@@ -105,8 +105,8 @@ fn e3_a_wait_for_a_person_is_in_the_graph_and_is_never_aborted() {
             a requested by agent:alice is pending until 259200s: nothing approved
             #7 approval.approved a
             #7 ? sent to ?
-            alice: idle, 1 open, 0 held, 0 asked
-            bob: waiting, 0 open, 0 held, 0 asked
-            carol: idle, 0 open, 0 held, 0 asked"#]],
+            alice: idle, 1 open, 0 leased, 0 requests pending
+            bob: waiting, 0 open, 0 leased, 0 requests pending
+            carol: idle, 0 open, 0 leased, 0 requests pending"#]],
     );
 }

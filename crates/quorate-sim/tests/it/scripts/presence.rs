@@ -13,13 +13,13 @@ fn d6_an_agent_is_offline_after_three_missed_heartbeats() {
             #3 bob starts epoch 5
             bob: nothing to write
             #4 bob is offline, unavailable
-            alice: idle, 0 open, 0 held, 0 asked
-            bob: offline (unavailable), 0 open, 0 held, 0 asked
-            carol: idle, 0 open, 0 held, 0 asked
+            alice: idle, 0 open, 0 leased, 0 requests pending
+            bob: offline (unavailable), 0 open, 0 leased, 0 requests pending
+            carol: idle, 0 open, 0 leased, 0 requests pending
             #5 bob is idle
-            alice: idle, 0 open, 0 held, 0 asked
-            bob: idle, 0 open, 0 held, 0 asked
-            carol: idle, 0 open, 0 held, 0 asked"#]],
+            alice: idle, 0 open, 0 leased, 0 requests pending
+            bob: idle, 0 open, 0 leased, 0 requests pending
+            carol: idle, 0 open, 0 leased, 0 requests pending"#]],
     );
 }
 
@@ -39,9 +39,9 @@ fn d6_a_commit_or_a_wait_counts_as_activity() {
             #7 q1 sent to bob
             #7 request.made q1: waiting; bob
             #8 bob is offline, unavailable
-            alice: waiting, 0 open, 0 held, 1 asked
-            bob: offline (unavailable), 1 open, 0 held, 0 asked
-            carol: idle, 0 open, 0 held, 0 asked"#]],
+            alice: waiting, 0 open, 0 leased, 1 requests pending
+            bob: offline (unavailable), 1 open, 0 leased, 0 requests pending
+            carol: idle, 0 open, 0 leased, 0 requests pending"#]],
     );
 }
 
@@ -108,15 +108,15 @@ fn d6_a_request_timeout_marks_the_agent_unavailable() {
             #4 request.timedOut q1: timed out; bob
             #4 bob is idle, unavailable
             a is refused TIMEOUT
-            alice: idle, 0 open, 0 held, 0 asked
-            bob: idle (unavailable), 0 open, 0 held, 0 asked
-            carol: idle, 0 open, 0 held, 0 asked
+            alice: idle, 0 open, 0 leased, 0 requests pending
+            bob: idle (unavailable), 0 open, 0 leased, 0 requests pending
+            carol: idle, 0 open, 0 leased, 0 requests pending
             refused UNAVAILABLE
             #5 bob is idle
             bob: nothing to claim
-            alice: idle, 0 open, 0 held, 0 asked
-            bob: idle, 0 open, 0 held, 0 asked
-            carol: idle, 0 open, 0 held, 0 asked
+            alice: idle, 0 open, 0 leased, 0 requests pending
+            bob: idle, 0 open, 0 leased, 0 requests pending
+            carol: idle, 0 open, 0 leased, 0 requests pending
             #6 q3 sent to bob
             #6 request.made q3: waiting; bob"#]],
     );
@@ -263,18 +263,18 @@ fn d2_agents_are_listed_by_capability_action_and_status_with_their_load() {
             #7 m2 sent to bob
             #8 q1 sent to carol
             #8 request.made q1: waiting; carol
-            alice: waiting, 0 open, 0 held, 1 asked
-            bob: working, 2 open, 1 held, 0 asked
-            carol: idle, 2 open, 0 held, 0 asked
-            bob: working, 2 open, 1 held, 0 asked
-            carol: idle, 2 open, 0 held, 0 asked
-            bob: working, 2 open, 1 held, 0 asked
-            bob: working, 2 open, 1 held, 0 asked
-            alice: waiting, 0 open, 0 held, 1 asked
+            alice: waiting, 0 open, 0 leased, 1 requests pending
+            bob: working, 2 open, 1 leased, 0 requests pending
+            carol: idle, 2 open, 0 leased, 0 requests pending
+            bob: working, 2 open, 1 leased, 0 requests pending
+            carol: idle, 2 open, 0 leased, 0 requests pending
+            bob: working, 2 open, 1 leased, 0 requests pending
+            bob: working, 2 open, 1 leased, 0 requests pending
+            alice: waiting, 0 open, 0 leased, 1 requests pending
             #9 t1 created: ready
             carol claims t1 (attempt 1, token 2)
-            bob: working, 2 open, 1 held, 0 asked
-            carol: working, 2 open, 0 held, 0 asked"#]],
+            bob: working, 2 open, 1 leased, 0 requests pending
+            carol: working, 2 open, 0 leased, 0 requests pending"#]],
     );
 }
 
@@ -288,7 +288,7 @@ fn d2_an_inbox_lists_all_open_deliveries() {
             #4 m2 sent to bob
             #5 m3 sent to bob
             bob claims m1 (attempt 1, token 1)
-            inbox of bob: m1 held until 30s, m2 due at 60s, m3 ready
+            inbox of bob: m1 leased until 30s, m2 due at 60s, m3 ready
             #7 m1 of bob acked
             inbox of bob: m2 due at 60s, m3 ready"#]],
     );
@@ -305,11 +305,11 @@ fn d2_an_agent_reports_its_status_and_health() {
             bob: nothing to write
             #4 bob is working, degraded: slow
             bob: nothing to write
-            alice: idle, 0 open, 0 held, 0 asked
-            bob: working, 0 open, 0 held, 0 asked
-            carol: idle, 0 open, 0 held, 0 asked
+            alice: idle, 0 open, 0 leased, 0 requests pending
+            bob: working, 0 open, 0 leased, 0 requests pending
+            carol: idle, 0 open, 0 leased, 0 requests pending
             refused FORBIDDEN
-            bob: working, 0 open, 0 held, 0 asked"#]],
+            bob: working, 0 open, 0 leased, 0 requests pending"#]],
     );
 }
 
@@ -326,8 +326,8 @@ fn d6_heartbeats_can_be_batched() {
             #5 bob is offline, unavailable
             #5 carol is offline, unavailable
             #6 bob is idle
-            alice: idle, 0 open, 0 held, 0 asked
-            bob: idle, 0 open, 0 held, 0 asked
-            carol: offline (unavailable), 0 open, 0 held, 0 asked"#]],
+            alice: idle, 0 open, 0 leased, 0 requests pending
+            bob: idle, 0 open, 0 leased, 0 requests pending
+            carol: offline (unavailable), 0 open, 0 leased, 0 requests pending"#]],
     );
 }

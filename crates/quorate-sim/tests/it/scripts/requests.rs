@@ -123,9 +123,9 @@ fn d5_answers_before_the_timeout_count_if_others_are_missing() {
             #5 request.timedOut q1: timed out; bob answered, carol
             a is refused TIMEOUT
             q1: timed out; bob answered, carol; chain msg_0-3-0
-            alice: idle, 0 open, 0 held, 0 asked
-            bob: idle, 0 open, 0 held, 0 asked
-            carol: idle, 0 open, 0 held, 0 asked"#]],
+            alice: idle, 0 open, 0 leased, 0 requests pending
+            bob: idle, 0 open, 0 leased, 0 requests pending
+            carol: idle, 0 open, 0 leased, 0 requests pending"#]],
     );
 }
 

@@ -86,12 +86,12 @@ fn d9_pausing_holds_waiting_and_new_deliveries() {
             #5 m2 sent to bob
             #6 session.paused s1
             1 ready, 1 scheduled
-            m1 of bob: paused, ready since 0s, tried 0
+            m1 of bob: held, ready since 0s, tried 0
             #7 m3 sent to bob
             #8 m4 sent to bob
             hub: nothing to write
             1 ready, 3 scheduled
-            m3 of bob: paused, ready since 0s, tried 0
+            m3 of bob: held, ready since 0s, tried 0
             m4 of bob: due at 5s, tried 0
             bob claims m2 (attempt 1, token 1)
             bob: nothing to claim
@@ -118,7 +118,7 @@ fn d9_a_leased_delivery_continues_and_is_held_when_it_is_returned() {
             #10 m2 of bob nacked: ready
             #11 m3 of bob lapsed: ready
             2 scheduled, 1 acked
-            m2 of bob: paused, ready since 0s, tried 1
+            m2 of bob: held, ready since 0s, tried 1
             bob: nothing to claim
             #12 session.resumed s1
             bob claims m2 (attempt 2, token 4), m3 (attempt 2, token 5)"#]],
@@ -243,7 +243,7 @@ fn d9_a_pause_survives_a_restart() {
             #5 m2 sent to bob
             #6 session.paused s1
             2 scheduled
-            m1 of bob: paused, ready since 0s, tried 0
+            m1 of bob: held, ready since 0s, tried 0
             hub: nothing to write
             2 scheduled
             bob: nothing to claim
@@ -312,7 +312,7 @@ fn d9_a_redriven_dead_letter_keeps_its_session() {
             #6 m1 of bob nacked: dead
             #7 session.paused s1
             #8 m1 of bob redriven
-            m1 of bob: paused, ready since 0s, tried 0
+            m1 of bob: held, ready since 0s, tried 0
             bob: nothing to claim
             bob: nothing to claim
             #9 session.resumed s1

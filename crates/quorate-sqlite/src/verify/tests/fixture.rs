@@ -111,7 +111,7 @@ impl Hub {
     }
 
     fn claim(&self, agent_id: &str, max: u32) -> Vec<LeasedDelivery> {
-        let claim = Op::Claim { agent: agent(agent_id), max, lease_ms: 5_000, waiting: WaitMode::NoWait };
+        let claim = Op::Claim { agent: agent(agent_id), max, lease_ms: 5_000, wait: WaitMode::NoWait };
         match self.commit(by(agent_id), vec![claim]).results.remove(0) {
             OpResult::Claimed(leased) => leased,
             other => panic!("{other:?}"),

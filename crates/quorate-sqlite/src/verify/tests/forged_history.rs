@@ -74,7 +74,7 @@ fn pool(number: u64) -> Effect {
 fn subscribed(number: u64) -> Effect {
     let subscription = Subscription {
         agent: fixture::agent("eve"),
-        number: AgentNo(number),
+        agent_number: AgentNo(number),
         pattern: "a.>".parse().unwrap(),
         since: Seq(1),
         state: SubscriptionState::Active,

@@ -42,7 +42,7 @@ impl Transaction<'_> {
         {
             leased.push(self.lease_task(offer, agent, claim.lease_ms));
         }
-        let (id, once) = match claim.waiting {
+        let (id, once) = match claim.wait {
             WaitMode::Once(id) if leased.is_empty() => (id, true),
             WaitMode::Standing(id) => (id, false),
             WaitMode::Once(_) | WaitMode::NoWait => return Ok(OpResult::TasksClaimed(leased)),

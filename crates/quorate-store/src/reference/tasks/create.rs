@@ -120,7 +120,7 @@ impl Transaction<'_> {
             created_at,
             creator: self.actor,
             escalate: match &new.escalate_to {
-                EscalateTo::Never => EscalationTarget::Never,
+                EscalateTo::Nobody => EscalationTarget::Nobody,
                 EscalateTo::Coordinators => EscalationTarget::Coordinators,
                 EscalateTo::Agent(agent) => EscalationTarget::Agent(agent_number(agent)?),
             },

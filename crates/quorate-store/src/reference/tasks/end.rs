@@ -155,7 +155,7 @@ impl Transaction<'_> {
         };
         let is_coordinator = |number: &AgentNo| self.space.agent(*number).role == AgentRole::Coordinator;
         let mut to: Vec<AgentNo> = match task.spec.escalate {
-            EscalationTarget::Never => Vec::new(),
+            EscalationTarget::Nobody => Vec::new(),
             EscalationTarget::Agent(agent) if can_receive(&agent) => vec![agent],
             EscalationTarget::Agent(_) | EscalationTarget::Coordinators => {
                 numbers.filter(|number| is_coordinator(number) && can_receive(number)).collect()

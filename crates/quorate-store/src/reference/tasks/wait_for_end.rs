@@ -33,7 +33,7 @@ impl Transaction<'_> {
                 .limit(limits::TASK_WAITS_PER_AGENT_MAX as u64));
         }
         let waiter = TaskWaiter {
-            id: wait.waiting,
+            id: wait.consumer,
             agent,
             task: wait.task.clone(),
             within: wait.within.and_then(|id| self.leased_by(agent, id)),
@@ -41,7 +41,7 @@ impl Transaction<'_> {
             ordinal: self.next_wait_ordinal(),
         };
         self.schedule_deadlock_check();
-        self.space.task_waiters.retain(|waiter| waiter.id != wait.waiting);
+        self.space.task_waiters.retain(|waiter| waiter.id != wait.consumer);
         self.space.task_waiters.push(waiter);
         Ok(OpResult::Queued)
     }

@@ -242,7 +242,7 @@ pub(crate) async fn memory_has_versions_and_a_history(fixture: &TestHub) {
 // Fails under: a task that is done twice, or before its dependencies.
 pub(crate) async fn tasks_are_done_in_dependency_order(fixture: &TestHub) {
     let add = |work: TaskWork<u64>| async move {
-        work.confidence(0.5);
+        work.set_confidence(0.5);
         work.put(&format!("sums/{}", work.id()), "sum", work.input + 1);
         Ok(work.input + 1)
     };
