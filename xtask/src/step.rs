@@ -15,9 +15,9 @@ pub(crate) fn cargo(root: &Path, args: &[&str]) -> Command {
     let program = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
     let mut command = Command::new(program);
     command.current_dir(root).args(args);
-    // CI builds once, from nothing: the files for incremental builds would only cost time and disk.
+    // CI builds once, from nothing: files for incremental builds and debuggers would only cost time and disk.
     if std::env::var_os("CI").is_some() {
-        command.env("CARGO_INCREMENTAL", "0");
+        command.env("CARGO_INCREMENTAL", "0").env("CARGO_PROFILE_DEV_DEBUG", "0");
     }
     command
 }

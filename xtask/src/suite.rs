@@ -1,10 +1,12 @@
 //! `cargo xtask test`: runs the steps of CI in the same order, up to the first failure.
 
+use std::ffi::OsString;
 use std::path::Path;
+use std::process::Command;
 
-use anyhow::{Result, bail};
+use anyhow::{Result, bail, ensure};
 
-use crate::step::{self, cargo, run_command};
+use crate::step::{self, cargo, output, run_command};
 use crate::{generators, prerequisites, schemathesis, tidy};
 
 /// Number of repetitions of randomized tests.
@@ -42,10 +44,15 @@ pub(crate) fn run(root: &Path, scope: Scope) -> Result<()> {
     step::run("prerequisites", || prerequisites::check(root))?;
     step::run("fmt", || run_command(&mut cargo(root, &["fmt", "--all", "--check"])))?;
     step::run("tidy", || tidy::run(root))?;
-    step::run("clippy", || run_command(&mut cargo(root, &split_args(CLIPPY))))?;
-    step::run("clippy, release features", || run_command(&mut cargo(root, &split_args(CLIPPY_RELEASE))))?;
-    step::run("tests", || run_command(cargo(root, &split_args(test_command(root))).envs(scope.variables())))?;
-    step::run("doc tests", || run_command(&mut cargo(root, &split_args(DOC_TESTS))))?;
+    let linted = linted_build(root)?;
+    let test = test_command(root);
+    step::run("build and lint", || run_command(cargo(root, &test).arg("--no-run").envs(linted.clone())))?;
+    let variables = scope.variables();
+    step::run("tests", || {
+        run_command(cargo(root, &test).args(test_threads(&test)).envs(linted.clone()).envs(variables))
+    })?;
+    step::run("doc tests", || run_command(cargo(root, &split_args(DOC_TESTS)).envs(linted.clone())))?;
+    step::run("release features", || run_command(cargo(root, &split_args(BINARY)).envs(linted.clone())))?;
     step::run("schemathesis", || schemathesis::run(root, schemathesis::Binary::AlreadyBuilt))?;
     step::run("generators", || generators::run(root))?;
     check_licenses(root)?;
@@ -55,12 +62,6 @@ pub(crate) fn run(root: &Path, scope: Scope) -> Result<()> {
     Ok(())
 }
 
-const CLIPPY: &str = "clippy --workspace --all-targets --all-features --locked -- -D warnings";
-
-// The previous step enables the test-only features of quorate-sqlite (faults, sabotage). This one checks the features of
-// the released binary, to find code that only compiles with a test feature.
-const CLIPPY_RELEASE: &str = "clippy --locked -p quorate-cli -- -D warnings";
-
 // All features: the fault and sabotage tests need the test-only features of quorate-sqlite.
 const NEXTEST: &str = "nextest run --locked --workspace --all-features";
 const CARGO_TEST: &str = "test --locked --workspace --all-features --all-targets";
@@ -68,12 +69,36 @@ const CARGO_TEST: &str = "test --locked --workspace --all-features --all-targets
 // Neither nextest nor --all-targets runs doc tests. The same features as in the previous step, to reuse its build.
 const DOC_TESTS: &str = "test --doc --locked --workspace --all-features";
 
-fn test_command(root: &Path) -> &'static str {
+// The tests enable the test-only features. This builds the binary with the released features, which finds code that only
+// compiles with a test feature.
+const BINARY: &str = "build --locked -p quorate-cli";
+
+/// Returns the variables of a build that also runs clippy and denies warnings. `cargo clippy` would check the workspace
+/// and all its dependencies once more, in a build of its own.
+fn linted_build(root: &Path) -> Result<Vec<(&'static str, OsString)>> {
+    let sysroot = output(Command::new("rustc").current_dir(root).args(["--print", "sysroot"]))?;
+    let clippy = Path::new(sysroot.trim()).join("bin").join("clippy-driver");
+    ensure!(clippy.exists(), "{} does not exist: install the component `clippy`", clippy.display());
+    Ok(vec![("RUSTC_WORKSPACE_WRAPPER", clippy.into()), ("RUSTFLAGS", "-D warnings".into())])
+}
+
+fn test_command(root: &Path) -> Vec<&'static str> {
     if step::succeeds(&mut cargo(root, &["nextest", "--version"])) {
-        return NEXTEST;
+        return split_args(NEXTEST);
     }
     eprintln!("   cargo-nextest is not installed: using cargo test instead");
-    CARGO_TEST
+    split_args(CARGO_TEST)
+}
+
+/// Returns the arguments for one test more than there are processors, because some tests wait for a timer or a process.
+/// `cargo test` runs the tests of one target at a time in threads, and needs no argument.
+fn test_threads(test: &[&str]) -> Vec<String> {
+    match std::thread::available_parallelism() {
+        Ok(processors) if test.first() == Some(&"nextest") => {
+            vec!["--test-threads".into(), (processors.get() + 1).to_string()]
+        }
+        _ => Vec::new(),
+    }
 }
 
 /// Checks licenses and sources of all dependencies with cargo-deny, if it is installed. It takes long to build, so it is

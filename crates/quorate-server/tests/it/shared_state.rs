@@ -239,7 +239,7 @@ async fn m2_an_etag_identifies_a_state() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
 async fn m2_concurrent_writers_lose_nothing() {
     const WRITERS: usize = 8;
-    const TIMES: u64 = 20;
+    const TIMES: u64 = 8;
     let names: Vec<_> = (0..WRITERS).map(|n| format!("w{n}")).collect();
     let names: Vec<_> = names.iter().map(String::as_str).collect();
     let (_server, writers) = start_session(&names).await;
