@@ -142,6 +142,8 @@ pub struct TaskSpec {
     pub escalate: EscalationTarget,
     /// Session that it belongs to.
     pub session: Option<String>,
+    /// Display title.
+    pub title: Option<String>,
 }
 
 impl TaskSpec {

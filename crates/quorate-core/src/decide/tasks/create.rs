@@ -199,6 +199,7 @@ impl Draft<'_> {
             on_dependency_failure: new.on_dependency_failure,
             escalate,
             session: new.session.clone(),
+            title: new.title.clone(),
         }))
     }
 
