@@ -75,9 +75,6 @@ pub struct Task {
     /// Session that this belongs to.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub session_id: Option<String>,
-    /// Display title.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub title: Option<String>,
     /// Failed dependencies that the task proceeded without.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub missing: Vec<TaskId>,
@@ -127,7 +124,6 @@ impl Task {
             rationale: end.and_then(|end| end.rationale.clone()),
             reason: task.reason().map(Cow::into_owned),
             session_id: task.spec.session.clone(),
-            title: task.spec.title.clone(),
             missing: task.missing.to_vec(),
             due: match &task.state {
                 TaskState::Scheduled { due } => Some(*due),

@@ -109,7 +109,7 @@ struct AddArgs {
     #[command(flatten)]
     content: ContentArgs,
     /// File with a task graph in JSON; - reads stdin.
-    #[arg(long, value_name = "FILE", conflicts_with_all = ["task_type", "agent", "id", "after", "priority", "session", "title"])]
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["task_type", "agent", "id", "after", "priority", "session"])]
     graph: Option<PathBuf>,
     /// Custom task id.
     #[arg(long)]
@@ -132,9 +132,6 @@ struct AddArgs {
     /// Session that the task belongs to.
     #[arg(long, value_name = "ID")]
     session: Option<String>,
-    /// Title for display, up to 200 characters.
-    #[arg(long)]
-    title: Option<String>,
     #[command(flatten)]
     dry_run: DryRunArgs,
 }
@@ -148,7 +145,6 @@ const COLUMNS: &[Column] = &[
     ("AGENT", |task| first_non_empty(&[field(task, "holder"), field(task, "agent")])),
     ("DEPENDS ON", |task| field(task, "dependsOn")),
     ("CREATED", |task| format_time(&task["createdAt"])),
-    ("TITLE", |task| field(task, "title")),
     ("REASON", |task| field(task, "reason")),
 ];
 
@@ -226,7 +222,6 @@ fn retry_body(response: &str) -> anyhow::Result<String> {
         "onDependencyFailure",
         "escalateTo",
         "sessionId",
-        "title",
     ];
     let task = parse_response(response)?;
     let (id, status) = (field(&task, "id"), field(&task, "status"));
@@ -280,8 +275,7 @@ fn single_task_body(args: &AddArgs) -> anyhow::Result<String> {
         .list("dependsOn", &args.after)?
         .set_if_some("timeoutMs", args.timeout.map(|timeout| timeout.as_millis()))?
         .set_if_some("retry", retry)?
-        .set_if_some("sessionId", args.session.as_ref())?
-        .set_if_some("title", args.title.as_ref())?;
+        .set_if_some("sessionId", args.session.as_ref())?;
     Ok(body.to_json())
 }
 
@@ -289,7 +283,6 @@ fn details(task: &Value) -> Details {
     let text = |name| field(task, name);
     Details::default()
         .add("id", text("id"))
-        .add("title", text("title"))
         .add("type", text("type"))
         .add("agent", text("agent"))
         .add("status", text("status"))

@@ -142,8 +142,6 @@ pub struct TaskSpec {
     pub escalate: EscalationTarget,
     /// Session that it belongs to.
     pub session: Option<String>,
-    /// Display title.
-    pub title: Option<String>,
 }
 
 impl TaskSpec {

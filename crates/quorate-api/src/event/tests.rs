@@ -74,7 +74,6 @@ fn task(state: TaskState) -> Item {
         on_dependency_failure: OnDependencyFailure::Fail,
         escalate: EscalationTarget::Agent(AgentNo(1)),
         session: None,
-        title: None,
     };
     Item::Task(Task {
         spec: Arc::new(spec),

@@ -220,7 +220,6 @@ fn tasks() -> Vec<Op> {
     task.on_dependency_failure = OnDependencyFailure::Skip;
     task.escalate_to = EscalateTo::Agent(id("bob"));
     task.session = Some("s".to_owned());
-    task.title = Some("Review the plan".to_owned());
     let mut binary = CoreNewTask::new("scan".to_owned());
     binary.content_type = Some("image/png".to_owned());
     binary.escalate_to = EscalateTo::Nobody;

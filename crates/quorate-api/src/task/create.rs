@@ -115,10 +115,6 @@ pub struct NewTask<'a> {
     #[serde(skip_serializing_if = "Option::is_none")]
     #[cfg_attr(feature = "schema", schemars(length(max = 128)))]
     pub session_id: Option<String>,
-    /// Display title.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    #[cfg_attr(feature = "schema", schemars(length(max = 200)))]
-    pub title: Option<String>,
 }
 
 /// Retry policy for failed attempts of a task.
@@ -160,7 +156,6 @@ impl NewTask<'_> {
             Some(agent) => EscalateTo::Agent(AgentId::new(agent)?),
         };
         task.session = self.session_id;
-        task.title = self.title;
         let content_type = self.content_type.as_deref();
         let decode = |json: Json<'_>| {
             payload::decode_payload(json.get(), content_type, |json| Bytes::copy_from_slice(json.as_bytes()))
@@ -202,7 +197,6 @@ impl NewTask<'_> {
                 EscalateTo::Agent(agent) => agent.to_string(),
             }),
             session_id: task.session.clone(),
-            title: task.title.clone(),
         })
     }
 }

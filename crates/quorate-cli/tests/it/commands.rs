@@ -171,7 +171,7 @@ fn tasks_are_added_listed_and_cancelled() {
     )
     .expect("written");
     let transcript = fixture.transcript(&[
-        "quorate task add sum --value '[1,2]' --id t1 --priority high --title 'Add numbers'",
+        "quorate task add sum --value '[1,2]' --id t1 --priority high",
         "quorate task add --graph graph.json",
         "quorate task add --graph graph.json --json",
         "quorate task list",

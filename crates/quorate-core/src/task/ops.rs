@@ -7,7 +7,7 @@ use crate::ids::{AgentId, ConsumerId, DeliveryId, LeaseToken, TaskId};
 use crate::limits::{
     ATTEMPTS_DEFAULT, ATTEMPTS_MAX, BACKOFF_MS_DEFAULT, BACKOFF_MS_MAX, COMMIT_BYTES_MAX, LEASE_MS_DEFAULT,
     LIST_MAX, PAYLOAD_BYTES_MAX, TASK_EDGES_MAX, TASK_TEXT_BYTES_MAX, TASK_TIMEOUT_MS_MAX,
-    TASK_TIMEOUT_MS_MIN, TASKS_PER_OP_MAX, TITLE_CHARS_MAX,
+    TASK_TIMEOUT_MS_MIN, TASKS_PER_OP_MAX,
 };
 use crate::lock::FenceRef;
 use crate::message::{Payload, Priority, check_label, check_reason, is_json};
@@ -54,8 +54,6 @@ pub struct NewTask {
     pub escalate_to: EscalateTo,
     /// Session that it belongs to.
     pub session: Option<String>,
-    /// Display title.
-    pub title: Option<String>,
 }
 
 /// A dependency of a task.
@@ -185,7 +183,6 @@ impl NewTask {
             on_dependency_failure: OnDependencyFailure::default(),
             escalate_to: EscalateTo::default(),
             session: None,
-            title: None,
         }
     }
 
@@ -195,7 +192,7 @@ impl NewTask {
         is_json(self.content_type.as_deref())
     }
 
-    /// Number of bytes of its ids, labels and title.
+    /// Number of bytes of its ids and labels.
     fn text_bytes(&self) -> usize {
         let dependency_bytes = self.depends_on.iter().map(|dependency| match dependency {
             Dependency::Task(id) => id.as_str().len(),
@@ -206,7 +203,6 @@ impl NewTask {
             Some(self.task_type.as_str()),
             self.content_type.as_deref(),
             self.session.as_deref(),
-            self.title.as_deref(),
         ];
         dependency_bytes.sum::<usize>() + texts.into_iter().flatten().map(str::len).sum::<usize>()
     }
@@ -228,7 +224,6 @@ impl NewTask {
         check_label("type", &self.task_type)?;
         check_label("contentType", self.content_type.as_deref().unwrap_or(""))?;
         check_label("sessionId", self.session.as_deref().unwrap_or(""))?;
-        check_title(self.title.as_deref().unwrap_or(""))?;
         if self.priority.level > 3 {
             return Err(invalid(format!(
                 "invalid priority level {}: not between 0 and 3",
@@ -284,20 +279,6 @@ impl NewTask {
     }
 }
 
-fn check_title(title: &str) -> Result<(), Refused> {
-    let chars = title.chars().count();
-    if chars > TITLE_CHARS_MAX {
-        return Err(Refused::new(Code::Invalid, format!("title is too long: {chars} characters"))
-            .limit(TITLE_CHARS_MAX as u64)
-            .hint(format!("use at most {TITLE_CHARS_MAX} characters; put details into input")));
-    }
-    if title.chars().any(char::is_control) {
-        return Err(Refused::new(Code::Invalid, "title contains a control character")
-            .hint("use printable characters only"));
-    }
-    Ok(())
-}
-
 impl CreateTasks {
     /// Creates an operation from tasks and their inputs.
     #[must_use]
@@ -350,7 +331,7 @@ impl CreateTasks {
         }
         let text_bytes = self.tasks.iter().map(NewTask::text_bytes).sum();
         if text_bytes > TASK_TEXT_BYTES_MAX {
-            return too_many("bytes of ids, labels and titles", text_bytes, TASK_TEXT_BYTES_MAX);
+            return too_many("bytes of ids and labels", text_bytes, TASK_TEXT_BYTES_MAX);
         }
         let input_bytes = self.inputs.as_ref().map_or(0, |inputs| inputs.bytes.len());
         if input_bytes > COMMIT_BYTES_MAX {

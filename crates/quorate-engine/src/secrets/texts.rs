@@ -176,6 +176,5 @@ fn of_task<'a, E>(task: &'a NewTask, visit: Visit<'_, 'a, E>) -> Result<(), E> {
     visit("id", task.id.as_ref().map_or("", TaskId::as_str))?;
     visit("type", &task.task_type)?;
     visit("contentType", task.content_type.as_deref().unwrap_or_default())?;
-    visit("session", task.session.as_deref().unwrap_or_default())?;
-    visit("title", task.title.as_deref().unwrap_or_default())
+    visit("session", task.session.as_deref().unwrap_or_default())
 }

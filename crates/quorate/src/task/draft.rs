@@ -105,12 +105,6 @@ impl TaskDraft {
         self
     }
 
-    /// Sets the title for display: at most 200 characters, without control characters.
-    pub fn title(mut self, title: impl Into<String>) -> Self {
-        self.task.title = Some(title.into());
-        self
-    }
-
     pub(super) fn into_parts(self) -> Result<(NewTask, Option<Vec<u8>>), Error> {
         match self.invalid {
             Some(refused) => Err(refused.into()),

@@ -179,7 +179,6 @@ async fn i18_a_secret_is_refused_in_every_field_and_never_stored() {
     let lease = LeaseRef { delivery: "dlv_0-1".parse().expect("an id"), token: LeaseToken(1) };
     let mut register = RegisterAgent::named(agent("carol"));
     register.capabilities = vec![TOKEN.to_owned()];
-    let titled = NewTask { title: Some(TOKEN.to_owned()), ..NewTask::new("review") };
     let cases = [
         ("payload", Op::send(message(&hub, &format!("\"{TOKEN}\"")))),
         ("metadata", with(|message, token| message.metadata = Some(format!("{{\"a\":\"{token}\"}}")))),
@@ -205,7 +204,6 @@ async fn i18_a_secret_is_refused_in_every_field_and_never_stored() {
         ("to", with(|message, token| message.to = Destination::Topic(token.parse().expect("a topic")))),
         ("input", task(&format!("\"{TOKEN}\""))),
         ("type", Op::CreateTasks(CreateTasks::pack([(NewTask::new(TOKEN), None)], [1; 16]))),
-        ("title", Op::CreateTasks(CreateTasks::pack([(titled, None)], [1; 16]))),
         ("result", complete(Some(hub.space().expect("an embedded hub").seal(format!("\"{TOKEN}\""))), None)),
         ("rationale", complete(None, Some(TOKEN.to_owned()))),
         ("title", session(TOKEN)),

@@ -40,11 +40,6 @@ fn write_new(out: &mut Writer, task: &NewTask) {
         }
     }
     out.text(task.on_dependency_failure.as_str());
-    // Before the number of the escalation, so that tasks without a title keep their earlier fingerprint.
-    if let Some(title) = &task.title {
-        out.number(3);
-        out.text(title);
-    }
     match &task.escalate_to {
         EscalateTo::Nobody => out.number(0),
         EscalateTo::Coordinators => out.number(1),

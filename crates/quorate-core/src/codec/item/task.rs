@@ -63,7 +63,6 @@ fn write_spec(out: &mut Writer, spec: &TaskSpec) {
     text(9, spec.content_type.as_deref());
     spec.depends_on.iter().for_each(|id| text(11, Some(id.as_str())));
     text(18, spec.session.as_deref());
-    text(19, spec.title.as_deref());
     let mut number = |field: u64, value: Option<u64>| {
         if let Some(value) = value {
             out.numbers(&[field, value]);
@@ -114,7 +113,6 @@ fn read_spec(input: &mut Reader<'_>) -> Result<TaskSpec, DecodeError> {
         on_dependency_failure: OnDependencyFailure::Fail,
         escalate: EscalationTarget::Coordinators,
         session: None,
-        title: None,
     };
     while !input.is_done() {
         match input.number()? {
@@ -147,7 +145,6 @@ fn read_spec(input: &mut Reader<'_>) -> Result<TaskSpec, DecodeError> {
                 }
             }
             18 => spec.session = Some(input.text()?.into()),
-            19 => spec.title = Some(input.text()?.into()),
             _ => return input.expected("a known field of a task"),
         }
     }

@@ -199,7 +199,6 @@ impl Draft<'_> {
             on_dependency_failure: new.on_dependency_failure,
             escalate,
             session: new.session.clone(),
-            title: new.title.clone(),
         }))
     }
 

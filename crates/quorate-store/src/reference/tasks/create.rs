@@ -136,7 +136,6 @@ impl Transaction<'_> {
             backoff_ms: new.backoff_ms,
             on_dependency_failure: new.on_dependency_failure,
             session: new.session.clone(),
-            title: new.title.clone(),
         })
     }
 

@@ -28,7 +28,6 @@ fn spec() -> TaskSpec {
         on_dependency_failure: OnDependencyFailure::Skip,
         escalate: EscalationTarget::Agent(AgentNo(5)),
         session: Some("ses_1".into()),
-        title: None,
     }
 }
 
@@ -141,17 +140,6 @@ fn default_values_take_no_bytes() {
     let (last_failure, partials, missing) = (None, Vec::new(), Vec::new());
     let task = Task { spec: Arc::new(plain()), attempt: 0, state, last_failure, partials, missing };
     expect!["0a01017406017802090407000107000000"].assert_eq(&hex(&write_item(&Item::Task(task))));
-}
-
-#[test]
-fn the_bytes_of_a_title_never_change() {
-    let spec = TaskSpec { title: Some("Sum".into()), ..plain() };
-    let state = TaskState::Ready { since: Timestamp(7) };
-    let (last_failure, partials, missing) = (None, Vec::new(), Vec::new());
-    let item = Item::Task(Task { spec: Arc::new(spec), attempt: 0, state, last_failure, partials, missing });
-    let bytes = write_item(&item);
-    expect!["0f010174060178130353756d02090407000107000000"].assert_eq(&hex(&bytes));
-    assert_eq!(read_item(ItemKind::Task, &bytes).unwrap(), item);
 }
 
 #[test]
