@@ -67,8 +67,8 @@ impl RoutingContext<'_> {
     pub fn route(&self, from: Option<&AgentId>, to: &Destination) -> Result<RoutedTo, Refused> {
         let sender = self.sender(from);
         match to {
-            Destination::Agent(agent) => self.to_agents(sender, std::slice::from_ref(agent)),
-            Destination::Agents(agents) => self.to_agents(sender, agents),
+            Destination::Agent(agent) => self.agents_by_id(sender, std::slice::from_ref(agent)),
+            Destination::Agents(agents) => self.agents_by_id(sender, agents),
             Destination::Topic(topic) => Ok(RoutedTo::Agents(self.subscribers(sender, topic))),
             Destination::Broadcast => self.broadcast(sender),
             Destination::Role(role) => self.with_role(sender, *role),
@@ -106,7 +106,7 @@ impl RoutingContext<'_> {
     }
 
     /// Resolves named agents without duplicates, in the given order. Unknown agents are refused, never ignored.
-    fn to_agents(&self, sender: Sender<'_>, ids: &[AgentId]) -> Result<RoutedTo, Refused> {
+    fn agents_by_id(&self, sender: Sender<'_>, ids: &[AgentId]) -> Result<RoutedTo, Refused> {
         let mut recipients = Vec::with_capacity(ids.len());
         let mut seen = HashSet::new();
         let mut unknown = Vec::new();
