@@ -48,9 +48,7 @@ pub(crate) fn run(root: &Path, scope: Scope) -> Result<()> {
     let test = test_command(root);
     step::run("build and lint", || run_command(cargo(root, &test).arg("--no-run").envs(linted.clone())))?;
     let variables = scope.variables();
-    step::run("tests", || {
-        run_command(cargo(root, &test).args(test_threads(&test)).envs(linted.clone()).envs(variables))
-    })?;
+    step::run("tests", || run_command(cargo(root, &test).envs(linted.clone()).envs(variables)))?;
     step::run("doc tests", || run_command(cargo(root, &split_args(DOC_TESTS)).envs(linted.clone())))?;
     step::run("release features", || run_command(cargo(root, &split_args(BINARY)).envs(linted.clone())))?;
     step::run("schemathesis", || schemathesis::run(root, schemathesis::Binary::AlreadyBuilt))?;
@@ -88,17 +86,6 @@ fn test_command(root: &Path) -> Vec<&'static str> {
     }
     eprintln!("   cargo-nextest is not installed: using cargo test instead");
     split_args(CARGO_TEST)
-}
-
-/// Returns the arguments for one test more than there are processors, because some tests wait for a timer or a process.
-/// `cargo test` runs the tests of one target at a time in threads, and needs no argument.
-fn test_threads(test: &[&str]) -> Vec<String> {
-    match std::thread::available_parallelism() {
-        Ok(processors) if test.first() == Some(&"nextest") => {
-            vec!["--test-threads".into(), (processors.get() + 1).to_string()]
-        }
-        _ => Vec::new(),
-    }
 }
 
 /// Checks licenses and sources of all dependencies with cargo-deny, if it is installed. It takes long to build, so it is
