@@ -136,7 +136,7 @@ pub(crate) fn no_items(resource: Resource) -> CommandError {
     CommandError::new(NOT_FOUND, format!("there is no {noun} yet"), resource.create_hint())
 }
 
-/// Resolves an id or a unique prefix among these ids; `is_complete` tells whether the list is.
+/// Resolves an id or a unique prefix among these ids; `is_complete` states whether the list is complete.
 ///
 /// # Errors
 /// If no id matches, or more than one.
