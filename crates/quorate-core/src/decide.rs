@@ -27,7 +27,7 @@ mod subscriptions;
 mod tasks;
 mod tokens;
 
-use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use crate::codec;
@@ -46,7 +46,7 @@ use crate::refused::{Code, Refused, StaleReference};
 use crate::snapshot::{Rollback, RollbackScope};
 use crate::task::TaskLeaseRef;
 use crate::time::{Now, Timestamp};
-use crate::working::{OpenDelivery, WorkingState};
+use crate::working::{Map, OpenDelivery, WorkingState};
 use metered_lookup::MeteredLookup;
 
 pub use rollback_plan::RollbackPlan;
@@ -267,7 +267,7 @@ struct Draft<'a> {
     /// Index of the operation that is being decided.
     op: usize,
     /// Items that this commit removed from memory; `None` if they are not stored as a row either.
-    closed_items: HashMap<ItemKey, Option<Item>>,
+    closed_items: Map<ItemKey, Option<Item>>,
 }
 
 impl<'a> Draft<'a> {
@@ -297,7 +297,7 @@ impl<'a> Draft<'a> {
             repeated_ends: Vec::new(),
             ends_task_lease: false,
             op: 0,
-            closed_items: HashMap::new(),
+            closed_items: Map::default(),
         }
     }
 

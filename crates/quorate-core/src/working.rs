@@ -47,7 +47,7 @@ pub(crate) use tasks::{NextTask, TaskClaimer, TaskDispatch, TaskWaiter};
 pub use tokens::{AccessTokens, TokenLookup};
 pub(crate) use wait_graph::WaitId;
 
-type Map<K, V> = HashMap<K, V, foldhash::fast::RandomState>;
+pub(crate) type Map<K, V> = HashMap<K, V, foldhash::fast::RandomState>;
 
 /// The newest record of a space.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]

@@ -115,6 +115,12 @@ impl WriterStats {
         self.work_max.fetch_max(units, Ordering::Relaxed);
     }
 
+    /// Adds a flush that had a transaction of its own: its rows, and the time for which it occupied the writer.
+    pub(crate) fn add_flush(&self, rows: u64, time: Duration) {
+        self.work_max.fetch_max(rows, Ordering::Relaxed);
+        self.hold_times.record(time);
+    }
+
     /// Adds the time for which a batch occupied the writer.
     pub(crate) fn add_batch(&self, time: Duration) {
         self.batches.fetch_add(1, Ordering::Relaxed);

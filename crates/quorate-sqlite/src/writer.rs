@@ -25,8 +25,8 @@ use crate::responder::{CommittedBatch, JobResponse, Responder};
 use crate::sqlite_store::Shared;
 use crate::write_statements::WriteStatements;
 
-/// Work units after which a batch takes no further commit. Together with the limit per commit, it bounds how long a
-/// batch occupies the writer.
+/// Work units after which a batch takes no further commit, including the rows of the flush before it. Together with the
+/// limit per commit, it bounds how long a batch occupies the writer.
 const BATCH_WORK_MAX: u64 = 8_192;
 
 /// Tolerance for rounding when the meter of core is checked, in work units.
@@ -95,6 +95,9 @@ impl<'c> Writer<'c> {
                 return;
             }
             self.shared.stats.add_batch(held);
+            if self.flush_large_memtables().is_break() {
+                return;
+            }
             self.wal.after_batch(self.connection);
         }
         // Flush on close, so that the tables are complete for tools that read them while no hub runs.
@@ -113,23 +116,63 @@ impl<'c> Writer<'c> {
             return Ok(());
         }
         self.begin.execute([])?;
-        self.flush_memtables(1)?;
+        let due = self.memtables_to_flush(1, u64::MAX);
+        self.flush_memtables(&due)?;
         self.commit.execute([])?;
         Ok(())
     }
 
-    /// Flushes the memtables with at least `rows` rows and returns their spaces.
-    fn flush_memtables(&mut self, rows: usize) -> Result<Vec<SpaceNo>, BatchError> {
-        let mut flushed = Vec::new();
-        for (space, memtable) in
-            self.shared.memtables.read().iter().filter(|(_, memtable)| memtable.rows() >= rows)
-        {
-            if let Some(loaded) = self.spaces.get(space) {
-                self.flusher.flush(*space, &loaded.working, memtable, loaded.first_unflushed)?;
-                flushed.push(*space);
+    /// Flushes each memtable that is too large for the transaction of a batch in a transaction of its own, so that a
+    /// flush and a costly commit never occupy the writer together, and callers do not wait for the flush. `Break` means
+    /// that nothing more may be acknowledged.
+    fn flush_large_memtables(&mut self) -> ControlFlow<()> {
+        let rows_min = self.flush_rows.max(BATCH_WORK_MAX as usize);
+        for (space, rows) in self.memtables_to_flush(rows_min, u64::MAX) {
+            let (flushed, held) = clock::timed(|| {
+                self.begin.execute([])?;
+                self.flush_memtables(&[(space, rows)])?;
+                self.commit.execute([])?;
+                Ok::<_, BatchError>(())
+            });
+            match flushed {
+                Ok(()) => self.update_memtables(&[(space, rows)]),
+                Err(error) => {
+                    let error = self.abort_batch(&error, &BTreeSet::new());
+                    if !matches!(error, StoreError::DiskFull) {
+                        self.shared.fail(error);
+                        return ControlFlow::Break(());
+                    }
+                    // The disk is full. The memtable stays complete, and the flush is tried again after the next batch.
+                }
+            }
+            self.shared.stats.add_flush(rows, held);
+        }
+        ControlFlow::Continue(())
+    }
+
+    /// Returns the spaces whose memtable has at least `rows_min` rows, with these rows, up to `total_max` rows in total.
+    fn memtables_to_flush(&self, rows_min: usize, total_max: u64) -> Vec<(SpaceNo, u64)> {
+        let mut total = 0;
+        let mut due = Vec::new();
+        for (space, memtable) in self.shared.memtables.read().iter() {
+            let rows = memtable.rows() as u64;
+            if rows >= rows_min as u64 && total + rows <= total_max {
+                total += rows;
+                due.push((*space, rows));
             }
         }
-        Ok(flushed)
+        due
+    }
+
+    /// Writes the rows of these memtables.
+    fn flush_memtables(&mut self, due: &[(SpaceNo, u64)]) -> Result<(), BatchError> {
+        let memtables = self.shared.memtables.read();
+        for (space, _) in due {
+            if let (Some(loaded), Some(memtable)) = (self.spaces.get(space), memtables.get(space)) {
+                self.flusher.flush(*space, &loaded.working, memtable, loaded.first_unflushed)?;
+            }
+        }
+        Ok(())
     }
 
     /// Runs one transaction: many commits, one fsync. `Break` means that nothing more may be acknowledged.
@@ -137,12 +180,13 @@ impl<'c> Writer<'c> {
         let mut responses = Vec::with_capacity(jobs.len());
         let mut touched = BTreeSet::new();
         let mut dispatches: BTreeMap<SpaceNo, BatchDispatch> = BTreeMap::new();
-        let mut flushed = Vec::new();
         // The first error aborts the batch, but every caller gets a response.
         let prepared = self.begin.execute([]).map_err(BatchError::from);
         // Before anything is decided: the working state is then exactly the state after the last record.
-        let prepared =
-            prepared.and_then(|_| self.flush_memtables(self.flush_rows)).map(|spaces| flushed = spaces);
+        // At least one job fits besides the flush.
+        let flushed = self.memtables_to_flush(self.flush_rows, BATCH_WORK_MAX - 1);
+        let prepared = prepared.and_then(|_| self.flush_memtables(&flushed));
+        let prepared = prepared.map(|()| flushed.iter().map(|(_, rows)| rows).sum());
         let written = self.decide_and_write(prepared, jobs, &mut responses, &mut touched, &mut dispatches);
         #[cfg(feature = "sabotage")]
         if self.sabotage == Some(crate::Sabotage::AcknowledgeBeforeSync) {
@@ -173,16 +217,19 @@ impl<'c> Writer<'c> {
         }
     }
 
+    /// Decides the jobs of a batch and writes their records. `prepared` is the work of the flush before it, in rows. If
+    /// it failed, the jobs are not decided, but still get a response.
     fn decide_and_write(
         &mut self,
-        mut result: Result<(), BatchError>,
+        prepared: Result<u64, BatchError>,
         jobs: Vec<Job>,
         responses: &mut Vec<JobResponse>,
         touched: &mut BTreeSet<SpaceNo>,
         dispatches: &mut BTreeMap<SpaceNo, BatchDispatch>,
     ) -> Result<(), BatchError> {
         let now = self.context.clock.now();
-        let (mut batch_work, mut commits) = (0, 0);
+        let (mut batch_work, mut commits) = (*prepared.as_ref().unwrap_or(&0), 0);
+        let mut result = prepared.map(drop);
         let mut charges: BTreeMap<SpaceNo, u64> = BTreeMap::new();
         let mut jobs = jobs.into_iter();
         while batch_work < BATCH_WORK_MAX
@@ -305,12 +352,12 @@ impl<'c> Writer<'c> {
     }
 
     /// Clears the memtables that were flushed, then merges the changes of the batch.
-    fn update_memtables(&mut self, flushed: &[SpaceNo]) {
+    fn update_memtables(&mut self, flushed: &[(SpaceNo, u64)]) {
         let mut staged = self.lookups.staged.borrow_mut();
         // Spaces without changes in this batch are dropped; the others keep their allocation for the next batch.
         staged.retain(|_, memtable| !memtable.is_empty());
         let mut memtables = self.shared.memtables.write();
-        for space in flushed {
+        for (space, _) in flushed {
             if let (Some(memtable), Some(loaded)) = (memtables.get_mut(space), self.spaces.get_mut(space)) {
                 // All deliveries below this number are in the tables now.
                 loaded.first_unflushed = loaded.first_unflushed.max(memtable.next_delivery());

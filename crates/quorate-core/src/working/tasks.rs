@@ -175,6 +175,12 @@ impl Tasks {
         }
     }
 
+    fn reserve(&mut self, count: usize) {
+        self.open.reserve(count);
+        self.numbers.reserve(count);
+        self.pending.reserve(count);
+    }
+
     /// Returns an open task by id.
     pub(crate) fn get(&self, id: &TaskId) -> Option<&Task> {
         self.open.get(self.numbers.get(id)?)
@@ -271,6 +277,12 @@ impl WorkingState {
     /// Returns the open tasks.
     pub(crate) fn tasks(&self) -> &Tasks {
         &self.items.tasks
+    }
+
+    /// Allocates memory for new tasks at once. Growing step by step would copy a large graph several times.
+    pub(crate) fn reserve_tasks(&mut self, count: usize) {
+        self.items.tasks.reserve(count);
+        self.journal.reserve(count);
     }
 
     /// Returns the number of tasks in each state.

@@ -75,15 +75,18 @@ struct Hub {
 }
 
 impl Hub {
+    /// Opens a store that flushes before every batch, so that every lookup goes to the tables.
     async fn new() -> Self {
+        Self::with(Options { flush_rows: 1, ..Options::default() }).await
+    }
+
+    async fn with(options: Options) -> Self {
         let directory = tempfile::tempdir().expect("a directory");
         let context = StoreContext {
             clock: ManualClock::at(1_800_000_000_000),
             entropy: Entropy::seeded(1),
             sink: Arc::new(|_| {}),
         };
-        // Flush before every batch, so that every lookup goes to the tables.
-        let options = Options { flush_rows: 1, ..Options::default() };
         let store = SqliteStore::open(directory.path(), options, context).expect("it opens");
         let space = |name: &str| store.space(SpaceName::new(name).expect("a valid name"));
         let (space, other) = (space("busy").await.expect("a space"), space("other").await.expect("a space"));
@@ -457,6 +460,20 @@ async fn s1_no_commit_and_no_batch_costs_more_than_its_bound() {
         );
     }
     assert!(over_limit >= 12, "only {over_limit} commits exceeded the limit");
+    hub.store.close().await;
+}
+
+// Fails under: a flush of any size in the transaction of the next batch; flushed rows that are not counted as work.
+#[tokio::test]
+async fn s1_a_large_flush_does_not_share_a_transaction_with_a_large_commit() {
+    let hub = Hub::with(Options::default()).await;
+    hub.ok(vec![graph()]).await;
+    let one_graph = hub.store.stats().work_max;
+    assert!(one_graph > BATCH_WORK_MAX);
+    // Fails all dependents, which changes as many rows.
+    hub.ok(vec![Op::CancelTask(CancelTask { task: task_id(0), reason: String::new() })]).await;
+    let work_max = hub.store.stats().work_max;
+    assert!(work_max < one_graph + BATCH_WORK_MAX, "{one_graph}, then {work_max} units in one transaction");
     hub.store.close().await;
 }
 

@@ -1,6 +1,5 @@
 //! Creation of tasks, individually or as a graph.
 
-use std::collections::HashMap;
 use std::num::NonZeroU64;
 use std::sync::Arc;
 
@@ -18,6 +17,7 @@ use crate::task::{
     TaskInput, TaskNo, TaskSpec, TaskState, TaskStatus,
 };
 use crate::time::Timestamp;
+use crate::working::Map;
 
 /// The tasks of one operation with their resolved ids and dependencies.
 struct Graph {
@@ -25,7 +25,7 @@ struct Graph {
     /// The dependencies of each task, without duplicates.
     depends_on: Vec<Vec<TaskId>>,
     /// Status of the existing tasks that they depend on.
-    earlier: HashMap<TaskId, TaskStatus>,
+    earlier: Map<TaskId, TaskStatus>,
 }
 
 impl Draft<'_> {
@@ -62,6 +62,8 @@ impl Draft<'_> {
         }
         self.parts.extend(create.inputs.clone());
         self.tasks += count as u32;
+        self.effects.reserve(count);
+        self.working.reserve_tasks(count);
         for (spec, new) in specs.iter().zip(&create.tasks) {
             let satisfied = |id: &TaskId| graph.earlier.get(id) == Some(&TaskStatus::Done);
             let state = if spec.depends_on.iter().all(satisfied) {
@@ -120,7 +122,7 @@ impl Draft<'_> {
     fn graph(&self, create: &CreateTasks, first: TaskNo) -> Result<Graph, DecideError> {
         let generation = self.working.head.generation;
         let mut ids = Vec::with_capacity(create.tasks.len());
-        let mut indexes = HashMap::with_capacity(create.tasks.len());
+        let mut indexes = Map::with_capacity_and_hasher(create.tasks.len(), Default::default());
         for (index, new) in create.tasks.iter().enumerate() {
             let generate = || TaskId::generated(generation, first.seq, first.n + index as u32);
             let id = new.id.clone().unwrap_or_else(generate);
@@ -131,7 +133,7 @@ impl Draft<'_> {
             }
             ids.push(id);
         }
-        let mut graph = Graph { ids, depends_on: Vec::new(), earlier: HashMap::new() };
+        let mut graph = Graph { ids, depends_on: Vec::new(), earlier: Map::default() };
         let mut needs = Vec::with_capacity(create.tasks.len());
         let mut unknown = Vec::new();
         for new in &create.tasks {
@@ -224,7 +226,7 @@ impl Draft<'_> {
         let generate = |index: usize| TaskId::generated(generation, first.seq, first.n + index as u32);
         let ids = create.tasks.iter().enumerate();
         let ids = ids.map(|(index, new)| new.id.clone().unwrap_or_else(|| generate(index))).collect();
-        let mut graph = Graph { ids, depends_on: Vec::new(), earlier: HashMap::new() };
+        let mut graph = Graph { ids, depends_on: Vec::new(), earlier: Map::default() };
         graph.depends_on = create.tasks.iter().map(|new| graph.dependency_ids(new)).collect();
         let mut part = None;
         for (index, new) in create.tasks.iter().enumerate() {
@@ -251,10 +253,11 @@ impl Graph {
             Dependency::Task(id) => id.clone(),
             Dependency::Index(n) => self.ids[*n as usize].clone(),
         };
-        let mut dependency_ids: Vec<TaskId> = Vec::with_capacity(new.depends_on.len());
-        let mut seen = std::collections::HashSet::with_capacity(new.depends_on.len());
-        dependency_ids.extend(new.depends_on.iter().map(id).filter(|id| seen.insert(id.clone())));
-        dependency_ids
+        if let [dependency] = &new.depends_on[..] {
+            return vec![id(dependency)];
+        }
+        let mut seen = Map::default();
+        new.depends_on.iter().map(id).filter(|id| seen.insert(id.clone(), ()).is_none()).collect()
     }
 }
 

@@ -131,6 +131,7 @@ impl Draft<'_> {
                 continue;
             }
             let dependents = self.working.tasks().dependents(&id);
+            self.effects.reserve(dependents.len());
             self.set_task_state(verb, task);
             for number in dependents {
                 let Some(dependent) = self.working.tasks().by_number(number).cloned() else { continue };
