@@ -17,7 +17,7 @@ use anyhow::Context as _;
 use clap::Args;
 use quorate_engine::Engine;
 use quorate_server::{App, BoundAddress, JournalFormat, ServeError, Server, Settings, Tls};
-use quorate_sqlite::{OpenError, Options, SqliteStore};
+use quorate_sqlite::{DirectoryLock, OpenError, Options, SqliteStore};
 use quorate_store::{Clock as _, Entropy, SystemClock};
 use serde_json::{Value, json};
 use tokio::signal::unix::{SignalKind, signal};
@@ -242,16 +242,24 @@ pub(crate) fn recover(
     let version = env!("CARGO_PKG_VERSION");
     tracing::info!(data = %data.display(), version, "starting");
     let private_data = quorate_sqlite::private_directory(data);
-    let checked = [checks.verify_all(data, PREFIXES[0])?, checks.verify_all(&private_data, PREFIXES[1])?];
-    let start = |options, data: &Path| {
+    // Locked once, before anything is read, so that of several processes that start at once exactly one continues.
+    let lock = DirectoryLock::acquire(data)?;
+    let private_exists = quorate_sqlite::database_bytes(&private_data).is_some();
+    let private_lock = private_exists.then(|| DirectoryLock::acquire(&private_data)).transpose()?;
+    let checked = [
+        checks.verify_all(&lock, PREFIXES[0])?,
+        private_lock.as_ref().map_or(Ok(false), |lock| checks.verify_all(lock, PREFIXES[1]))?,
+    ];
+    let start = |options, lock| {
         Engine::start_with(options, clock.clone(), Entropy::system(), |context| {
-            Ok::<_, OpenError>(SqliteStore::open(data, Options::default(), context)? as _)
+            Ok::<_, OpenError>(SqliteStore::open_locked(lock, Options::default(), context)? as _)
         })
     };
-    let public = start(options, data)?;
+    let public = start(options, lock)?;
+    let private_lock = private_lock.map_or_else(|| DirectoryLock::acquire(&private_data), Ok)?;
     // No log output may depend on conduct flags, so their store logs nothing; `run` reports its failure.
     let private = tracing::subscriber::with_default(tracing::subscriber::NoSubscriber::default(), || {
-        start(quorate_engine::Options::default(), &private_data)
+        start(quorate_engine::Options::default(), private_lock)
     })?;
     // An existing directory may be accessible by other users.
     for directory in [data, &private_data] {

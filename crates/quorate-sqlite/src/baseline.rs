@@ -9,6 +9,7 @@ use rusqlite::{Connection, OpenFlags};
 
 use crate::checkpoint::{CHECKPOINT_BYTES, Checkpointer, WalMonitor};
 use crate::directory::{DataDirectory, OpenError};
+use crate::directory_lock::DirectoryLock;
 use crate::disk::{Counters, Disk};
 use crate::sqlite_store::{configure_writer, connect};
 
@@ -30,7 +31,7 @@ pub struct Baseline {
 /// Fails if the directory cannot be opened or written.
 pub fn run_baseline(path: &Path, cycles: u64, batch: u64) -> Result<Baseline, OpenError> {
     let disk = Disk::new();
-    let directory = DataDirectory::lock(path, &disk)?;
+    let directory = DataDirectory::prepare(DirectoryLock::acquire(path)?, &disk)?;
     let sqlite_error =
         |source| OpenError::Sqlite { action: "run the baseline", path: path.to_owned(), source };
     let connection = connect(&directory.database(), &disk, OpenFlags::default()).map_err(sqlite_error)?;

@@ -1,18 +1,19 @@
-//! Data directory: ownership, completeness and locking. Nothing here repairs data, or deletes files that it did not
+//! Data directory: ownership and completeness. Nothing here repairs data, or deletes files that it did not
 //! create itself.
 
-use std::fs::{self, File, OpenOptions, TryLockError};
-use std::io::{self, Read as _, Write as _};
+use std::fs::{self, File, OpenOptions};
+use std::io::{self, Read as _};
 use std::path::{Path, PathBuf};
 
 use rusqlite::{Connection, OpenFlags};
 
+use crate::directory_lock::DirectoryLock;
 use crate::disk::Disk;
 use crate::schema;
 
 const DATABASE: &str = "quorate.db";
 const CREATING: &str = "quorate.db-creating";
-const LOCK: &str = "quorate.lock";
+pub(crate) const LOCK: &str = "quorate.lock";
 const PRIVATE: &str = "quorate.private";
 
 /// Error of opening a data directory. The directory was not changed.
@@ -100,45 +101,44 @@ impl OpenError {
     }
 }
 
-/// Data directory that this process has locked. Dropping it releases the lock.
+/// Data directory that this process has locked and whose database exists.
 #[derive(Debug)]
 pub(crate) struct DataDirectory {
-    path: PathBuf,
-    _lock: File,
+    lock: DirectoryLock,
 }
 
 impl DataDirectory {
-    /// Locks a directory; creates it and the database if they do not exist.
-    pub(crate) fn lock(path: &Path, disk: &Disk) -> Result<Self, OpenError> {
-        let io = |action| move |source| OpenError::Io { action, path: path.to_owned(), source };
-        if !path.exists() {
-            create_private_directory(path).map_err(io("create the data directory"))?;
-        }
-        reject_foreign(path)?;
-        if !database_path(path).exists() {
-            // Restrict access before the first byte of data is written.
-            restrict_directory(path).map_err(io("restrict the permissions of"))?;
-        }
-        let lock = take_lock(path)?;
-        let held = Self { path: path.to_owned(), _lock: lock };
+    /// Checks a locked directory; creates the database if it does not exist.
+    pub(crate) fn prepare(lock: DirectoryLock, disk: &Disk) -> Result<Self, OpenError> {
+        let path = lock.path();
         check_complete(path)?;
-        restrict_files(path).map_err(io("restrict the permissions of the files in"))?;
-        if !held.database().exists() {
-            held.create(disk)?;
+        restrict_files(path).map_err(|source| OpenError::Io {
+            action: "restrict the permissions of the files in",
+            path: path.to_owned(),
+            source,
+        })?;
+        let directory = Self { lock };
+        if !directory.database().exists() {
+            directory.create(disk)?;
         }
-        Ok(held)
+        Ok(directory)
+    }
+
+    fn path(&self) -> &Path {
+        self.lock.path()
     }
 
     pub(crate) fn database(&self) -> PathBuf {
-        database_path(&self.path)
+        database_path(self.path())
     }
 
     /// Creates the database under a temporary name and renames it, so that a crash leaves either no database or a
     /// complete one.
     fn create(&self, disk: &Disk) -> Result<(), OpenError> {
-        let path = &self.path;
-        let io = |action| move |source| OpenError::Io { action, path: path.clone(), source };
-        let sqlite = |source| OpenError::Sqlite { action: "create the tables", path: path.clone(), source };
+        let path = self.path();
+        let io = |action| move |source| OpenError::Io { action, path: path.to_owned(), source };
+        let sqlite =
+            |source| OpenError::Sqlite { action: "create the tables", path: path.to_owned(), source };
         let creating = path.join(CREATING);
         // Left behind by a crash during an earlier creation. Nothing was acknowledged from it, so it can be deleted.
         for leftover in [creating.clone(), path.join(format!("{CREATING}-journal"))] {
@@ -199,7 +199,7 @@ pub(crate) fn create_private_directory(path: &Path) -> io::Result<()> {
 }
 
 /// Restricts a directory to its owner.
-fn restrict_directory(path: &Path) -> io::Result<()> {
+pub(crate) fn restrict_directory(path: &Path) -> io::Result<()> {
     #[cfg(unix)]
     {
         use std::os::unix::fs::PermissionsExt as _;
@@ -256,59 +256,6 @@ pub(crate) fn reject_foreign(path: &Path) -> Result<(), OpenError> {
         }
     }
     Ok(())
-}
-
-fn take_lock(path: &Path) -> Result<File, OpenError> {
-    let name = path.join(LOCK);
-    let io = |action| move |source| OpenError::Io { action, path: path.to_owned(), source };
-    let mut options = OpenOptions::new();
-    options.create(true).read(true).write(true).truncate(false);
-    #[cfg(unix)]
-    std::os::unix::fs::OpenOptionsExt::mode(&mut options, 0o600);
-    let mut lock = options.open(&name).map_err(io("write to"))?;
-    match lock.try_lock() {
-        Ok(()) => {}
-        Err(TryLockError::WouldBlock) => return Err(in_use(path, lock)),
-        Err(TryLockError::Error(source)) => return Err(io("lock")(source)),
-    }
-    lock.set_len(0)
-        .and_then(|()| lock.write_all(format!("{}\n", std::process::id()).as_bytes()))
-        .map_err(io("write to"))?;
-    Ok(lock)
-}
-
-/// Takes a shared lock, which prevents a hub from starting but allows other readers. Nothing is written: without a lock
-/// file (a backup has none) no lock is taken.
-pub(crate) fn lock_shared(path: &Path) -> Result<Option<File>, OpenError> {
-    let io = |action| move |source| OpenError::Io { action, path: path.to_owned(), source };
-    let lock = match File::open(path.join(LOCK)) {
-        Ok(lock) => lock,
-        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
-        Err(error) => return Err(io("read the lock of")(error)),
-    };
-    match lock.try_lock_shared() {
-        Ok(()) => Ok(Some(lock)),
-        Err(TryLockError::WouldBlock) => Err(in_use(path, lock)),
-        Err(TryLockError::Error(source)) => Err(io("lock")(source)),
-    }
-}
-
-/// Returns the process id of the hub that has locked a data directory; `None` if it is not locked. Requires read access
-/// to the lock file; changes nothing.
-#[must_use]
-pub fn lock_holder(path: &Path) -> Option<String> {
-    match lock_shared(path) {
-        Err(OpenError::InUse { holder, .. }) => Some(holder),
-        _ => None,
-    }
-}
-
-fn in_use(path: &Path, mut lock: File) -> OpenError {
-    let mut holder = String::new();
-    // Only for the error message: the directory is locked even if the lock file cannot be read.
-    let _ = lock.read_to_string(&mut holder);
-    let holder = if holder.trim().is_empty() { "unknown".into() } else { holder.trim().to_owned() };
-    OpenError::InUse { path: path.to_owned(), holder }
 }
 
 /// Detects incomplete copies before SQLite opens them and misinterprets them.

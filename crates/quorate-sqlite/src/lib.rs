@@ -10,6 +10,7 @@ mod backup;
 mod baseline;
 mod checkpoint;
 mod directory;
+mod directory_lock;
 mod disk;
 mod ended_index;
 mod export;
@@ -35,7 +36,8 @@ mod sabotage;
 
 pub use backup::{BackupError, RestoreError, backup, backup_dry_run, restore, restore_dry_run};
 pub use baseline::{Baseline, run_baseline};
-pub use directory::{OpenError, database_bytes, lock_holder, private_directory};
+pub use directory::{OpenError, database_bytes, private_directory};
+pub use directory_lock::{DirectoryLock, lock_holder};
 #[cfg(feature = "faults")]
 pub use disk::faults::{Faults, Repeat, UnsyncedData};
 pub use disk::{Counters, Disk, FileCounters, FileKind};
@@ -43,4 +45,4 @@ pub use export::{ExportError, ExportLine, SpaceIds, checkpoints, export};
 #[cfg(feature = "sabotage")]
 pub use sabotage::Sabotage;
 pub use sqlite_store::{Options, SqliteStore};
-pub use verify::{Damage, Defect, LogCheckpoint, SpaceReport, VerifyReport, verify, verify_directory};
+pub use verify::{Damage, Defect, LogCheckpoint, SpaceReport, VerifyReport, verify, verify_locked};

@@ -11,9 +11,8 @@ use std::path::{Path, PathBuf};
 use rusqlite::{Connection, OpenFlags};
 use tempfile::TempDir;
 
-use crate::directory::{
-    OpenError, check_complete, create_private_file, database_path, lock_shared, reject_foreign,
-};
+use crate::directory::{OpenError, check_complete, create_private_file, database_path, reject_foreign};
+use crate::directory_lock::{DirectoryLock, lock_shared};
 use crate::schema;
 
 /// Read-only database. The order of the fields is the drop order: the connection, then the copy, then the lock.
@@ -25,12 +24,22 @@ pub(crate) struct OfflineDatabase {
 }
 
 impl OfflineDatabase {
+    /// Opens a directory under a shared lock.
     pub(crate) fn open(path: &Path) -> Result<Self, OpenError> {
         if !path.exists() {
             return Err(OpenError::Missing { path: path.to_owned() });
         }
         reject_foreign(path)?;
         let lock = lock_shared(path)?;
+        Self::open_under(lock, path)
+    }
+
+    /// Opens a directory that this process has locked exclusively.
+    pub(crate) fn open_locked(lock: &DirectoryLock) -> Result<Self, OpenError> {
+        Self::open_under(None, lock.path())
+    }
+
+    fn open_under(lock: Option<File>, path: &Path) -> Result<Self, OpenError> {
         check_complete(path)?;
         if !database_path(path).exists() {
             return Err(OpenError::Missing { path: path.to_owned() });

@@ -17,6 +17,7 @@ use tokio::sync::{oneshot, watch};
 
 use crate::checkpoint::{CHECKPOINT_BYTES, Checkpointer, WalMonitor};
 use crate::directory::{DataDirectory, OpenError};
+use crate::directory_lock::DirectoryLock;
 use crate::disk::{Counters, Disk};
 use crate::flush::FLUSH_ROWS;
 use crate::hold_histogram::HoldHistogram;
@@ -150,8 +151,21 @@ impl SqliteStore {
     /// Fails if the directory is in use, belongs to another program, has a newer format, is damaged or cannot be
     /// written. In that case nothing is changed.
     pub fn open(path: &Path, options: Options, context: StoreContext) -> Result<Arc<Self>, OpenError> {
+        Self::open_locked(DirectoryLock::acquire(path)?, options, context)
+    }
+
+    /// Like [`SqliteStore::open`], for a directory that this process has already locked.
+    ///
+    /// # Errors
+    /// Like [`SqliteStore::open`].
+    pub fn open_locked(
+        lock: DirectoryLock,
+        options: Options,
+        context: StoreContext,
+    ) -> Result<Arc<Self>, OpenError> {
+        let path = &lock.path().to_owned();
         let disk = options.disk.clone().unwrap_or_else(Disk::new);
-        let directory = DataDirectory::lock(path, &disk)?;
+        let directory = DataDirectory::prepare(lock, &disk)?;
         let sqlite = |action| move |source| OpenError::Sqlite { action, path: path.to_owned(), source };
         let connection = connect(&directory.database(), &disk, OpenFlags::default())
             .map_err(sqlite("open the database"))?;

@@ -27,6 +27,7 @@ use quorate_core::{Seq, SpaceNo, Timestamp};
 use quorate_store::{Clock as _, SystemClock};
 
 use crate::directory::{OpenError, private_directory};
+use crate::directory_lock::DirectoryLock;
 use crate::offline::OfflineDatabase;
 use raw_rows::SpaceRow;
 
@@ -153,12 +154,23 @@ pub fn verify(dir: &Path, checkpoint: Option<&[LogCheckpoint]>) -> Result<Verify
 }
 
 /// Like [`verify`], without the nested private directory.
+fn verify_directory(dir: &Path, checkpoint: Option<&[LogCheckpoint]>) -> Result<VerifyReport, OpenError> {
+    verify_database(&OfflineDatabase::open(dir)?, checkpoint)
+}
+
+/// Like [`verify`], for a directory that this process has locked, and without the nested private directory.
 ///
 /// # Errors
 /// Like [`verify`].
-pub fn verify_directory(dir: &Path, checkpoint: Option<&[LogCheckpoint]>) -> Result<VerifyReport, OpenError> {
+pub fn verify_locked(lock: &DirectoryLock) -> Result<VerifyReport, OpenError> {
+    verify_database(&OfflineDatabase::open_locked(lock)?, None)
+}
+
+fn verify_database(
+    offline: &OfflineDatabase,
+    checkpoint: Option<&[LogCheckpoint]>,
+) -> Result<VerifyReport, OpenError> {
     let clock = SystemClock::new();
-    let offline = OfflineDatabase::open(dir)?;
     let failed = |source| offline.sqlite_error("read the spaces", source);
     let checkpoints = by_space(checkpoint.unwrap_or_default());
     let mut spaces = Vec::new();
@@ -171,7 +183,7 @@ pub fn verify_directory(dir: &Path, checkpoint: Option<&[LogCheckpoint]>) -> Res
         }
         let no_checkpoints = Vec::new();
         let space_checkpoints = checkpoints.get(row.name.as_str()).unwrap_or(&no_checkpoints);
-        let report = verify_space(&offline, &row, space_checkpoints)?;
+        let report = verify_space(offline, &row, space_checkpoints)?;
         first_defect = first_defect.or_else(|| report.defect.clone());
         spaces.push(report);
     }
@@ -187,7 +199,7 @@ pub fn verify_directory(dir: &Path, checkpoint: Option<&[LogCheckpoint]>) -> Res
     }
     if first_defect.is_none() {
         first_defect = tables::check_file(&offline.connection, spaces.len() as u64)
-            .or_else(|source| unreadable(&offline, "", Seq(0), Damage::Tables, source).map(Some))?;
+            .or_else(|source| unreadable(offline, "", Seq(0), Damage::Tables, source).map(Some))?;
     }
     let seconds = clock.now().mono.0 as f64 / 1000.0;
     Ok(VerifyReport { ok: first_defect.is_none(), spaces, first_defect, seconds })

@@ -1,13 +1,12 @@
 //! Integrity checks of the data: everything before startup if it is small, otherwise the newest records; the rest in the
 //! background, and everything again every day. Damaged data is not served.
 
-use std::path::Path;
 use std::time::Duration;
 
 use clap::Args;
 use quorate_core::Seq;
 use quorate_engine::AuditFailure;
-use quorate_sqlite::OpenError;
+use quorate_sqlite::DirectoryLock;
 
 use super::{Engines, StoreEngine};
 use crate::exit::CommandError;
@@ -67,17 +66,15 @@ impl IntegrityArgs {
 impl IntegrityChecks {
     /// Verifies a store completely before it is opened, if it is small. Returns whether it did. The two stores are checked
     /// separately, so that nothing reported about one depends on the size of the other.
-    pub(super) fn verify_all(&self, data: &Path, prefix: &str) -> anyhow::Result<bool> {
+    pub(super) fn verify_all(&self, lock: &DirectoryLock, prefix: &str) -> anyhow::Result<bool> {
         let Some(bytes) =
-            quorate_sqlite::database_bytes(data).filter(|bytes| *bytes <= self.full_check_bytes_max)
+            quorate_sqlite::database_bytes(lock.path()).filter(|bytes| *bytes <= self.full_check_bytes_max)
         else {
             return Ok(false);
         };
-        let report = match quorate_sqlite::verify_directory(data, None) {
+        let report = match quorate_sqlite::verify_locked(lock) {
             Ok(report) => report,
-            Err(error) if error.is_damage() || matches!(error, OpenError::InUse { .. }) => {
-                return Err(error.into());
-            }
+            Err(error) if error.is_damage() => return Err(error.into()),
             // After a crash a copy is verified, for which the disk may lack space. That does not prevent the start.
             Err(error) => {
                 tracing::warn!(error = %error, bytes, "skipped the complete verification before startup");

@@ -1,10 +1,11 @@
 //! `quorate serve` as a real process: sockets, signals, backups and permissions.
 
 use std::fs;
+use std::io::{BufRead as _, BufReader};
 use std::net::{TcpListener, TcpStream};
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::Path;
-use std::process::Command;
+use std::process::{Command, Stdio};
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, Ordering};
 
@@ -168,6 +169,38 @@ fn a_failed_start_has_its_exit_code() {
     assert_eq!(code, Some(64), "{err}");
     assert!(err.contains("help:"), "{err}");
     drop(hub);
+}
+
+// Fails under: a start that verifies the data under a lock that it releases before it opens the data.
+#[test]
+fn i27_of_hubs_that_start_at_once_exactly_one_wins() {
+    let directory = tempfile::tempdir().expect("a directory");
+    let data = directory.path().join("data");
+    Hub::start(&data).stop();
+    for round in 0..5 {
+        let start = || {
+            let mut command = Command::new(QUORATE);
+            command.args(["serve", "--listen", "127.0.0.1:0", "--data"]).arg(&data);
+            command.stdout(Stdio::piped()).stderr(Stdio::piped());
+            command.spawn().expect("it starts")
+        };
+        let mut hubs: Vec<_> = (0..6).map(|_| start()).collect();
+        let mut winners = 0;
+        for hub in &mut hubs {
+            let mut line = String::new();
+            // A hub that does not start prints nothing and exits.
+            BufReader::new(hub.stdout.take().expect("a pipe")).read_line(&mut line).expect("readable");
+            winners += usize::from(line.contains("ready"));
+        }
+        for hub in hubs {
+            let stop = Command::new("kill").args(["-TERM", &hub.id().to_string()]).output();
+            stop.expect("the signal is sent");
+            let output = hub.wait_with_output().expect("it ends");
+            let err = String::from_utf8_lossy(&output.stderr);
+            assert!(output.status.success() || err.contains("is in use by process"), "{err}");
+        }
+        assert_eq!(winners, 1, "round {round}");
+    }
 }
 
 // Fails under: a failing guide whose test waits for the hub that it left running.
