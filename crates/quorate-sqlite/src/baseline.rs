@@ -37,7 +37,7 @@ pub fn run_baseline(path: &Path, cycles: u64, batch: u64) -> Result<Baseline, Op
     let connection = connect(&directory.database(), &disk, OpenFlags::default()).map_err(sqlite_error)?;
     configure_writer(&connection).map_err(sqlite_error)?;
     let checkpointer = Checkpointer::start(&directory.database(), &disk).map_err(sqlite_error)?;
-    let mut wal = WalMonitor::new(Arc::clone(&disk), checkpointer.signal(), CHECKPOINT_BYTES);
+    let mut wal = WalMonitor::new(Arc::clone(&disk), checkpointer.signal(), CHECKPOINT_BYTES, 0);
     let clock = SystemClock::new();
     let transactions = run_cycles(&connection, &mut wal, cycles, batch).map_err(sqlite_error)?;
     let per_second = cycles as f64 * 1000.0 / clock.now().mono.0.max(1) as f64;

@@ -4,6 +4,7 @@
 //! when all of it is checkpointed, which never happens under steady load. So when the thread is done, the writer
 //! checkpoints the few remaining frames between two batches, and its next commit restarts the log.
 
+use std::fs;
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Condvar, Mutex, PoisonError};
@@ -101,6 +102,21 @@ fn checkpoint_passive(connection: &Connection) -> rusqlite::Result<bool> {
     })
 }
 
+/// Checkpoints and truncates a log that a crash left behind, if it has reached the size that triggers a checkpoint.
+/// Called before the hub is ready: on the writer it would delay the first commits. Returns the bytes that remain.
+pub(crate) fn checkpoint_leftover(
+    connection: &Connection,
+    wal: &Path,
+    checkpoint_bytes: u64,
+) -> rusqlite::Result<u64> {
+    let length = || fs::metadata(wal).map_or(0, |file| file.len());
+    if length() >= checkpoint_bytes {
+        // No other connection is open, so this cannot be blocked by a reader.
+        connection.query_row("PRAGMA wal_checkpoint(TRUNCATE)", [], |_| Ok(()))?;
+    }
+    Ok(length())
+}
+
 /// Writer's view of the write-ahead log: tracks its size and requests checkpoints.
 pub(crate) struct WalMonitor {
     disk: Arc<Disk>,
@@ -109,19 +125,27 @@ pub(crate) struct WalMonitor {
     checkpoint_bytes: u64,
     /// Total bytes written to the log when it was last restarted.
     started_at: u64,
+    /// Size of the log at start. It counts until the first complete checkpoint: otherwise the log would grow with every
+    /// crash.
+    leftover: u64,
     running: bool,
 }
 
 impl WalMonitor {
-    pub(crate) fn new(disk: Arc<Disk>, signal: Arc<CheckpointSignal>, checkpoint_bytes: u64) -> Self {
+    pub(crate) fn new(
+        disk: Arc<Disk>,
+        signal: Arc<CheckpointSignal>,
+        checkpoint_bytes: u64,
+        leftover: u64,
+    ) -> Self {
         let started_at = disk.counters().wal.written_bytes;
-        Self { disk, signal, checkpoint_bytes, started_at, running: false }
+        Self { disk, signal, checkpoint_bytes, started_at, leftover, running: false }
     }
 
     /// Requests or finishes a checkpoint if needed. Called between two batches.
     pub(crate) fn after_batch(&mut self, connection: &Connection) {
         let written = self.disk.counters().wal.written_bytes;
-        let length = written - self.started_at;
+        let length = self.leftover + written - self.started_at;
         if !self.running && length >= self.checkpoint_bytes {
             self.running = true;
             self.signal.done.store(false, Ordering::Release);
@@ -131,7 +155,7 @@ impl WalMonitor {
         if finish || length >= self.checkpoint_bytes.saturating_mul(BLOCKING_MULTIPLE) {
             // An error is not fatal: the log is intact, only longer. If the disk fails, the next commit fails too.
             match checkpoint_passive(connection) {
-                Ok(true) => self.started_at = written,
+                Ok(true) => (self.started_at, self.leftover) = (written, 0),
                 Ok(false) => {}
                 Err(error) if finish => {
                     tracing::warn!(error = %error, "checkpoint failed: the WAL grows until the next one succeeds")

@@ -15,7 +15,7 @@ use quorate_store::{
 use rusqlite::{Connection, OpenFlags};
 use tokio::sync::{oneshot, watch};
 
-use crate::checkpoint::{CHECKPOINT_BYTES, Checkpointer, WalMonitor};
+use crate::checkpoint::{CHECKPOINT_BYTES, Checkpointer, WalMonitor, checkpoint_leftover};
 use crate::directory::{DataDirectory, OpenError};
 use crate::directory_lock::DirectoryLock;
 use crate::disk::{Counters, Disk};
@@ -178,6 +178,11 @@ impl SqliteStore {
             LoadError::Sqlite(source) => sqlite("load the state")(source),
             LoadError::Damaged(reason) => OpenError::Damaged { path: path.to_owned(), reason },
         })?;
+        let mut wal_file = directory.database().into_os_string();
+        wal_file.push("-wal");
+        let wal_file = PathBuf::from(wal_file);
+        let leftover = checkpoint_leftover(&connection, &wal_file, options.checkpoint_bytes)
+            .map_err(sqlite("checkpoint the write-ahead log"))?;
         let readers = Arc::new(Readers::start(&directory.database(), &disk).map_err(sqlite("open readers"))?);
         let checkpointer =
             Checkpointer::start(&directory.database(), &disk).map_err(sqlite("open the checkpointer"))?;
@@ -194,10 +199,8 @@ impl SqliteStore {
             sabotage: options.sabotage,
         });
         shared.publish_all(&spaces);
-        let mut wal_file = directory.database().into_os_string();
-        wal_file.push("-wal");
-        let wal_file = PathBuf::from(wal_file);
-        let wal = WalMonitor::new(Arc::clone(&disk), checkpointer.signal(), options.checkpoint_bytes);
+        let wal =
+            WalMonitor::new(Arc::clone(&disk), checkpointer.signal(), options.checkpoint_bytes, leftover);
         let writer = start_writer(
             connection,
             spaces,

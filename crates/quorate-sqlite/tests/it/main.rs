@@ -2,4 +2,6 @@
 
 mod conformance;
 mod fairness;
+mod support;
+mod wal_size;
 mod work_limits;
