@@ -14,6 +14,7 @@ use crate::admission::{Admission, Options};
 use crate::audit::Auditor;
 use crate::causes::CauseCache;
 use crate::consistency::ConsistencyChecks;
+use crate::ephemeral::EphemeralCounters;
 use crate::error::Error;
 use crate::flags::Flags;
 use crate::heartbeats::HeartbeatBuffer;
@@ -24,9 +25,10 @@ use crate::sweep;
 use crate::timers::Timers;
 use crate::violations::Violations;
 
-/// Background sweep of one space.
+/// Background sweep of one space, and the state that all handles of the space share.
 struct SpaceSweep {
     heartbeats: Arc<HeartbeatBuffer>,
+    ephemeral: Arc<EphemeralCounters>,
     task: JoinHandle<()>,
 }
 
@@ -47,8 +49,6 @@ pub struct Engine {
     /// Engine whose spaces store the conduct flags of the spaces of this engine.
     private: RwLock<Option<Arc<Engine>>>,
     flags: RwLock<HashMap<SpaceNo, Flags>>,
-    /// Number of the last ephemeral message.
-    ephemeral: AtomicU64,
     /// Timestamp in the ID of the last conduct flag.
     flag: AtomicU64,
 }
@@ -60,11 +60,6 @@ impl Engine {
         let next = |last: u64| last.saturating_add(1).max(now.0);
         let update = self.flag.fetch_update(Ordering::Relaxed, Ordering::Relaxed, |last| Some(next(last)));
         Timestamp(update.map_or(now.0, next))
-    }
-
-    /// Returns the number of a new ephemeral message. It is only unique within this engine.
-    pub(crate) fn next_ephemeral_number(&self) -> u64 {
-        self.ephemeral.fetch_add(1, Ordering::Relaxed) + 1
     }
 
     /// Starts an engine over the store that `open` creates. The store uses the clock and entropy of the engine and
@@ -118,7 +113,6 @@ impl Engine {
             auditor,
             private: RwLock::default(),
             flags: RwLock::default(),
-            ephemeral: AtomicU64::default(),
             flag: AtomicU64::default(),
         }))
     }
@@ -172,11 +166,13 @@ impl Engine {
             let (published, timer) = (published.clone(), self.timers.of_space(number));
             let batching = self.admission.options().heartbeat_batching;
             let sweep = sweep::run(store, clock, number, published, timer, Arc::clone(&heartbeats), batching);
-            SpaceSweep { heartbeats, task: tokio::spawn(sweep.with_current_subscriber()) }
+            let ephemeral = Arc::default();
+            SpaceSweep { heartbeats, ephemeral, task: tokio::spawn(sweep.with_current_subscriber()) }
         });
         let (mailboxes, heartbeats) = (Arc::clone(&self.mailboxes), Arc::clone(&sweep.heartbeats));
+        let ephemeral = Arc::clone(&sweep.ephemeral);
         drop(sweeps);
-        let space = Space::new(Arc::clone(self), number, published, mailboxes, heartbeats);
+        let space = Space::new(Arc::clone(self), number, published, mailboxes, heartbeats, ephemeral);
         if is_new && subscribed {
             let space = space.clone();
             let catch_up = async move {

@@ -4,7 +4,7 @@ mod requests;
 
 use std::collections::VecDeque;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 
 use quorate_core::{
     AgentId, AgentNo, AgentRole, Code, Commit, Destination, Durability, Epoch, Message, MessageType, Op,
@@ -22,6 +22,26 @@ pub(crate) use requests::EphemeralRequests;
 const MESSAGES_MAX: usize = 1024;
 /// Maximum number of payload bytes in a buffer.
 const BYTES_MAX: usize = 16 * 1024 * 1024;
+
+/// Counters of one space. They are not shared, because their values would reveal the traffic of other spaces.
+#[derive(Default)]
+pub(crate) struct EphemeralCounters {
+    /// Number of the last ephemeral message.
+    last: AtomicU64,
+    /// Round-robin counter among agents that could take an ephemeral message.
+    turn: AtomicU64,
+}
+
+impl EphemeralCounters {
+    /// Returns the number of a new ephemeral message, unique within its space while the hub runs.
+    fn next_number(&self) -> u64 {
+        self.last.fetch_add(1, Ordering::Relaxed) + 1
+    }
+
+    fn next_turn(&self) -> u64 {
+        self.turn.fetch_add(1, Ordering::Relaxed)
+    }
+}
 
 /// An ephemeral message.
 #[derive(Clone, Debug)]
@@ -196,7 +216,7 @@ impl Space {
                 EphemeralTarget::One(capable_agents(&published, capability.as_str(), access))
             }
         };
-        let number = self.engine().next_ephemeral_number();
+        let number = self.ephemeral_counters().next_number();
         Ok(Admitted { from, to, message: EphemeralMessage { number, sent_at, message } })
     }
 
@@ -209,7 +229,8 @@ impl Space {
             EphemeralTarget::Any(agents) => self.mailboxes().deliver_to_any(self.number(), &agents, &message),
             EphemeralTarget::One(capable) => {
                 let to = message.message.to.to_string();
-                if !self.mailboxes().deliver_to_one(self.number(), &capable, message) {
+                let turn = self.ephemeral_counters().next_turn();
+                if !self.mailboxes().deliver_to_one(self.number(), &capable, turn, message) {
                     return Err(Refused::new(Code::Unavailable, format!("no agent is connected for {to}"))
                         .hint("send a durable message, which waits for an agent with the capability"));
                 }

@@ -58,8 +58,6 @@ struct State {
 pub(crate) struct Mailboxes {
     state: Mutex<State>,
     last: AtomicU64,
-    /// Round-robin counter among agents that could take an ephemeral message.
-    turn: AtomicU64,
     /// Pending ephemeral requests.
     pub(crate) requests: EphemeralRequests,
 }
@@ -157,16 +155,17 @@ impl Mailboxes {
         }
     }
 
-    /// Delivers an ephemeral message to one of these agents that has a consumer, in round-robin order. Returns
-    /// whether there is one.
+    /// Delivers an ephemeral message to one of these agents that has a consumer, in round-robin order: `turn` counts the
+    /// calls of the space. Returns whether there is one.
     pub(crate) fn deliver_to_one(
         &self,
         space: SpaceNo,
         agents: &[AgentNo],
+        turn: u64,
         message: EphemeralMessage,
     ) -> bool {
         let mut state = self.lock();
-        let start = self.turn.fetch_add(1, Ordering::Relaxed) as usize % agents.len().max(1);
+        let start = turn as usize % agents.len().max(1);
         let (before, from) = agents.split_at(start);
         let found = from.iter().chain(before).find(|agent| state.has_capacity((space, **agent), &message));
         let Some(agent) = found else { return false };

@@ -12,7 +12,7 @@ use quorate_store::{PublishedState, ReadQuery, ReadResult, StoreError};
 use tokio::sync::watch;
 
 use crate::engine::Engine;
-use crate::ephemeral::EphemeralMessage;
+use crate::ephemeral::{EphemeralCounters, EphemeralMessage};
 use crate::error::Error;
 use crate::flag_screening::is_marked;
 use crate::heartbeats::HeartbeatBuffer;
@@ -26,6 +26,7 @@ pub struct Space {
     published: watch::Receiver<Arc<PublishedState>>,
     mailboxes: Arc<Mailboxes>,
     heartbeats: Arc<HeartbeatBuffer>,
+    ephemeral: Arc<EphemeralCounters>,
 }
 
 impl Space {
@@ -35,8 +36,13 @@ impl Space {
         published: watch::Receiver<Arc<PublishedState>>,
         mailboxes: Arc<Mailboxes>,
         heartbeats: Arc<HeartbeatBuffer>,
+        ephemeral: Arc<EphemeralCounters>,
     ) -> Self {
-        Self { engine, number, published, mailboxes, heartbeats }
+        Self { engine, number, published, mailboxes, heartbeats, ephemeral }
+    }
+
+    pub(crate) fn ephemeral_counters(&self) -> &EphemeralCounters {
+        &self.ephemeral
     }
 
     pub(crate) fn heartbeats(&self) -> &HeartbeatBuffer {

@@ -17,9 +17,11 @@ use crate::space::Space;
 /// Number of shards, to reduce lock contention.
 const SHARDS: usize = 16;
 
+/// Identifies a request: messages are numbered per space.
+type RequestKey = (SpaceNo, u64);
+
 /// Pending request: its sender, and the agents that can answer it.
 struct PendingRequest {
-    space: SpaceNo,
     from: AgentNo,
     to: Vec<AgentNo>,
     answer: oneshot::Sender<EphemeralMessage>,
@@ -27,10 +29,10 @@ struct PendingRequest {
 
 /// Pending ephemeral requests.
 #[derive(Default)]
-pub(crate) struct EphemeralRequests([Mutex<HashMap<u64, PendingRequest>>; SHARDS]);
+pub(crate) struct EphemeralRequests([Mutex<HashMap<RequestKey, PendingRequest>>; SHARDS]);
 
 impl EphemeralRequests {
-    fn shard(&self, number: u64) -> MutexGuard<'_, HashMap<u64, PendingRequest>> {
+    fn shard(&self, (_, number): RequestKey) -> MutexGuard<'_, HashMap<RequestKey, PendingRequest>> {
         self.0[number as usize % SHARDS].lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -38,12 +40,11 @@ impl EphemeralRequests {
     /// drops it.
     pub(crate) fn answer(&self, request: u64, space: SpaceNo, answer: Admitted) {
         let (Some(from), EphemeralTarget::All(to)) = (answer.from, &answer.to) else { return };
-        let mut shard = self.shard(request);
-        let matches = |pending: &PendingRequest| {
-            pending.space == space && pending.to.contains(&from) && *to == [pending.from]
-        };
-        if shard.get(&request).is_some_and(matches)
-            && let Some(pending) = shard.remove(&request)
+        let key = (space, request);
+        let mut shard = self.shard(key);
+        let matches = |pending: &PendingRequest| pending.to.contains(&from) && *to == [pending.from];
+        if shard.get(&key).is_some_and(matches)
+            && let Some(pending) = shard.remove(&key)
         {
             let _ = pending.answer.send(answer.message);
         }
@@ -58,7 +59,8 @@ struct PendingGuard<'a> {
 
 impl Drop for PendingGuard<'_> {
     fn drop(&mut self) {
-        self.space.mailboxes().requests.shard(self.number).remove(&self.number);
+        let key = (self.space.number(), self.number);
+        self.space.mailboxes().requests.shard(key).remove(&key);
     }
 }
 
@@ -128,8 +130,9 @@ impl Space {
         };
         let (sender, receiver) = oneshot::channel();
         let number = request.message.number;
-        let pending = PendingRequest { space: self.number(), from, to, answer: sender };
-        self.mailboxes().requests.shard(number).insert(number, pending);
+        let key = (self.number(), number);
+        let pending = PendingRequest { from, to, answer: sender };
+        self.mailboxes().requests.shard(key).insert(key, pending);
         Ok((PendingGuard { space: self, number }, receiver))
     }
 }

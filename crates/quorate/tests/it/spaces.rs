@@ -4,9 +4,10 @@ use std::time::Duration;
 
 use quorate::{Code, Hub};
 use quorate_core::{
-    AgentId, Commit, Message, Op, Pattern, Policy, Principal, RegisterAgent, SpaceName, Subscribe, limits,
+    AgentId, Commit, Message, MessageType, Op, Pattern, Policy, Principal, RegisterAgent, SpaceName,
+    Subscribe, limits,
 };
-use quorate_engine::Space;
+use quorate_engine::{MessageRef, Space};
 
 fn id(name: &str) -> AgentId {
     AgentId::new(name).expect("a good id")
@@ -62,4 +63,53 @@ async fn i16_ephemeral_state_stays_in_its_space() {
         (3, 1, 1)
     );
     hub.close().await;
+}
+
+async fn sent(space: &Space, from: &str, message: Message) -> MessageRef {
+    let message = Message { from: Some(id(from)), ..message };
+    space.send_ephemeral(&Principal::Agent(id(from)), None, message).await.expect("sent")
+}
+
+// Fails under: ephemeral messages that are numbered for the whole hub; pending requests that are keyed by number alone.
+#[tokio::test]
+async fn i16_ephemeral_ids_are_numbered_per_space() {
+    let directory = tempfile::tempdir().expect("a directory");
+    let hub = Hub::open(directory.path().join("team")).await.expect("the hub opens");
+    let first = hub.space().expect("an embedded hub").clone();
+    let second = first.engine().space(SpaceName::new("second").expect("a good name")).await.expect("made");
+    for space in [&first, &second] {
+        register_agents(space).await;
+    }
+    let bob = || "bob".parse().expect("a good destination");
+    for space in [&first, &second] {
+        for number in 1..=3 {
+            let message = Message::new(bob(), "note", space.seal("1"));
+            assert_eq!(sent(space, "alice", message).await, MessageRef::Ephemeral(number));
+        }
+        claimed_count(space).await;
+    }
+    // Requests of two spaces with the same number do not affect each other.
+    let ask = |space: &Space| {
+        let space = space.clone();
+        let message = Message { from: Some(id("alice")), ..Message::new(bob(), "sum", space.seal("[1,2]")) };
+        tokio::spawn(async move {
+            let alice = Principal::Agent(id("alice"));
+            space.request_ephemeral(&alice, None, message, Some(Duration::from_secs(20))).await
+        })
+    };
+    let (in_first, in_second) = (ask(&first), ask(&second));
+    for (space, payload) in [(&first, "1"), (&second, "2")] {
+        let principal = Principal::Agent(id("bob"));
+        let wait = Duration::from_secs(20);
+        let claim = space.claim(&principal, None, &id("bob"), 9, limits::LEASE_MS_DEFAULT, wait).await;
+        assert_eq!(claim.expect("an answer")[0].id, MessageRef::Ephemeral(4));
+        let mut answer =
+            Message::new("alice".parse().expect("a good destination"), "sum", space.seal(payload));
+        (answer.kind, answer.in_reply_to) = (MessageType::Response, Some("eph_4".into()));
+        sent(space, "bob", answer).await;
+    }
+    for (request, payload) in [(in_first, "1"), (in_second, "2")] {
+        let answer = request.await.expect("it ends").expect("an answer");
+        assert_eq!(answer.message.payload.bytes, payload);
+    }
 }
