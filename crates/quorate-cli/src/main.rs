@@ -146,7 +146,7 @@ async fn main() -> ExitCode {
                     let rendered = rendered.replacen("error: ", "error[INVALID]: ", 1);
                     let help = format!("help: see `{} --help`", hints::CommandLine::from_env().command());
                     let rendered = rendered.replace("For more information, try '--help'.", &help);
-                    terminal::note(terminal::sanitize(rendered.trim_end()));
+                    terminal::note(terminal::sanitize_error(rendered.trim_end()));
                     exit::usage()
                 }
             };

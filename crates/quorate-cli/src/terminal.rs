@@ -105,12 +105,12 @@ pub(crate) fn print_secret(line: impl AsRef<str>, hint: impl Into<String>) -> an
 pub(crate) fn print_error(code: &str, message: &str, causes: &[String], hint: &str, has_page: bool) {
     let (red, plain) = if colour(io::stderr().is_terminal()) { ("\x1b[1;31m", "\x1b[0m") } else { ("", "") };
     let bracket = if code.is_empty() { String::new() } else { format!("[{code}]") };
-    note(format!("{red}error{bracket}{plain}: {}", sanitize(message)));
+    note(format!("{red}error{bracket}{plain}: {}", sanitize_error(message)));
     for cause in causes {
-        note(format!("  = {}", sanitize(cause)));
+        note(format!("  = {}", sanitize_error(cause)));
     }
     if !hint.is_empty() {
-        note(format!("help: {}", sanitize(hint).replace('\n', "\n      ")));
+        note(format!("help: {}", sanitize_error(hint).replace('\n', "\n      ")));
     }
     match hint {
         _ if !has_page => {}
@@ -121,8 +121,8 @@ pub(crate) fn print_error(code: &str, message: &str, causes: &[String], hint: &s
 
 /// Prints a warning with a hint to stderr.
 pub(crate) fn print_warning(message: &str, hint: &str) {
-    note(format!("warning: {}", sanitize(message)));
-    note(format!("help: {}", sanitize(hint)));
+    note(format!("warning: {}", sanitize_error(message)));
+    note(format!("help: {}", sanitize_error(hint)));
 }
 
 /// Renders clap's help, with colours on a terminal.
@@ -134,6 +134,11 @@ pub(crate) fn styled(text: &clap::builder::StyledStr) -> String {
 fn colour(terminal: bool) -> bool {
     let is_set = |name| std::env::var_os(name).is_some_and(|value| !value.is_empty());
     terminal && !is_set("NO_COLOR") && !is_set("CI")
+}
+
+/// Sanitizes the text of an error, which may quote an access token that was passed in the wrong place.
+pub(crate) fn sanitize_error(text: &str) -> String {
+    sanitize(&quorate_core::redact_tokens(text))
 }
 
 /// Sanitizes text from an agent or a file: characters that would move the cursor, change colours, or hide or reorder text are

@@ -105,7 +105,7 @@ pub use registry::{Agent, AgentRegistry, AgentRole};
 pub use replay::{EntryVersion, ReplayedSpace};
 pub use request::{RecipientOutcome, ReplyState, Request, RequestState, SendRequest};
 pub use routing::{RoutedTo, RoutingContext};
-pub use secret::{InvalidSecret, Secret};
+pub use secret::{InvalidSecret, Secret, redact_tokens};
 pub use session::{
     AddToSession, ChangeSession, ContributionKind, OpenSession, Participant, Session, SessionChange,
     SessionStatus, TimelineKind,

@@ -2,6 +2,7 @@
 //!
 //! The random bits are passed in as an argument. Only [`Secret::reveal`] exposes a secret.
 
+use std::borrow::Cow;
 use std::fmt;
 use std::str::FromStr;
 
@@ -87,6 +88,39 @@ impl fmt::Display for Secret {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("qrt_…")
     }
+}
+
+/// Fewest characters after the prefix that are taken for a part of a secret: errors may quote the beginning of a text.
+const REDACTED_CHARS_MIN: usize = 8;
+
+/// Replaces each access token, whole or in part, with `qrt_[redacted]`. For the text of errors, which quote the caller's
+/// input: a token that was sent in the wrong place must not be repeated.
+#[must_use]
+pub fn redact_tokens(text: &str) -> Cow<'_, str> {
+    let mut redacted = String::new();
+    let mut rest = text;
+    while let Some((before, after)) = split_at_token(rest) {
+        redacted.push_str(before);
+        redacted.push_str("qrt_[redacted]");
+        rest = after;
+    }
+    if redacted.is_empty() {
+        return Cow::Borrowed(text);
+    }
+    redacted.push_str(rest);
+    Cow::Owned(redacted)
+}
+
+/// Returns the text before and after the first token.
+fn split_at_token(text: &str) -> Option<(&str, &str)> {
+    let bytes = text.as_bytes();
+    let is_prefix = |at: &usize| bytes[*at..].get(..4).is_some_and(|part| part.eq_ignore_ascii_case(b"qrt_"));
+    let mut prefixes = (0..bytes.len()).filter(|at| bytes[*at] | 0x20 == b'q').filter(is_prefix);
+    prefixes.find_map(|start| {
+        let digits = bytes[start + 4..].iter().take_while(|byte| byte.is_ascii_alphanumeric()).count();
+        // All bounds are next to ASCII characters.
+        (digits >= REDACTED_CHARS_MIN).then(|| (&text[..start], &text[start + 4 + digits..]))
+    })
 }
 
 /// A 32-bit checksum of the preceding text. Domain-separated, so that it reveals nothing about the digest.

@@ -24,7 +24,7 @@ use crate::sign_in_codes::SignInCodes;
 use crate::space_keys::{CreatedSpace, CreatedSpaces};
 use crate::wire::message_cache::MessageCache;
 use crate::ws::ActiveConnections;
-use crate::{drain_body, host_origin, routes};
+use crate::{drain_body, host_origin, response_headers, routes};
 
 /// A hub that serves requests.
 #[derive(Clone)]
@@ -238,7 +238,9 @@ impl App {
             axum::middleware::from_fn_with_state(self.clone(), host_origin::check_host_and_origin);
         let observed = axum::middleware::from_fn_with_state(self.clone(), observe::observe_request);
         let drained = axum::middleware::from_fn(drain_body::drain);
-        routes::router().layer(host_origin).layer(observed).layer(drained).with_state(self.clone())
+        let headers = axum::middleware::map_response(response_headers::add);
+        let router = routes::router().layer(host_origin).layer(observed).layer(drained).layer(headers);
+        router.with_state(self.clone())
     }
 
     /// Returns the engine and the engine for conduct flags. For tests that start another server on them.

@@ -243,9 +243,16 @@ fn other_space(app: &App, own: &SpaceName, bearer: &Bearer, name: &str) -> Resul
     })
 }
 
+/// Returns the value of a header that may occur once: with two different ones, this hub and a proxy in front of it might
+/// use different values.
 fn header_text(headers: &HeaderMap, name: &str) -> Result<Option<String>, Refused> {
-    let text = headers.get(name).map(|value| value.to_str().map(str::to_owned));
-    text.transpose().map_err(|_| {
+    let mut values = headers.get_all(name).iter();
+    let Some(value) = values.next() else { return Ok(None) };
+    if values.next().is_some() {
+        return Err(Refused::new(Code::Invalid, format!("header {name} occurs more than once"))
+            .hint("send the header once"));
+    }
+    value.to_str().map(|text| Some(text.to_owned())).map_err(|_| {
         Refused::new(Code::Invalid, format!("header {name} is not printable ASCII"))
             .hint("use printable ASCII characters only")
     })

@@ -2,6 +2,8 @@
 //! must not come from a web page of another origin. Protects a hub on localhost from DNS rebinding and cross-site
 //! requests.
 
+use std::net::{IpAddr, Ipv6Addr};
+
 use axum::extract::{Request, State};
 use axum::http::{HeaderMap, Uri, header};
 use axum::middleware::Next;
@@ -64,14 +66,26 @@ fn check_path(path: &str) -> Result<(), Refused> {
 }
 
 fn is_own_host(host: &str, hosts: &[String]) -> bool {
-    let name = match host.strip_prefix('[') {
-        Some(rest) => rest.split_once(']').map_or(rest, |(name, _)| name),
-        // IPv6 addresses with a port are written in brackets.
-        None => host.split_once(':').map_or(host, |(name, _)| name),
-    };
+    let Some(name) = parse_host(host) else { return false };
     name.eq_ignore_ascii_case("localhost")
-        || name.parse::<std::net::IpAddr>().is_ok_and(|address| address.is_loopback())
+        || name.parse::<IpAddr>().is_ok_and(|address| address.is_loopback())
         || hosts.iter().any(|own| own.eq_ignore_ascii_case(name))
+}
+
+/// Returns the name or address in `NAME`, `NAME:PORT`, `[IPV6]` or `[IPV6]:PORT`; `None` for anything else.
+fn parse_host(host: &str) -> Option<&str> {
+    let (name, port) = match host.strip_prefix('[') {
+        Some(rest) => {
+            let (address, port) = rest.split_once(']')?;
+            address.parse::<Ipv6Addr>().ok()?;
+            (address, if port.is_empty() { None } else { Some(port.strip_prefix(':')?) })
+        }
+        // An IPv6 address without brackets has more than one colon, so that its rest is not a port.
+        None => host.split_once(':').map_or((host, None), |(name, port)| (name, Some(port))),
+    };
+    // `u16::from_str` accepts a leading `+`.
+    let is_port = |port: &str| port.bytes().all(|byte| byte.is_ascii_digit()) && port.parse::<u16>().is_ok();
+    port.is_none_or(is_port).then_some(name)
 }
 
 #[cfg(test)]
@@ -109,6 +123,34 @@ mod tests {
             assert!(!is_own_host(host, &[]), "{host}");
         }
         assert!(is_own_host("hub.example:443", &["hub.example".into()]));
+    }
+
+    // Fails under: text after the closing bracket or in place of the port that is ignored.
+    #[test]
+    fn i19_host_is_a_name_and_an_optional_port() {
+        for host in ["localhost:0", "localhost:65535", "[0:0:0:0:0:0:0:1]:80"] {
+            assert!(is_own_host(host, &[]), "{host}");
+        }
+        let invalid = [
+            "[::1]evil",
+            "[::1]evil.example:80",
+            "[::1]:evil",
+            "[::1]:",
+            "[::1",
+            "[127.0.0.1]",
+            "[localhost]",
+            "localhost:evil",
+            "localhost:",
+            "localhost:+80",
+            "localhost:65536",
+            "localhost:80:80",
+            "localhost:80@evil.example",
+            "evil@localhost",
+            "localhost ",
+        ];
+        for host in invalid {
+            assert!(!is_own_host(host, &["localhost".into(), "::1".into()]), "{host}");
+        }
     }
 
     #[test]

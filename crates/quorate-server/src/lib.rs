@@ -18,6 +18,7 @@ mod listen;
 mod problem;
 mod rate_limit;
 mod reject;
+mod response_headers;
 mod routes;
 mod settings;
 mod sign_in_codes;

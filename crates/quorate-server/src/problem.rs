@@ -3,9 +3,8 @@
 use axum::http::{StatusCode, header};
 use axum::response::{IntoResponse, Response};
 use quorate_api::problem::{MergeConflict, ProblemDetails};
-use quorate_core::{Code, Facts, Refused, StaleReference};
+use quorate_core::{Code, Facts, Refused, StaleReference, redact_tokens};
 use quorate_engine::Error;
-use serde_json::Value;
 use serde_json::value::RawValue;
 
 use crate::dialect::merge::Conflict;
@@ -86,9 +85,10 @@ impl Problem {
         self.facts.stale.iter()
     }
 
-    /// Returns the response body as JSON.
-    pub(crate) fn to_json(&self) -> Value {
-        serde_json::to_value(self.to_body()).unwrap_or_default()
+    /// Returns the response body as JSON, without access tokens that the caller sent in the wrong place.
+    pub(crate) fn to_text(&self) -> String {
+        let body = serde_json::to_value(self.to_body()).unwrap_or_default();
+        redact_tokens(&body.to_string()).into_owned()
     }
 
     fn applied(&self) -> &'static str {
@@ -174,11 +174,13 @@ impl IntoResponse for Problem {
     fn into_response(self) -> Response {
         let status = self.status();
         let content_type = [(header::CONTENT_TYPE, "application/problem+json")];
-        let mut response = (status, content_type, self.to_json().to_string()).into_response();
+        let mut response = (status, content_type, self.to_text()).into_response();
         if self.facts.private {
             response.extensions_mut().insert(Unobserved);
         }
-        response.extensions_mut().insert(ReportedError { code: self.code, detail: self.detail });
+        response
+            .extensions_mut()
+            .insert(ReportedError { code: self.code, detail: redact_tokens(&self.detail).into_owned() });
         if status == StatusCode::UNAUTHORIZED {
             let scheme = header::HeaderValue::from_static("Bearer");
             response.headers_mut().insert(header::WWW_AUTHENTICATE, scheme);
@@ -252,13 +254,17 @@ mod tests {
 
     use super::{Problem, status_of};
 
+    fn json(problem: Problem) -> serde_json::Value {
+        serde_json::from_str(&problem.to_text()).expect("JSON")
+    }
+
     #[test]
     fn a_refusal_is_rendered_with_its_facts() {
         let refused = Refused::new(Code::VersionConflict, "plan is at version 3")
             .hint("read it again")
             .current_version(3)
             .at_op(1);
-        let body = Problem::from(refused).to_json();
+        let body = json(Problem::from(refused));
         assert_eq!(body["status"], 409);
         assert_eq!(body["code"], "VERSION_CONFLICT");
         assert_eq!(body["title"], "Version conflict");
@@ -270,7 +276,7 @@ mod tests {
     // Fails under: a failure after a commit reported as a refusal, of which nothing was applied.
     #[test]
     fn a_missing_result_leaves_the_outcome_unknown() {
-        let body = Problem::unknown_outcome("the token creation returned no result").to_json();
+        let body = json(Problem::unknown_outcome("the token creation returned no result"));
         assert_eq!((&body["status"], &body["code"]), (&503.into(), &"UNAVAILABLE".into()));
         assert_eq!((&body["applied"], &body["retryable"]), (&"unknown".into(), &true.into()));
     }
@@ -280,7 +286,7 @@ mod tests {
     fn a_limit_states_whether_it_is_retryable() {
         let refused = || Refused::new(Code::LimitExceeded, "too much").limit(3);
         let status = |refused: Refused| {
-            let body = Problem::from(refused).to_json();
+            let body = json(Problem::from(refused));
             (body["status"].as_u64().unwrap_or_default(), body["retryable"].as_bool().unwrap_or_default())
         };
         assert_eq!(status(refused()), (429, false));

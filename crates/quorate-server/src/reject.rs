@@ -50,9 +50,10 @@ pub(crate) async fn reject_plain_http(stream: TcpStream, timeouts: Timeouts) {
 }
 
 async fn respond(mut stream: TcpStream, problem: &Problem, timeouts: Timeouts) {
-    let body = problem.to_json().to_string();
+    let body = problem.to_text();
     let response = format!(
-        "HTTP/1.1 {}\r\ncontent-type: application/problem+json\r\ncontent-length: {}\r\nconnection: close\r\n\r\n{body}",
+        "HTTP/1.1 {}\r\ncontent-type: application/problem+json\r\nx-content-type-options: nosniff\r\n\
+         cache-control: no-store\r\ncontent-length: {}\r\nconnection: close\r\n\r\n{body}",
         problem.status(),
         body.len()
     );

@@ -83,7 +83,7 @@ pub(crate) async fn export(call: Call) -> ApiResult {
         ExportFormat::Text => TEXT,
         _ => JSONL,
     };
-    let headers = [(header::CONTENT_TYPE, content_type), (header::CACHE_CONTROL, "no-store")];
+    let headers = [(header::CONTENT_TYPE, content_type)];
     Ok((StatusCode::OK, headers, body).into_response())
 }
 

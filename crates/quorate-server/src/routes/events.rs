@@ -67,7 +67,7 @@ pub(crate) async fn events(headers: HeaderMap, call: Call) -> ApiResult {
         chunks,
     };
     call.app.bulk().spawn(&Owner::of_call(&call), stream.run());
-    let headers = [(header::CONTENT_TYPE, "text/event-stream"), (header::CACHE_CONTROL, "no-store")];
+    let headers = [(header::CONTENT_TYPE, "text/event-stream")];
     Ok((StatusCode::OK, headers, body).into_response())
 }
 

@@ -156,9 +156,10 @@ pub(super) fn answer(n: u64, answer: &Answer) -> String {
 
 /// Returns an error reply; without a number the error concerns the connection, which is closed.
 pub(super) fn problem(n: Option<u64>, problem: &Problem) -> String {
+    let text = problem.to_text();
     match n {
-        Some(n) => json!({"n": n, "problem": problem.to_json()}).to_string(),
-        None => json!({"problem": problem.to_json()}).to_string(),
+        Some(n) => format!("{{\"n\":{n},\"problem\":{text}}}"),
+        None => format!("{{\"problem\":{text}}}"),
     }
 }
 

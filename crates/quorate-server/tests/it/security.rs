@@ -1,5 +1,6 @@
 //! Security of the hub over real sockets: authentication, limits and shutdown.
 
+mod headers;
 mod host_origin;
 mod isolation;
 mod limits;

@@ -170,7 +170,10 @@ async fn i21_connections_over_the_limit_are_rejected_with_a_reason() {
         open.push(stream);
     }
     let mut fifth = connect_plain(server.address()).await;
-    let response = read_response(&mut fifth).await.expect("an answer").refused(503, "OVERLOADED");
+    let response = read_response(&mut fifth).await.expect("an answer");
+    assert_eq!(response.header("x-content-type-options"), Some("nosniff"));
+    assert_eq!(response.header("cache-control"), Some("no-store"));
+    let response = response.refused(503, "OVERLOADED");
     assert_eq!((&response["limit"], &response["retryable"]), (&json!(4), &json!(true)));
     assert!(is_closed(&mut fifth).await);
     for stream in &mut open {
