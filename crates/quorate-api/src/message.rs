@@ -99,7 +99,7 @@ pub struct NewMessage<'a> {
     #[serde(skip_serializing_if = "Option::is_none")]
     #[cfg_attr(feature = "schema", schemars(length(max = 128)))]
     pub traceparent: Option<String>,
-    /// External system that the message came from.
+    /// External system that the message came from. `webhook:…` is reserved for webhooks.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[cfg_attr(feature = "schema", schemars(length(max = 128)))]
     pub origin: Option<String>,

@@ -6,6 +6,7 @@ use std::fmt;
 use crate::access_token::TokenRole;
 use crate::commit::{Op, Principal};
 use crate::destination::Destination;
+use crate::message::Message;
 use crate::refused::{Code, Refused};
 
 /// A permission that an operation or call requires.
@@ -97,6 +98,8 @@ fn required_permission(op: &Op) -> (Permission, &'static str) {
         Op::CreateToken(new) if new.bearer.agent().is_some() => (Operate, "create tokens for agents"),
         Op::CreateToken(_) => (Administer, "create tokens"),
         Op::RevokeToken { .. } => (Administer, "revoke tokens"),
+        Op::Send { message, .. } if has_webhook_origin(message) => (Internal, WEBHOOK_ORIGIN_PHRASE),
+        Op::Request(send) if has_webhook_origin(&send.message) => (Internal, WEBHOOK_ORIGIN_PHRASE),
         Op::Send { message, .. } if message.from.is_none() => (Administer, "send as the hub"),
         Op::Request(send) if send.message.from.is_none() => (Administer, "send as the hub"),
 
@@ -126,6 +129,14 @@ fn required_permission(op: &Op) -> (Permission, &'static str) {
         Op::StartProcedure(_) | Op::StepProcedure(_) => (Work, "change procedures"),
         Op::ResumeLeases { .. } => (Work, "consume messages"),
     }
+}
+
+const WEBHOOK_ORIGIN_PHRASE: &str = "send a message with an origin that starts with `webhook:`";
+
+/// Whether a message claims to come from a webhook, whose sender has proved its identity with a signature.
+fn has_webhook_origin(message: &Message) -> bool {
+    let prefix = |origin: &str| origin.trim_start().as_bytes().get(..8).map(<[u8]>::to_ascii_lowercase);
+    message.origin.as_deref().and_then(prefix).is_some_and(|prefix| prefix == b"webhook:")
 }
 
 fn is_pool(name: &str) -> bool {

@@ -121,6 +121,7 @@ macro_rules! conformance_tests {
             }
             sending {
                 a_message_is_delivered_unchanged,
+                i2_the_origin_of_webhooks_is_reserved_for_the_hub,
                 a_recipient_list_creates_one_delivery_per_recipient,
                 a_refusal_names_every_unknown_recipient,
                 an_agent_cannot_send_as_another_sender,

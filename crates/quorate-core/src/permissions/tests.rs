@@ -6,8 +6,9 @@ use crate::approval::{ActionDigest, DecideApproval, Verdict};
 use crate::commit::{DeleteEntry, ErasePayload};
 use crate::ids::{AgentId, DeliveryId, DeliveryNo, Generation, Seq, TokenId};
 use crate::inspect::{AgentFilter, Inspect};
-use crate::message::{Message, Payload};
+use crate::message::Payload;
 use crate::policy::Policy;
+use crate::request::SendRequest;
 use crate::subscription::{Backfill, History};
 
 fn message(from: Option<&str>) -> Op {
@@ -129,4 +130,29 @@ fn i19_a_refusal_names_the_required_role() {
         (&*admin.1, &*admin.2),
         ("admin:anna is not permitted to sweep", "only the hub itself performs this operation")
     );
+}
+
+// Fails under: a client that sends a message as if it came from a webhook.
+#[test]
+fn i2_the_origin_of_webhooks_is_reserved_for_the_hub() {
+    let with_origin = |from: Option<&str>, origin: &str| {
+        let Op::Send { message, .. } = message(from) else { panic!("a message") };
+        Message { origin: Some(origin.into()), ..Message::clone(&message) }
+    };
+    let bob = Principal::Agent("bob".parse().unwrap());
+    for origin in ["webhook:github", "webhook:", "Webhook:github", " webhook:x"] {
+        for (principal, from) in [(&bob, Some("bob")), (&holder(TokenRole::Admin), None)] {
+            let sent = Op::send(with_origin(from, origin));
+            let asked = Op::Request(SendRequest::new(with_origin(from, origin), None, None));
+            for op in [sent, asked] {
+                let refused = principal.check_allowed(&op).unwrap_err();
+                assert_eq!(refused.code, Code::Forbidden, "{origin}");
+                assert!(refused.detail.contains("webhook:"), "{}", refused.detail);
+            }
+        }
+        assert_eq!(Principal::System.check_allowed(&Op::send(with_origin(None, origin))), Ok(()));
+    }
+    for origin in ["github", "webhook", "a webhook:github"] {
+        assert_eq!(bob.check_allowed(&Op::send(with_origin(Some("bob"), origin))), Ok(()), "{origin}");
+    }
 }

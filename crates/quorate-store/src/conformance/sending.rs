@@ -38,7 +38,7 @@ pub async fn a_message_is_delivered_unchanged(bench: TestBench) {
         budget: Some("b1".into()),
         hops: 3,
         traceparent: Some("00-1-2-3".into()),
-        origin: Some("webhook:x".into()),
+        origin: Some("forge:x".into()),
         confidence: Some(0.25),
         rationale: Some("because\nof this".into()),
         metadata: Some("{\"a\":1}".into()),
@@ -53,6 +53,14 @@ pub async fn a_message_is_delivered_unchanged(bench: TestBench) {
     assert_eq!(*stored.message, whole, "byte for byte");
     assert_eq!(stored.first_delivery, sent.first_delivery);
     assert_eq!(stored.at, bench.published().head.at);
+}
+
+pub async fn i2_the_origin_of_webhooks_is_reserved_for_the_hub(bench: TestBench) {
+    bench.register_all(&["alice", "bob"]).await;
+    let from_webhook = || Message { origin: Some("webhook:github".into()), ..message_to("bob") };
+    let own = Message { from: Some(id("alice")), ..from_webhook() };
+    bench.commit_refused_with(Code::Forbidden, agent("alice"), vec![Op::send(own)]).await;
+    bench.commit_ok(Principal::System, vec![Op::send(from_webhook())]).await;
 }
 
 pub async fn a_recipient_list_creates_one_delivery_per_recipient(bench: TestBench) {

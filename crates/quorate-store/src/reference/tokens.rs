@@ -3,8 +3,8 @@
 use std::sync::Arc;
 
 use quorate_core::{
-    AccessToken, AgentId, Bearer, Code, CreateToken, Item, ItemKey, ItemKind, Op, OpResult, Principal,
-    Refused, Timestamp, TokenId, TokenRole, TokenState, limits,
+    AccessToken, AgentId, Bearer, Code, CreateToken, Item, ItemKey, ItemKind, Message, Op, OpResult,
+    Principal, Refused, Timestamp, TokenId, TokenRole, TokenState, limits,
 };
 
 use crate::reference::agents::unknown_agent;
@@ -25,12 +25,23 @@ impl Space {
     }
 }
 
+/// Whether the origin of a message is reserved for the hub.
+fn is_from_webhook(message: &Message) -> bool {
+    let origin = message.origin.as_deref().unwrap_or_default();
+    origin.trim_start().to_lowercase().starts_with("webhook:")
+}
+
 impl Transaction<'_> {
     /// Checks the permission for an operation. Agents act for themselves. Operators also redrive, purge pools and create
     /// tokens of agents. Admins may do everything except run timers, which only the hub does. Approvers decide
     /// approvals. Other roles are read-only.
     pub(super) fn check_permission(&self, op: &Op) -> Result<(), Refused> {
-        let hub_only = matches!(op, Op::Sweep | Op::Backfill(_) | Op::HeartbeatBatch { .. });
+        let hub_only = match op {
+            Op::Sweep | Op::Backfill(_) | Op::HeartbeatBatch { .. } => true,
+            Op::Send { message, .. } => is_from_webhook(message),
+            Op::Request(request) => is_from_webhook(&request.message),
+            _ => false,
+        };
         let reads = matches!(op, Op::Inspect(_));
         let operates = match op {
             Op::Redrive { .. } => true,
