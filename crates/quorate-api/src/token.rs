@@ -46,6 +46,7 @@ impl NewToken {
             bearer: Bearer::new(&self.role, self.agent)?,
             name,
             expires_at: self.expires_at,
+            parent: None,
         })
     }
 }
@@ -81,6 +82,9 @@ pub struct Token {
     pub created_at: Timestamp,
     /// Principal that created the token.
     pub created_by: String,
+    /// For a web session, the token that it was created with. It ends with that token.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub parent: Option<TokenId>,
 }
 
 impl From<&AccessToken> for Token {
@@ -93,6 +97,7 @@ impl From<&AccessToken> for Token {
             expires_at: token.expires_at,
             created_at: token.created_at,
             created_by: token.created_by.clone(),
+            parent: token.parent,
         }
     }
 }

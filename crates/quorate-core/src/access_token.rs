@@ -209,6 +209,8 @@ pub struct AccessToken {
     pub created_at: Timestamp,
     /// Whether it is still valid.
     pub state: TokenState,
+    /// For a web session, the token that it was created with. It ends with that token.
+    pub parent: Option<TokenId>,
 }
 
 /// Lifecycle state of an access token.
@@ -256,6 +258,8 @@ pub struct CreateToken {
     pub name: TokenName,
     /// Expiry, if any.
     pub expires_at: Option<Timestamp>,
+    /// For a web session, the token that it is created with.
+    pub parent: Option<TokenId>,
 }
 
 impl CreateToken {

@@ -166,6 +166,8 @@ pub const AS_OF_RECORDS_MAX: u64 = 1_000_000;
 pub const FLAG_BYTES_MAX: usize = 64 * 1024;
 /// Access tokens per space.
 pub const TOKENS_MAX: usize = 10_000;
+/// Web sessions of one access token; a new one ends the oldest.
+pub const WEB_SESSIONS_PER_TOKEN_MAX: usize = 32;
 /// Characters of an access token's name.
 pub const TOKEN_NAME_CHARS_MAX: usize = 128;
 /// Names that the text of one refusal lists.

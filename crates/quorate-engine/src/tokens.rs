@@ -38,7 +38,7 @@ impl Space {
         expires_at: Option<Timestamp>,
     ) -> Result<(TokenId, Secret), Error> {
         let secret = self.generate_secret();
-        let create = CreateToken { digest: secret.digest(), bearer, name, expires_at };
+        let create = CreateToken { digest: secret.digest(), bearer, name, expires_at, parent: None };
         let receipt = self.commit(Commit::new(principal.clone(), vec![Op::CreateToken(create)])).await?;
         match receipt.results.first() {
             Some(OpResult::TokenCreated { id, .. }) => Ok((*id, secret)),

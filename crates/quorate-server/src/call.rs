@@ -2,6 +2,7 @@
 //! it.
 
 use std::net::IpAddr;
+use std::sync::Arc;
 
 use axum::extract::{FromRequest, FromRequestParts as _, Query, RawPathParams, Request};
 use axum::http::request::Parts;
@@ -12,8 +13,8 @@ use quorate_api::ParseContext;
 use quorate_api::result::OperationResult;
 use quorate_core::limits::{NUMBER_MAX, PAGE_BYTES_MAX};
 use quorate_core::{
-    AgentId, AgentNo, Bearer, Code, Commit, Epoch, IdempotencyKey, Op, Principal, Receipt, Refused, Secret,
-    Seq, SpaceName, SpaceNo, Timestamp, TokenDigest, TokenLookup, TokenRole, TraceContext,
+    AccessToken, AgentId, AgentNo, Bearer, Code, Commit, Epoch, IdempotencyKey, Op, Principal, Receipt,
+    Refused, Secret, Seq, SpaceName, SpaceNo, TokenDigest, TokenLookup, TokenRole, TraceContext,
     describe_json_error,
 };
 use quorate_engine::{Error, Space, is_marked_private};
@@ -162,19 +163,23 @@ impl Credential {
         &self.token_space
     }
 
-    /// Returns the expiry time of the token. A token that is no longer valid expires now.
-    pub(crate) fn expires_at(&self) -> Option<Timestamp> {
+    /// Returns the token.
+    ///
+    /// # Errors
+    /// `UNAUTHENTICATED` if it is no longer valid.
+    pub(crate) fn token(&self) -> Result<Arc<AccessToken>, Refused> {
         let now = self.token_space.engine().clock().now().wall;
         match self.token_space.published().tokens.find(&self.digest, now) {
-            TokenLookup::Active(token) => token.expires_at,
-            TokenLookup::Expired(_) | TokenLookup::Unknown => Some(now),
+            TokenLookup::Active(token) => Ok(Arc::clone(token)),
+            TokenLookup::Expired(_) | TokenLookup::Unknown => {
+                Err(unauthenticated("the access token was revoked or has expired"))
+            }
         }
     }
 
     /// Whether the token is still valid: neither expired nor revoked.
     pub(crate) fn is_valid(&self) -> bool {
-        let now = self.token_space.engine().clock().now().wall;
-        matches!(self.token_space.published().tokens.find(&self.digest, now), TokenLookup::Active(_))
+        self.token().is_ok()
     }
 }
 

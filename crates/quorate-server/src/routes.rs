@@ -48,8 +48,6 @@ use crate::api::Route;
 use crate::app::App;
 use crate::call::{ApiResult, Call, page_response};
 use crate::problem::Problem;
-#[cfg(test)]
-pub(crate) use sign_in::WEB_SESSIONS_PER_PRINCIPAL_MAX;
 
 /// Default and maximum page size of lists.
 const LIMIT_DEFAULT: usize = 100;

@@ -423,6 +423,8 @@ macro_rules! conformance_tests {
                 i19_a_token_is_found_by_its_digest,
                 i19_an_agent_and_its_first_token_are_one_commit,
                 i19_a_revoked_token_is_removed,
+                i19_a_web_session_ends_with_its_token,
+                i21_a_token_has_at_most_32_web_sessions,
                 i19_removing_an_agent_revokes_its_tokens,
                 i19_an_expired_token_does_not_authenticate,
                 i19_each_role_has_exactly_its_permissions,

@@ -327,6 +327,7 @@ fn long_lived_items() -> Vec<CoreEffect> {
                 created_by: "admin:anna".into(),
                 created_at: Timestamp(1),
                 state: TokenState::Active,
+                parent: None,
             })),
         ),
         changed(

@@ -45,6 +45,7 @@ pub(super) async fn token_file(
         bearer: Bearer::Holder(TokenRole::Admin),
         name,
         expires_at: None,
+        parent: None,
     }));
     space.commit(Commit::new(Principal::System, ops)).await?;
     write_secret(&path, &secret).with_context(|| format!("cannot write {}", path.display()))?;

@@ -207,11 +207,14 @@ fn write_op(out: &mut Writer, op: &Op) {
         Op::AwaitTask(_) => out.number(57),
         Op::HeartbeatBatch { .. } => out.number(59),
         // Without the digest: a retry generates a new secret.
-        Op::CreateToken(CreateToken { digest: _, bearer, name, expires_at }) => {
+        Op::CreateToken(CreateToken { digest: _, bearer, name, expires_at, parent }) => {
             out.number(60);
             item::write_bearer(out, bearer);
             out.text(name);
             out.option(expires_at.map(|at| at.0));
+            if let Some(parent) = parent {
+                item::write_token_id(out, *parent);
+            }
         }
         Op::RevokeToken { token } => {
             out.numbers(&[61, token.generation.0, token.seq.0, u64::from(token.n)]);

@@ -8,7 +8,7 @@ use crate::decide::Draft;
 use crate::effect::Effect;
 use crate::ids::{AgentId, TokenId};
 use crate::item::{Item, ItemKey, Verb};
-use crate::limits::TOKENS_MAX;
+use crate::limits::{TOKENS_MAX, WEB_SESSIONS_PER_TOKEN_MAX};
 use crate::refused::{Code, Refused};
 
 impl Draft<'_> {
@@ -34,6 +34,15 @@ impl Draft<'_> {
             .retryable()
             .hint("revoke unused tokens"));
         }
+        if let Some(parent) = new.parent {
+            if self.require_token(parent)?.parent.is_some() {
+                return Err(Refused::new(Code::Forbidden, "a web session cannot create another one")
+                    .hint("use the access token that you signed in with"));
+            }
+            let sessions = self.working.items().tokens.web_sessions_of(parent);
+            let excess = (sessions.len() + 1).saturating_sub(WEB_SESSIONS_PER_TOKEN_MAX);
+            sessions.iter().take(excess).for_each(|oldest| self.end_token(Verb::TokenRevoked, oldest));
+        }
         let id = self.next_token_id();
         let token = AccessToken {
             id,
@@ -44,19 +53,23 @@ impl Draft<'_> {
             created_by: self.commit.principal.to_text(),
             created_at: self.now.wall,
             state: TokenState::Active,
+            parent: new.parent,
         };
         self.change_item(Verb::TokenCreated, Item::Token(Arc::new(token)));
         Ok(OpResult::TokenCreated { id, digest: new.digest })
     }
 
     pub(super) fn revoke_token(&mut self, id: TokenId) -> Result<OpResult, Refused> {
-        let token = self.working.items().tokens.get(&id.to_string()).cloned();
-        let token = token.ok_or_else(|| {
-            Refused::new(Code::NotFound, format!("there is no token {id}"))
-                .hint("it may have been revoked or have expired; list the tokens")
-        })?;
+        let token = self.require_token(id)?;
         self.end_token(Verb::TokenRevoked, &token);
         Ok(OpResult::Done)
+    }
+
+    fn require_token(&self, id: TokenId) -> Result<Arc<AccessToken>, Refused> {
+        self.working.items().tokens.get(&id.to_string()).cloned().ok_or_else(|| {
+            Refused::new(Code::NotFound, format!("there is no token {id}"))
+                .hint("it may have been revoked or have expired; list the tokens")
+        })
     }
 
     /// Revokes all tokens of an agent that is being removed.
@@ -73,9 +86,13 @@ impl Draft<'_> {
         }
     }
 
+    /// Ends a token and the web sessions that were created with it.
     fn end_token(&mut self, verb: Verb, token: &AccessToken) {
         let ended = AccessToken { state: TokenState::Ended, ..token.clone() };
         self.change_item(verb, Item::Token(Arc::new(ended)));
+        for session in self.working.items().tokens.web_sessions_of(token.id) {
+            self.end_token(verb, &session);
+        }
     }
 
     fn next_token_id(&self) -> TokenId {

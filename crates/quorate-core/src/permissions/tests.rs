@@ -24,7 +24,7 @@ fn ops() -> [(&'static str, Vec<Op>); 6] {
     let delivery = DeliveryId { generation: Generation(0), number: DeliveryNo(1) };
     let filter = AgentFilter::default();
     let (bearer, name) = (Bearer::Holder(TokenRole::Admin), "x".parse().unwrap());
-    let new = CreateToken { digest: TokenDigest([0; 32]), bearer, name, expires_at: None };
+    let new = CreateToken { digest: TokenDigest([0; 32]), bearer, name, expires_at: None, parent: None };
     let backfill = Backfill {
         agent: agent.clone(),
         pattern: "a".parse().unwrap(),

@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use crate::access_token::{AccessToken, TokenDigest};
-use crate::ids::AgentId;
+use crate::ids::{AgentId, Generation, Seq, TokenId};
 use crate::time::Timestamp;
 use crate::working::Map;
 
@@ -77,6 +77,8 @@ pub(crate) struct TokenIndex {
     published: Arc<AccessTokens>,
     by_id: BTreeMap<Arc<str>, Arc<AccessToken>>,
     by_agent: BTreeSet<(AgentId, Arc<str>)>,
+    /// Each web session under the token that it was created with.
+    by_parent: BTreeSet<(TokenId, TokenId)>,
 }
 
 impl TokenIndex {
@@ -97,6 +99,13 @@ impl TokenIndex {
         tokens
     }
 
+    /// Returns the web sessions that were created with a token, oldest first.
+    pub(crate) fn web_sessions_of(&self, parent: TokenId) -> Vec<Arc<AccessToken>> {
+        let first = TokenId { generation: Generation(0), seq: Seq(0), n: 0 };
+        let own = self.by_parent.range((parent, first)..).take_while(|(other, _)| *other == parent);
+        own.filter_map(|(_, id)| self.by_id.get(id.to_string().as_str()).cloned()).collect()
+    }
+
     /// Replaces a token and returns the previous one.
     pub(super) fn replace(
         &mut self,
@@ -109,10 +118,12 @@ impl TokenIndex {
         if let Some(old) = &old {
             published.by_digest.remove(&old.digest);
             old.bearer.agent().map(|agent| self.by_agent.remove(&(agent.clone(), Arc::clone(id))));
+            old.parent.map(|parent| self.by_parent.remove(&(parent, old.id)));
         }
         if let Some(new) = new {
             published.by_digest.insert(new.digest, Arc::clone(&new));
             new.bearer.agent().map(|agent| self.by_agent.insert((agent.clone(), Arc::clone(id))));
+            new.parent.map(|parent| self.by_parent.insert((parent, new.id)));
             self.by_id.insert(Arc::clone(id), new);
         }
         old

@@ -9,7 +9,6 @@ use quorate_api::policy::Violation;
 use quorate_api::token::{CreatedToken, NewSpace, NewToken, RevokedToken, Space, Token};
 use quorate_core::{AccessToken, Code, Op, OpResult, Permission, Refused, SpaceName, TokenId};
 
-use super::sign_in::{is_web_session, web_sessions_of};
 use super::{check_limit, numeric_cursor};
 use crate::api::{Route, delete, get, post, schema};
 use crate::app::DEFAULT_SPACE;
@@ -106,25 +105,9 @@ pub(crate) async fn revoke_token(Path(id): Path<String>, call: Call) -> ApiResul
     let token: TokenId = id.parse()?;
     let receipt = match call.replayed_receipt().await? {
         Some(receipt) => receipt,
-        None => call.commit_for_request(revoke_ops(&call, token)).await?,
+        None => call.commit_for_request(vec![Op::RevokeToken { token }]).await?,
     };
     ok_response(&RevokedToken { id: token, seq: receipt.seq })
-}
-
-fn revoke_ops(call: &Call, token: TokenId) -> Vec<Op> {
-    let mut ops = vec![Op::RevokeToken { token }];
-    // Also revokes the web sessions of its bearer.
-    if let Some(revoked) = call
-        .space
-        .tokens()
-        .list()
-        .iter()
-        .find(|candidate| candidate.id == token && !is_web_session(candidate))
-    {
-        let sessions = web_sessions_of(&call.space, &revoked.bearer, &revoked.name);
-        ops.extend(sessions.iter().map(|session| Op::RevokeToken { token: session.id }));
-    }
-    ops
 }
 
 /// Admins of the default space are hub admins.

@@ -83,6 +83,7 @@ pub(crate) async fn register(Path(id): Path<String>, call: Call) -> ApiResult {
         bearer: Bearer::Agent(id.clone()),
         name: TokenName::new("registration")?,
         expires_at: None,
+        parent: None,
     };
     let create_ops = || vec![Op::RegisterAgent(registration.clone()), Op::CreateToken(token.clone())];
     let ops = if is_new { create_ops() } else { vec![Op::RegisterAgent(registration.clone())] };

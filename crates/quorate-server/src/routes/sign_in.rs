@@ -1,28 +1,21 @@
 //! Sign-in to the web UI: a principal gets a code with its token, and the web UI exchanges the code for a token of
 //! its own. No cookies: the web UI stores its token and sends it like any client.
 
-use std::sync::Arc;
-
 use axum::Extension;
 use axum::extract::{Request, State};
 use axum::http::StatusCode;
 use quorate_api::sign_in::{SignIn, SignInCode, SignedIn};
-use quorate_core::{
-    AccessToken, Bearer, Code, Commit, CreateToken, Op, OpResult, Permission, Principal, Refused, TokenName,
-};
-use quorate_engine::Space;
+use quorate_api::token::RevokedToken;
+use quorate_core::{Bearer, Code, Commit, CreateToken, Op, OpResult, Permission, Principal, Refused};
 
 use crate::api::{Route, post};
 use crate::app::App;
 use crate::body;
-use crate::call::{ApiResult, Authenticated, Call, json_response};
+use crate::call::{ApiResult, Authenticated, Call, json_response, ok_response};
 use crate::listen::Connection;
 use crate::problem::Problem;
 use crate::settings::whole_ms;
 use crate::sign_in_codes::CodeOwner;
-
-/// Maximum number of web sessions of one principal; a new one ends the oldest.
-pub(crate) const WEB_SESSIONS_PER_PRINCIPAL_MAX: usize = 32;
 
 pub(crate) fn routes() -> Vec<Route> {
     vec![
@@ -47,11 +40,21 @@ pub(crate) fn routes() -> Vec<Route> {
         )
         .returns::<SignedIn>(201, "The access token. It is returned only once.")
         .handled_by(sign_in),
+        post("/v1/sign-out", "signIn.end", "Sign out: revoke the access token of this web session.")
+            .requires(Permission::Inspect)
+            .without_key("The token is revoked by the first call, so that a repeated one is unauthenticated.")
+            .returns::<RevokedToken>(200, "The token was revoked.")
+            .handled_by(sign_out),
     ]
 }
 
 /// Creates a code for the caller.
 pub(crate) async fn create_code(call: Call) -> ApiResult {
+    if call.credential.token()?.parent.is_some() {
+        return Err(Refused::new(Code::Forbidden, "a web session cannot create sign-in codes")
+            .hint("use the access token that you signed in with")
+            .into());
+    }
     let now = call.app.engine().clock().now();
     let authenticated = Authenticated {
         space: call.space.clone(),
@@ -79,8 +82,10 @@ pub(crate) async fn sign_in(
     let (head, body) = request.into_parts();
     let bytes = body::read(&head.headers, body, app.settings().timeouts.body).await?;
     let SignIn { code } = body::parse(&bytes)?;
-    let owner = app.sign_in_codes().redeem(&code, now.mono).filter(|owner| owner.credential.is_valid());
-    let Some(owner) = owner else {
+    let owner = app.sign_in_codes().redeem(&code, now.mono);
+    // The token may have been revoked or have expired since it created the code.
+    let owner = owner.and_then(|owner| Some((owner.credential.token().ok()?, owner)));
+    let Some((parent, owner)) = owner else {
         peer.map_or(Ok(()), |peer| app.rates().count_failure(peer, now.mono))?;
         return Err(Refused::new(
             Code::Unauthenticated,
@@ -96,16 +101,19 @@ pub(crate) async fn sign_in(
     };
     let end = now.wall.plus_ms(whole_ms(app.settings().durations.web_session));
     // Never longer than the token it was created with.
-    let expires_at = owner.credential.expires_at().map_or(end, |token_expires_at| token_expires_at.min(end));
+    let expires_at = parent.expires_at.map_or(end, |token_expires_at| token_expires_at.min(end));
     let token_space = owner.credential.token_space();
     let secret = token_space.generate_secret();
-    let bearer = Bearer::Holder(role);
-    let mut ops: Vec<_> = revoke_oldest_sessions(token_space, &bearer, &name);
-    let digest = secret.digest();
-    let create_token = CreateToken { digest, bearer, name: name.clone(), expires_at: Some(expires_at) };
-    ops.push(Op::CreateToken(create_token));
+    let create_token = CreateToken {
+        digest: secret.digest(),
+        bearer: Bearer::Holder(role),
+        name: name.clone(),
+        expires_at: Some(expires_at),
+        parent: Some(parent.id),
+    };
     // Committed by the hub itself; the new token grants no more than the token that created the code.
-    let receipt = token_space.commit(Commit::new(Principal::System, ops)).await?;
+    let commit = Commit::new(Principal::System, vec![Op::CreateToken(create_token)]);
+    let receipt = token_space.commit(commit).await?;
     let Some(OpResult::TokenCreated { id, .. }) = receipt.results.last() else {
         return Err(Problem::unknown_outcome("the token creation returned no result"));
     };
@@ -119,22 +127,16 @@ pub(crate) async fn sign_in(
     json_response(StatusCode::CREATED, &response)
 }
 
-/// Whether a token belongs to a web session: created by the hub itself, with an expiry.
-pub(crate) fn is_web_session(token: &AccessToken) -> bool {
-    token.expires_at.is_some() && token.created_by == Principal::System.to_text()
-}
-
-/// Returns the tokens of a principal's web sessions, oldest first. They have the name and role of the token they were
-/// created with.
-pub(crate) fn web_sessions_of(space: &Space, bearer: &Bearer, name: &TokenName) -> Vec<Arc<AccessToken>> {
-    let is_own =
-        |token: &Arc<AccessToken>| is_web_session(token) && token.bearer == *bearer && token.name == *name;
-    space.tokens().list().into_iter().filter(is_own).collect()
-}
-
-/// Revokes the oldest web sessions to make room for one more.
-fn revoke_oldest_sessions(space: &Space, bearer: &Bearer, name: &TokenName) -> Vec<Op> {
-    let sessions = web_sessions_of(space, bearer, name);
-    let excess = (sessions.len() + 1).saturating_sub(WEB_SESSIONS_PER_PRINCIPAL_MAX);
-    sessions.iter().take(excess).map(|session| Op::RevokeToken { token: session.id }).collect()
+/// Ends the web session of the caller.
+pub(crate) async fn sign_out(call: Call) -> ApiResult {
+    let token = call.credential.token()?;
+    if token.parent.is_none() {
+        return Err(Refused::new(Code::Conflict, "the access token does not belong to a web session")
+            .hint("an admin can revoke any token with DELETE /v1/tokens/{id}")
+            .into());
+    }
+    // Committed by the hub itself: a principal may end its web session without the permission to revoke tokens.
+    let commit = Commit::new(Principal::System, vec![Op::RevokeToken { token: token.id }]);
+    let receipt = call.credential.token_space().commit(commit).await?;
+    ok_response(&RevokedToken { id: token.id, seq: receipt.seq })
 }

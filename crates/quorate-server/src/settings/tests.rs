@@ -4,7 +4,6 @@ use quorate_core::limits;
 
 use super::{Durations, HEADER_BYTES_MAX, Limits, Timeouts};
 use crate::body::{BODY_BYTES_MAX, DEPTH_MAX};
-use crate::routes::WEB_SESSIONS_PER_PRINCIPAL_MAX;
 use crate::sign_in_codes::{CODES_MAX, CODES_PER_PRINCIPAL_MAX};
 use crate::webhook_config::{WEBHOOK_SECRET_BYTES_MAX, WEBHOOK_SECRET_BYTES_MIN, WEBHOOKS_MAX};
 
@@ -38,7 +37,7 @@ fn actual_limits() -> Vec<(&'static str, u128)> {
         ("rate limit buckets in memory", crate::rate_limit::BUCKETS_MAX as u128),
         ("sign-in codes per person", CODES_PER_PRINCIPAL_MAX as u128),
         ("sign-in codes in total", CODES_MAX as u128),
-        ("web sessions per person", WEB_SESSIONS_PER_PRINCIPAL_MAX as u128),
+        ("web sessions per token", limits::WEB_SESSIONS_PER_TOKEN_MAX as u128),
         ("webhooks per hub", WEBHOOKS_MAX as u128),
         ("minimum size of a webhook secret", WEBHOOK_SECRET_BYTES_MIN as u128),
         ("maximum size of a webhook secret", WEBHOOK_SECRET_BYTES_MAX as u128),

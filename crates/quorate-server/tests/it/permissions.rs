@@ -125,6 +125,7 @@ const CALLS: &[(&str, &str, &str)] = &[
     ("hub.metrics", "/metrics", ""),
     ("traces.get", "/v1/traces/4bf92f3577b34da6a3ce929d0e0e4736", ""),
     ("signIn.code", "/v1/sign-in-codes", ""),
+    ("signIn.end", "/v1/sign-out", ""),
     ("context.delete", "/v1/context/plan", ""),
     ("snapshots.drop", "/v1/context:snapshot/before", ""),
     ("agents.remove", "/v1/agents/alice", ""),

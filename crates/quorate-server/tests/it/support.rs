@@ -11,7 +11,7 @@ use axum::body::Body;
 use axum::http::Request;
 use http_body_util::BodyExt as _;
 use quorate::Hub as Library;
-use quorate_core::{Bearer, Commit, Op, Policy, Principal, TokenName, TokenRole};
+use quorate_core::{Bearer, Commit, Op, Policy, Principal, Timestamp, TokenName, TokenRole};
 use quorate_engine::Space;
 use quorate_server::{App, Settings};
 use quorate_store::{Clock, Entropy, SystemClock};
@@ -133,6 +133,14 @@ impl TestHub {
         let created =
             self.post(&self.admin, "/v1/tokens", &json!({"role": role, "name": name})).await.ok(201);
         created["token"].as_str().expect("a token").to_owned()
+    }
+
+    /// Creates a token as `quorate token create --data` does, without a caller.
+    pub(crate) async fn create_token_offline(&self, role: TokenRole, name: &str, expires_at: u64) -> String {
+        let (bearer, name) = (Bearer::Holder(role), TokenName::new(name).expect("a name"));
+        let created =
+            self.space.create_token(&Principal::System, bearer, name, Some(Timestamp(expires_at))).await;
+        created.expect("a token").1.reveal().to_owned()
     }
 
     /// Returns the id of the first token that matches.

@@ -14,8 +14,9 @@ use super::resolve::{SpaceView, agent_id};
 /// Operation on access tokens.
 #[derive(Clone, Debug)]
 pub(super) enum TokenOp {
-    /// Create a token. `bearer` is the index of an agent, or of a role after the agents.
-    Create { bearer: usize, secret: u8, expires_ms: Option<i64> },
+    /// Create a token. `bearer` is the index of an agent, or of a role after the agents. `parent` counts back from the
+    /// newest token.
+    Create { bearer: usize, secret: u8, expires_ms: Option<i64>, parent: Option<usize> },
     /// Revoke a token, counted back from the newest; an unknown one if there are fewer.
     Revoke { back: usize },
 }
@@ -31,8 +32,9 @@ pub(super) fn token_ops() -> BoxedStrategy<TokenOp> {
     let expires =
         weighted(0.5, prop_oneof![Just(-1i64), Just(0), Just(1), Just(1_000), Just(30_000), Just(61_000)]);
     prop_oneof![
-        3 => (bearer, 0..6u8, expires)
-            .prop_map(|(bearer, secret, expires_ms)| TokenOp::Create { bearer, secret, expires_ms }),
+        3 => (bearer, 0..6u8, expires, weighted(0.3, 0..3usize)).prop_map(
+            |(bearer, secret, expires_ms, parent)| TokenOp::Create { bearer, secret, expires_ms, parent }
+        ),
         1 => (0..4usize).prop_map(|back| TokenOp::Revoke { back }),
     ]
     .boxed()
@@ -40,8 +42,10 @@ pub(super) fn token_ops() -> BoxedStrategy<TokenOp> {
 
 impl TokenOp {
     pub(super) fn op(&self, created: &[TokenId], view: &SpaceView) -> Op {
+        let missing = TokenId { generation: Generation(0), seq: Seq(1), n: 7 };
+        let counted_back = |back: usize| created.iter().rev().nth(back).copied().unwrap_or(missing);
         match self {
-            Self::Create { bearer, secret, expires_ms } => Op::CreateToken(CreateToken {
+            Self::Create { bearer, secret, expires_ms, parent } => Op::CreateToken(CreateToken {
                 digest: TokenDigest([*secret; 32]),
                 bearer: match bearer.checked_sub(AGENTS.len()) {
                     None => Bearer::Agent(agent_id(*bearer)),
@@ -49,11 +53,9 @@ impl TokenOp {
                 },
                 name: "laptop".parse().expect("valid token name"),
                 expires_at: expires_ms.map(|ms| Timestamp(view.now.0.saturating_add_signed(ms))),
+                parent: parent.map(counted_back),
             }),
-            Self::Revoke { back } => {
-                let missing = TokenId { generation: Generation(0), seq: Seq(1), n: 7 };
-                Op::RevokeToken { token: created.iter().rev().nth(*back).copied().unwrap_or(missing) }
-            }
+            Self::Revoke { back } => Op::RevokeToken { token: counted_back(*back) },
         }
     }
 }
@@ -61,9 +63,10 @@ impl TokenOp {
 impl fmt::Display for TokenOp {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::Create { bearer, secret, expires_ms } => {
-                write!(f, "creates a token of secret {secret} for bearer {bearer} expiring {expires_ms:?}")
-            }
+            Self::Create { bearer, secret, expires_ms, parent } => write!(
+                f,
+                "creates a token of secret {secret} for bearer {bearer} expiring {expires_ms:?} under {parent:?}"
+            ),
             Self::Revoke { back } => write!(f, "revokes token -{back}"),
         }
     }

@@ -45,6 +45,7 @@ impl ScriptRunner {
             bearer,
             name: name.parse().expect("valid token name"),
             expires_at,
+            parent: None,
         })
     }
 

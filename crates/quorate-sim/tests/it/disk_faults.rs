@@ -219,6 +219,7 @@ async fn i22_i27_over_http_a_full_disk_returns_507_and_a_failed_disk_an_unknown_
         bearer: Bearer::Holder(TokenRole::Admin),
         name: TokenName::new("test").unwrap(),
         expires_at: None,
+        parent: None,
     };
     hub.space.commit(Commit::new(Principal::System, vec![Op::CreateToken(create)])).await.unwrap();
     let private = recovery::open(&hub.directory.path().join("private"), Options::default()).await.unwrap();

@@ -302,6 +302,7 @@ fn of_agents(big: Seq) -> Vec<Op> {
             bearer: Bearer::Agent(bob()),
             name: "laptop".parse().expect("a valid name"),
             expires_at: None,
+            parent: None,
         }),
         Op::RevokeToken { token: TokenId { generation: Generation(0), seq: big, n: 0 } },
     ]

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use quorate_core::{
     AccessToken, Bearer, Code, Commit, CreateToken, Item, ItemKind, NextWake, Op, OpResult, Principal,
-    Receipt, Timestamp, TokenDigest, TokenId, TokenLookup, TokenRole, TokenState,
+    Receipt, Timestamp, TokenDigest, TokenId, TokenLookup, TokenRole, TokenState, limits,
 };
 
 use super::builders::{agent, id, idempotency_key, message_to, put_entry, register, send};
@@ -14,7 +14,7 @@ use crate::{Clock as _, ReadQuery, ReadResult};
 /// Builds the creation of a token with this secret.
 pub(super) fn create_token(secret: u8, bearer: Bearer) -> CreateToken {
     let name = "laptop".parse().expect("valid name");
-    CreateToken { digest: TokenDigest([secret; 32]), bearer, name, expires_at: None }
+    CreateToken { digest: TokenDigest([secret; 32]), bearer, name, expires_at: None, parent: None }
 }
 
 fn for_agent(secret: u8, name: &str) -> Op {
@@ -82,6 +82,7 @@ pub async fn i19_a_token_is_found_by_its_digest(bench: TestBench) {
         created_by: "admin:anna".into(),
         created_at: receipt.at,
         state: TokenState::Active,
+        parent: None,
     };
     let tokens = vec![
         Arc::new(token(0, 1, Bearer::Agent(id("bob")), None)),
@@ -118,6 +119,51 @@ pub async fn i19_a_revoked_token_is_removed(mut bench: TestBench) {
     bench.commit_refused_with(Code::NotFound, Principal::System, vec![revoke(token)]).await;
     bench.reopen().await;
     assert_eq!((authenticate(&bench, 1), stored(&bench).await), ("unknown".into(), vec![]));
+}
+
+// Fails under: web sessions that survive the end of the token they were created with, or end with another one.
+pub async fn i19_a_web_session_ends_with_its_token(mut bench: TestBench) {
+    let two = vec![for_role(1, TokenRole::Viewer), expiring(2, START_MS + 5_000)];
+    let receipt = bench.commit_ok(Principal::System, two).await;
+    let parents = [created_id(&receipt, 0), created_id(&receipt, 1)];
+    let session = |secret, parent| {
+        let create = create_token(secret, Bearer::Holder(TokenRole::Viewer));
+        Op::CreateToken(CreateToken { parent: Some(parent), ..create })
+    };
+    let sessions = vec![session(3, parents[0]), session(4, parents[1]), session(5, parents[0])];
+    let receipt = bench.commit_ok(Principal::System, sessions).await;
+    let nested = vec![session(6, created_id(&receipt, 0))];
+    bench.commit_refused_with(Code::Forbidden, Principal::System, nested).await;
+    bench.reopen().await;
+    bench.commit_ok(Principal::System, vec![revoke(created_id(&receipt, 2))]).await;
+    let authenticated = [1, 2, 3, 4, 5].map(|secret| authenticate(&bench, secret) == "viewer:laptop");
+    assert_eq!(authenticated, [true, true, true, true, false]);
+    bench.commit_ok(Principal::System, vec![revoke(parents[0])]).await;
+    let authenticated = [1, 2, 3, 4].map(|secret| authenticate(&bench, secret) == "viewer:laptop");
+    assert_eq!(authenticated, [false, true, false, true]);
+    bench.advance_secs(5);
+    bench.sweep().await;
+    assert_eq!((authenticate(&bench, 4), stored(&bench).await), ("unknown".into(), vec![]));
+    let missing = vec![session(7, parents[0])];
+    bench.commit_refused_with(Code::NotFound, Principal::System, missing).await;
+}
+
+// Fails under: a limit that counts the web sessions of other tokens, or ends a token that is no web session.
+pub async fn i21_a_token_has_at_most_32_web_sessions(bench: TestBench) {
+    let two = vec![for_role(1, TokenRole::Viewer), for_role(2, TokenRole::Viewer)];
+    let receipt = bench.commit_ok(Principal::System, two).await;
+    let session = |secret, index| {
+        let create = create_token(secret, Bearer::Holder(TokenRole::Viewer));
+        Op::CreateToken(CreateToken { parent: Some(created_id(&receipt, index)), ..create })
+    };
+    bench.commit_ok(Principal::System, vec![session(3, 1)]).await;
+    let max = limits::WEB_SESSIONS_PER_TOKEN_MAX as u8;
+    for secret in 0..=max {
+        bench.commit_ok(Principal::System, vec![session(10 + secret, 0)]).await;
+    }
+    let kept = [1, 2, 3, 10, 11, 10 + max].map(|secret| authenticate(&bench, secret) == "viewer:laptop");
+    assert_eq!(kept, [true, true, true, false, true, true]);
+    assert_eq!(stored(&bench).await.len(), 3 + usize::from(max));
 }
 
 pub async fn i19_removing_an_agent_revokes_its_tokens(bench: TestBench) {

@@ -3,8 +3,8 @@
 use std::sync::Arc;
 
 use quorate_core::{
-    AccessToken, AgentId, Bearer, Code, CreateToken, Item, ItemKey, ItemKind, Message, Op, OpResult,
-    Principal, Refused, Timestamp, TokenId, TokenRole, TokenState, limits,
+    AccessToken, AgentId, Bearer, Code, CreateToken, Item, Message, Op, OpResult, Principal, Refused,
+    Timestamp, TokenId, TokenRole, TokenState, limits,
 };
 
 use crate::reference::agents::unknown_agent;
@@ -87,6 +87,19 @@ impl Transaction<'_> {
         if self.space.tokens().count() >= limits::TOKENS_MAX {
             return Err(Refused::new(Code::LimitExceeded, "too many tokens").limit(limits::TOKENS_MAX as u64));
         }
+        if let Some(parent) = new.parent {
+            match self.space.tokens().find(|token| token.id == parent).map(|token| token.parent) {
+                None => return Err(Refused::new(Code::NotFound, format!("unknown token {parent}"))),
+                Some(Some(_)) => return Err(Refused::new(Code::Forbidden, "the parent is a web session")),
+                Some(None) => {}
+            }
+            let sessions = self.space.tokens().filter(|token| token.parent == Some(parent));
+            let mut sessions: Vec<_> = sessions.map(|token| token.id).collect();
+            sessions.sort();
+            if sessions.len() >= limits::WEB_SESSIONS_PER_TOKEN_MAX {
+                self.remove_tokens(|token| token.id == sessions[0]);
+            }
+        }
         let id = TokenId { generation: self.space.generation(), seq: self.seq, n: self.tokens };
         self.tokens += 1;
         self.set_item(Item::Token(Arc::new(AccessToken {
@@ -98,15 +111,16 @@ impl Transaction<'_> {
             created_by: self.commit.principal.to_string(),
             created_at: self.now.wall,
             state: TokenState::Active,
+            parent: new.parent,
         })));
         Ok(OpResult::TokenCreated { id, digest: new.digest })
     }
 
     pub(super) fn revoke_token(&mut self, id: TokenId) -> Result<OpResult, Refused> {
-        if self.space.remove_item(&ItemKey::new(ItemKind::Token, id.to_string())).is_none() {
+        if !self.space.tokens().any(|token| token.id == id) {
             return Err(Refused::new(Code::NotFound, format!("unknown token {id}")));
         }
-        self.changed = true;
+        self.remove_tokens(|token| token.id == id);
         Ok(OpResult::Done)
     }
 
@@ -119,9 +133,15 @@ impl Transaction<'_> {
         self.remove_tokens(|token| token.is_expired(now));
     }
 
+    /// Removes tokens, and the web sessions that were created with them.
     fn remove_tokens(&mut self, matches: impl Fn(&AccessToken) -> bool) {
-        let tokens = self.space.tokens().filter(|token| matches(token));
-        let ended: Vec<_> = tokens.map(|token| Item::Token(Arc::clone(token)).key()).collect();
+        let ended: Vec<_> =
+            self.space.tokens().filter(|token| matches(token)).map(|token| token.id).collect();
+        let ends = |token: &&Arc<AccessToken>| {
+            ended.contains(&token.id) || token.parent.is_some_and(|parent| ended.contains(&parent))
+        };
+        let ended: Vec<_> =
+            self.space.tokens().filter(ends).map(|token| Item::Token(Arc::clone(token)).key()).collect();
         self.changed |= !ended.is_empty();
         ended.iter().for_each(|key| drop(self.space.remove_item(key)));
     }

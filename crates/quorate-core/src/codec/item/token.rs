@@ -1,4 +1,4 @@
-//! Encoding of access tokens. The secret is not part of it.
+//! Encoding of access tokens: fixed fields, then numbered optional ones. The secret is not part of it.
 
 use crate::access_token::{AccessToken, Bearer, TokenDigest, TokenRole, TokenState};
 use crate::codec::{DecodeError, Reader, Writer};
@@ -8,8 +8,11 @@ use crate::time::Timestamp;
 /// The number of role `agent`; the others are [`TokenRole::number`].
 const AGENT: u64 = 1;
 
+/// The number of the optional field `parent`.
+const PARENT: u64 = 1;
+
 pub(super) fn write(out: &mut Writer, token: &AccessToken) {
-    out.numbers(&[token.id.generation.0, token.id.seq.0, u64::from(token.id.n)]);
+    write_id(out, token.id);
     out.0.extend_from_slice(&token.digest.0);
     write_bearer(out, &token.bearer);
     out.text(&token.name);
@@ -20,6 +23,14 @@ pub(super) fn write(out: &mut Writer, token: &AccessToken) {
         TokenState::Active => 0,
         TokenState::Ended => 1,
     });
+    if let Some(parent) = token.parent {
+        out.number(PARENT);
+        write_id(out, parent);
+    }
+}
+
+pub(in crate::codec) fn write_id(out: &mut Writer, id: TokenId) {
+    out.numbers(&[id.generation.0, id.seq.0, u64::from(id.n)]);
 }
 
 pub(in crate::codec) fn write_bearer(out: &mut Writer, bearer: &Bearer) {
@@ -33,7 +44,7 @@ pub(in crate::codec) fn write_bearer(out: &mut Writer, bearer: &Bearer) {
 }
 
 pub(super) fn read(input: &mut Reader<'_>) -> Result<AccessToken, DecodeError> {
-    Ok(AccessToken {
+    let mut token = AccessToken {
         id: read_id(input)?,
         digest: TokenDigest(input.array()?),
         bearer: match input.number()? {
@@ -52,7 +63,15 @@ pub(super) fn read(input: &mut Reader<'_>) -> Result<AccessToken, DecodeError> {
             1 => TokenState::Ended,
             _ => return input.expected("the state of a token"),
         },
-    })
+        parent: None,
+    };
+    while !input.is_done() {
+        match input.number()? {
+            PARENT => token.parent = Some(read_id(input)?),
+            _ => return input.expected("a known field of a token"),
+        }
+    }
+    Ok(token)
 }
 
 pub(in crate::codec) fn read_id(input: &mut Reader<'_>) -> Result<TokenId, DecodeError> {

@@ -18,6 +18,7 @@ fn token(bearer: Bearer, expires_at: Option<Timestamp>, state: TokenState) -> It
         created_by: "admin:anna".into(),
         created_at: Timestamp(1_800_000_000_000),
         state,
+        parent: None,
     }))
 }
 
@@ -43,6 +44,21 @@ fn i19_the_bytes_of_tokens_never_change() {
 }
 
 #[test]
+fn i19_the_bytes_of_web_sessions_never_change() {
+    let Item::Token(token) = token(Bearer::Holder(TokenRole::Viewer), None, TokenState::Active) else {
+        panic!("a token")
+    };
+    let parent = Some(TokenId { generation: Generation(1), seq: Seq(299), n: 1 });
+    let session = Item::Token(Arc::new(AccessToken { parent, ..AccessToken::clone(&token) }));
+    let bytes = write_item(&session);
+    let (own, optional) = bytes.split_at(write_item(&Item::Token(token.clone())).len());
+    assert_eq!(own, write_item(&Item::Token(token)));
+    assert_eq!(hex(optional), "0101ab0201");
+    assert_eq!(read_item(ItemKind::Token, &bytes).unwrap(), session);
+    assert!(read_item(ItemKind::Token, &[own, &[2, 0]].concat()).is_err(), "an unknown field");
+}
+
+#[test]
 fn i19_tokens_round_trip() {
     assert_eq!(read_body(&record_of(&[], &effects())).unwrap().effects, effects());
     let results = vec![OpResult::TokenCreated { id: ID, digest: TokenDigest([0xab; 32]) }];
@@ -59,6 +75,7 @@ fn i19_a_retried_commit_may_differ_only_in_its_secret() {
         bearer: Bearer::Agent("bob".parse().unwrap()),
         name: "ci".parse().unwrap(),
         expires_at: None,
+        parent: None,
     };
     let first = key(vec![Op::CreateToken(create.clone())]);
     let retry = CreateToken { digest: TokenDigest([2; 32]), ..create.clone() };
@@ -67,7 +84,8 @@ fn i19_a_retried_commit_may_differ_only_in_its_secret() {
         CreateToken { bearer: Bearer::Agent("eve".parse().unwrap()), ..create.clone() },
         CreateToken { bearer: Bearer::Holder(TokenRole::Admin), ..create.clone() },
         CreateToken { name: "cd".parse().unwrap(), ..create.clone() },
-        CreateToken { expires_at: Some(Timestamp(0)), ..create },
+        CreateToken { expires_at: Some(Timestamp(0)), ..create.clone() },
+        CreateToken { parent: Some(ID), ..create },
     ];
     for other in others {
         assert_ne!(key(vec![Op::CreateToken(other)]), first);

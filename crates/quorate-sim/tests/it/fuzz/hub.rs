@@ -92,6 +92,7 @@ impl TestHub {
             bearer: Bearer::Holder(TokenRole::Admin),
             name: TokenName::new("test").unwrap(),
             expires_at: None,
+            parent: None,
         };
         space.commit(Commit::new(Principal::System, vec![Op::CreateToken(create)])).await.unwrap();
         let private = Library::open(directory.path().join("private")).await.unwrap();

@@ -93,6 +93,7 @@ fn token_created(n: u32, digest: [u8; 32]) -> Effect {
         created_by: "system".into(),
         created_at: Timestamp(0),
         state: TokenState::Active,
+        parent: None,
     };
     Effect::Changed { verb: Verb::TokenCreated, item: Item::Token(std::sync::Arc::new(token)) }
 }
