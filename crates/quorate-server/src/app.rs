@@ -9,7 +9,7 @@ use axum::body::Body;
 use axum::http::{Request, Response};
 use quorate_core::{Code, IdempotencyKey, Principal, Refused, SpaceName, SpaceNo};
 use quorate_engine::{Engine, Error, Flags, Space};
-use tokio::sync::{Mutex, Semaphore};
+use tokio::sync::Mutex;
 use tower::ServiceExt as _;
 
 use crate::bulk::BulkReads;
@@ -18,10 +18,10 @@ use crate::exclusive_jobs::ExclusiveJobs;
 use crate::observe::{self, Telemetry};
 use crate::otlp::Exporter;
 use crate::rate_limit::RateLimits;
-use crate::routes::webhooks::UNAUTHENTICATED_EVENTS_MAX;
 use crate::settings::Settings;
 use crate::sign_in_codes::SignInCodes;
 use crate::space_keys::{CreatedSpace, CreatedSpaces};
+use crate::uploads::Uploads;
 use crate::wire::message_cache::MessageCache;
 use crate::ws::ActiveConnections;
 use crate::{drain_body, host_origin, response_headers, routes};
@@ -53,8 +53,8 @@ struct Inner {
     exclusive_jobs: ExclusiveJobs,
     /// Drivers of deliberations.
     deliberation_drivers: DeliberationDrivers,
-    /// Limits concurrent webhook events whose sender is not authenticated yet.
-    webhook_permits: Semaphore,
+    /// Webhook events whose sender is not authenticated yet.
+    uploads: Uploads,
     /// Idempotency keys of created spaces.
     created_spaces: Mutex<CreatedSpaces>,
     /// Whether the hub is shutting down.
@@ -71,9 +71,9 @@ impl WeakApp {
 }
 
 impl App {
-    /// Permits for webhook events whose sender is not authenticated yet.
-    pub(crate) fn webhook_permits(&self) -> &Semaphore {
-        &self.0.webhook_permits
+    /// Returns the webhook events whose sender is not authenticated yet.
+    pub(crate) fn uploads(&self) -> &Uploads {
+        &self.0.uploads
     }
 
     /// Serves the spaces of `engine` and stores their conduct flags in `flag_engine`. Opens all existing spaces, so
@@ -106,7 +106,7 @@ impl App {
             bulk,
             exclusive_jobs: ExclusiveJobs::default(),
             deliberation_drivers: DeliberationDrivers::default(),
-            webhook_permits: Semaphore::new(UNAUTHENTICATED_EVENTS_MAX),
+            uploads: Uploads::default(),
             created_spaces: Mutex::default(),
             is_shutting_down: AtomicBool::new(false),
         }));

@@ -73,6 +73,7 @@ impl FromRequest<App> for Call {
             count_failed_authentication(app, connection.as_ref().map(|connection| connection.peer), refused)
         })?;
         let Authenticated { space, token_space, principal, bearer } = authenticated;
+        connection.as_ref().inspect(|connection| connection.authenticated());
         app.rates().check_call(token_space, &principal, app.engine().clock().now().mono)?;
         if let Some(slot) = head.extensions.get::<observe::CallerSlot>() {
             slot.set(space.number(), &principal);

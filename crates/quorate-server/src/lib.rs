@@ -23,6 +23,8 @@ mod routes;
 mod settings;
 mod sign_in_codes;
 mod tls;
+mod unauthenticated;
+mod uploads;
 mod webhook_config;
 mod wire;
 mod write_timeout;

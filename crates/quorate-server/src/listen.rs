@@ -20,6 +20,9 @@ use crate::observe::CountGuard;
 use crate::reject;
 use crate::settings::{HEADER_BYTES_MAX, Timeouts};
 use crate::tls::Tls;
+use crate::unauthenticated::{
+    LimitedStream, ReadBudget, UnauthenticatedConnection, UnauthenticatedConnections,
+};
 use crate::write_timeout::WriteTimeout;
 
 /// Pause after a failed `accept`. Most likely the process is out of file descriptors, and some must be closed first.
@@ -164,6 +167,8 @@ async fn run(app: App, listener: TcpListener, mut stopped: watch::Receiver<bool>
     let certificate_watch =
         tls.as_ref().map(|tls| tokio::spawn(tls.clone().watch(settings.durations.certificate_check)));
     let capacity = Arc::new(Semaphore::new(connections));
+    let unauthenticated_max = settings.limits.unauthenticated_connections;
+    let unauthenticated = UnauthenticatedConnections::new(unauthenticated_max);
     let rejections = Arc::new(Semaphore::new(reject::REJECTIONS_MAX));
     let (router, acceptor) = (app.router(), tls.as_ref().map(Tls::acceptor));
     loop {
@@ -180,13 +185,19 @@ async fn run(app: App, listener: TcpListener, mut stopped: watch::Receiver<bool>
                 continue;
             }
         };
-        let Ok(permit) = Arc::clone(&capacity).try_acquire_owned() else {
-            // Connection limit reached: reject with a response while the rejection queue has capacity, otherwise
-            // drop.
+        let reject = |stream, refused| {
+            // With a response while the rejection queue has capacity, otherwise by dropping it.
             if let Ok(permit) = Arc::clone(&rejections).try_acquire_owned() {
                 let is_tls = acceptor.is_some();
-                tokio::spawn(reject::reject_over_limit(stream, is_tls, connections, timeouts, permit));
+                tokio::spawn(reject::reject_over_limit(stream, is_tls, refused, timeouts, permit));
             }
+        };
+        let Some(unauthenticated) = unauthenticated.try_add(peer.ip()) else {
+            reject(stream, reject::too_many_unauthenticated(unauthenticated_max));
+            continue;
+        };
+        let Ok(permit) = Arc::clone(&capacity).try_acquire_owned() else {
+            reject(stream, reject::too_many_connections(connections));
             continue;
         };
         // Held by the connection and by the WebSocket it may be upgraded to, which outlives the request.
@@ -196,6 +207,8 @@ async fn run(app: App, listener: TcpListener, mut stopped: watch::Receiver<bool>
             peer: peer.ip(),
             is_tls: acceptor.is_some(),
             drain: timeouts.drain,
+            read_budget: Arc::default(),
+            unauthenticated: Arc::new(unauthenticated),
             _permit: Arc::new(permit),
             _count: Arc::new(CountGuard::for_connection(&app)),
         };
@@ -219,6 +232,9 @@ pub(crate) struct Connection {
     pub(crate) peer: IpAddr,
     pub(crate) is_tls: bool,
     drain: Duration,
+    read_budget: Arc<ReadBudget>,
+    /// Counts the connection until it is authenticated.
+    unauthenticated: Arc<UnauthenticatedConnection>,
     _permit: Arc<OwnedSemaphorePermit>,
     _count: Arc<CountGuard>,
 }
@@ -235,6 +251,16 @@ impl Connection {
     pub(crate) async fn drain_deadline(&mut self) {
         self.shutting_down().await;
         tokio::time::sleep(self.drain / 2).await;
+    }
+
+    /// Records that a request or frame of this connection was authenticated.
+    pub(crate) fn authenticated(&self) {
+        self.unauthenticated.end();
+    }
+
+    /// Returns the limit of the bytes that are read from the connection.
+    pub(crate) fn read_budget(&self) -> &ReadBudget {
+        &self.read_budget
     }
 
     /// Closes the connection immediately, for a client that does not read.
@@ -280,6 +306,7 @@ where
 {
     let mut builder = hyper::server::conn::http1::Builder::new();
     builder.timer(TokioTimer::new()).header_read_timeout(timeouts.headers).max_buf_size(HEADER_BYTES_MAX);
+    let stream = LimitedStream::new(stream, Arc::clone(&connection.read_budget));
     let http = builder.serve_connection(TokioIo::new(stream), TowerToHyperService::new(router));
     let mut http = pin!(http.with_upgrades());
     let abort = Arc::clone(&connection.abort_signal);

@@ -85,7 +85,7 @@ fn too_many_failures(rate: Rate, wait_ms: u64) -> Refused {
 }
 
 /// Returns the key of an address. IPv6 addresses are grouped by /64, because a client usually controls all of it.
-fn network_of(peer: IpAddr) -> IpAddr {
+pub(crate) fn network_of(peer: IpAddr) -> IpAddr {
     match peer.to_canonical() {
         IpAddr::V6(address) => IpAddr::V6((address.to_bits() & !u128::from(u64::MAX)).into()),
         address => address,

@@ -19,21 +19,35 @@ const READ_BYTES_MAX: usize = 64 * 1024;
 /// Timeout of a rejection.
 const REJECT_TIMEOUT: Duration = Duration::from_secs(1);
 
-/// Rejects a connection because of the connection limit. TLS clients are dropped: a handshake is too expensive.
+/// Rejects a connection over a limit. TLS clients are dropped: a handshake is too expensive.
 pub(crate) async fn reject_over_limit(
     stream: TcpStream,
     is_tls: bool,
-    connections: usize,
+    refused: Refused,
     timeouts: Timeouts,
     _permit: OwnedSemaphorePermit,
 ) {
     if is_tls {
         return;
     }
-    let refused = Refused::new(Code::Overloaded, "the hub has reached its connection limit")
-        .limit(connections as u64)
-        .hint("reuse connections, and try again later");
     respond(stream, &refused.into(), timeouts).await;
+}
+
+/// The refusal of a connection because the hub has too many.
+pub(crate) fn too_many_connections(max: usize) -> Refused {
+    Refused::new(Code::Overloaded, "the hub has reached its connection limit")
+        .limit(max as u64)
+        .hint("reuse connections, and try again later")
+}
+
+/// The refusal of a connection because its address has too many that are not authenticated.
+pub(crate) fn too_many_unauthenticated(max: usize) -> Refused {
+    Refused::new(
+        Code::Overloaded,
+        "this address has too many connections without a request that has a valid token",
+    )
+    .limit(max as u64)
+    .hint("reuse connections, and send the access token with the first request")
 }
 
 /// Whether the first byte belongs to a plain HTTP request. Waits for that byte.

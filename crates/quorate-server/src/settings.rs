@@ -113,6 +113,8 @@ impl Durations {
 pub struct Limits {
     /// Concurrent connections.
     pub connections: usize,
+    /// Concurrent connections of one address without an authenticated request yet; 0 disables the limit.
+    pub unauthenticated_connections: usize,
     /// Calls of one agent: requests and WebSocket frames.
     pub agents: Rate,
     /// Calls of one principal that is not an agent.
@@ -127,6 +129,7 @@ impl Default for Limits {
     fn default() -> Self {
         Self {
             connections: CONNECTIONS_MAX,
+            unauthenticated_connections: 1_024,
             agents: Rate { per_second: 100_000, burst: 200_000 },
             other_principals: Rate { per_second: 10_000, burst: 20_000 },
             failures: Rate { per_second: 10, burst: 100 },

@@ -13,8 +13,8 @@ use crate::call::{Authenticated, Credential};
 
 /// Maximum number of pending codes of one principal; a new code replaces the oldest.
 pub(crate) const CODES_PER_PRINCIPAL_MAX: usize = 8;
-/// Maximum number of pending codes in total.
-pub(crate) const CODES_MAX: usize = 1_024;
+/// Maximum number of pending codes of one space.
+pub(crate) const CODES_PER_SPACE_MAX: usize = 1_024;
 
 /// Characters of a code: 80 random bits.
 const CHARS: usize = 16;
@@ -83,9 +83,11 @@ impl SignInCodes {
         {
             pending.remove(oldest);
         }
-        if pending.len() >= CODES_MAX {
-            return Err(Refused::new(Code::LimitExceeded, "too many pending sign-in codes")
-                .limit(CODES_MAX as u64)
+        let space = owner.authenticated.token_space;
+        let of_space = pending.iter().filter(|code| code.owner.authenticated.token_space == space).count();
+        if of_space >= CODES_PER_SPACE_MAX {
+            return Err(Refused::new(Code::LimitExceeded, "too many pending sign-in codes in this space")
+                .limit(CODES_PER_SPACE_MAX as u64)
                 .retryable()
                 .hint("try again in a minute; unused codes expire"));
         }

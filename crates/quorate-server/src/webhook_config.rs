@@ -112,6 +112,10 @@ impl Webhooks {
         self.0.values()
     }
 
+    pub(crate) fn contains(&self, name: &str) -> bool {
+        self.0.contains_key(name)
+    }
+
     /// Returns the webhook of this name if the signature is valid: `sha256=` and the HMAC-SHA-256 of the body in hex.
     /// Does the same work for unknown names, so that timing does not reveal which names exist.
     pub(crate) fn authenticate(&self, name: &str, signature: Option<&str>, body: &[u8]) -> Option<&Webhook> {

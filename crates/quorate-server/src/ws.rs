@@ -108,8 +108,8 @@ pub(crate) async fn upgrade(
 
 async fn serve(app: App, connection: Option<Connection>, mut socket: WebSocket) {
     let timeout = app.settings().timeouts.hello;
-    let peer = connection.as_ref().map(|connection| connection.peer);
-    let handshake = match tokio::time::timeout(timeout, hello::accept(&app, peer, &mut socket)).await {
+    let accepted = hello::accept(&app, connection.as_ref(), &mut socket);
+    let handshake = match tokio::time::timeout(timeout, accepted).await {
         Ok(Ok(handshake)) => handshake,
         Ok(Err(problem)) => return reject(&app, socket, &problem).await,
         Err(_) => {

@@ -22,6 +22,10 @@ pub(crate) struct NetworkArgs {
     #[arg(long, value_name = "COUNT", help_heading = LIMITS, hide_short_help = true)]
     #[arg(default_value_t = Limits::default().connections, value_parser = connections)]
     connections: usize,
+    /// Maximum number of connections per IP address that have not authenticated yet; 0 disables the limit.
+    #[arg(long, value_name = "COUNT", help_heading = LIMITS, hide_short_help = true)]
+    #[arg(default_value_t = Limits::default().unauthenticated_connections)]
+    unauthenticated_connections: usize,
     /// Rate limit of an agent, in calls per second (requests and WebSocket frames); 0 disables it.
     #[arg(long, value_name = "COUNT", help_heading = LIMITS, hide_short_help = true)]
     #[arg(default_value_t = Limits::default().agents.per_second)]
@@ -78,6 +82,7 @@ impl NetworkArgs {
         }
         Limits {
             connections: self.connections.min(available),
+            unauthenticated_connections: self.unauthenticated_connections,
             agents: Rate { per_second: self.agent_rate, burst: self.agent_burst },
             other_principals: Rate { per_second: self.user_rate, burst: self.user_burst },
             failures: Rate { per_second: self.auth_failure_rate, burst: self.auth_failure_burst },

@@ -16,6 +16,7 @@ use crate::listen::Connection;
 use crate::problem::Problem;
 use crate::settings::whole_ms;
 use crate::sign_in_codes::CodeOwner;
+use crate::unauthenticated::UNAUTHENTICATED_BYTES_MAX;
 
 pub(crate) fn routes() -> Vec<Route> {
     vec![
@@ -75,12 +76,14 @@ pub(crate) async fn sign_in(
     connection: Option<Extension<Connection>>,
     request: Request,
 ) -> ApiResult {
-    let peer = connection.map(|Extension(connection)| connection.peer);
+    let connection = connection.map(|Extension(connection)| connection);
+    let peer = connection.as_ref().map(|connection| connection.peer);
     let now = app.engine().clock().now();
     // Checked before the code: an address that has failed too often must not continue to guess.
     peer.map_or(Ok(()), |peer| app.rates().check_failures(peer, now.mono))?;
     let (head, body) = request.into_parts();
-    let bytes = body::read(&head.headers, body, app.settings().timeouts.body).await?;
+    let timeout = app.settings().timeouts.body;
+    let bytes = body::read_limited(&head.headers, body, UNAUTHENTICATED_BYTES_MAX, timeout).await?;
     let SignIn { code } = body::parse(&bytes)?;
     let owner = app.sign_in_codes().redeem(&code, now.mono);
     // The token may have been revoked or have expired since it created the code.
@@ -94,6 +97,7 @@ pub(crate) async fn sign_in(
         .hint("request a new code, and use it within a minute")
         .into());
     };
+    connection.inspect(Connection::authenticated);
     let Principal::Holder { role, name } = owner.principal().clone() else {
         return Err(Refused::new(Code::Forbidden, "agents cannot sign in to the web UI")
             .hint("use a code created with a token that is not an agent's")

@@ -67,9 +67,6 @@ pub(crate) fn routes() -> Vec<Route> {
     ]
 }
 
-/// Maximum number of concurrent events whose sender is not authenticated yet.
-pub(crate) const UNAUTHENTICATED_EVENTS_MAX: usize = 64;
-
 pub(crate) async fn receive(
     State(app): State<App>,
     Path(name): Path<String>,
@@ -77,26 +74,29 @@ pub(crate) async fn receive(
     request: Request,
 ) -> ApiResult {
     let (head, body) = request.into_parts();
-    let peer = connection.map(|Extension(connection)| connection.peer);
+    let connection = connection.map(|Extension(connection)| connection);
+    let peer = connection.as_ref().map(|connection| connection.peer);
     if app.settings().webhooks.is_empty() {
         return Err(count_failed_authentication(&app, peer, unauthenticated()).into());
     }
     // The sender is not authenticated yet: limit concurrency, and refuse bodies that exceed a message payload.
-    let _permit = app.webhook_permits().try_acquire().map_err(|_| {
-        Refused::new(Code::Overloaded, "too many concurrent webhook events").hint("retry later")
-    })?;
+    let webhooks = &app.settings().webhooks;
+    let known = webhooks.contains(&name).then_some(name.as_str());
+    let mut upload = app.uploads().start(known, peer, app.engine().clock().now().mono)?;
     if body.size_hint().lower() > PAYLOAD_BYTES_MAX as u64 {
         return Err(too_large(body.size_hint().lower()).into());
     }
-    let body = body::read(&head.headers, body, app.settings().timeouts.body).await?;
+    let body = upload.read(body::read(&head.headers, body, app.settings().timeouts.body)).await?;
     // Refused before computing the signature: a larger body cannot become a message.
     if body.len() > PAYLOAD_BYTES_MAX {
         return Err(too_large(body.len() as u64).into());
     }
     let signature = single_header(&head.headers, SIGNATURE_HEADER);
-    let Some(webhook) = app.settings().webhooks.authenticate(&name, signature, &body) else {
+    let Some(webhook) = webhooks.authenticate(&name, signature, &body) else {
         return Err(count_failed_authentication(&app, peer, unauthenticated()).into());
     };
+    drop(upload);
+    connection.inspect(Connection::authenticated);
     let space = app.space(webhook.space()).ok_or_else(no_space)?;
     app.rates().check_call(space.number(), &Principal::System, app.engine().clock().now().mono)?;
     refuse_form(&head.headers, &body)?;

@@ -4,17 +4,24 @@ use quorate_core::limits;
 
 use super::{Durations, HEADER_BYTES_MAX, Limits, Timeouts};
 use crate::body::{BODY_BYTES_MAX, DEPTH_MAX};
-use crate::sign_in_codes::{CODES_MAX, CODES_PER_PRINCIPAL_MAX};
+use crate::sign_in_codes::{CODES_PER_PRINCIPAL_MAX, CODES_PER_SPACE_MAX};
 use crate::webhook_config::{WEBHOOK_SECRET_BYTES_MAX, WEBHOOK_SECRET_BYTES_MIN, WEBHOOKS_MAX};
 
 /// Returns the rows of the table, in order.
 fn actual_limits() -> Vec<(&'static str, u128)> {
-    let Limits { connections, agents, other_principals: others, failures, bulk_reads } = Limits::default();
+    let Limits { connections, unauthenticated_connections, agents, failures, bulk_reads, .. } =
+        Limits::default();
+    let others = Limits::default().other_principals;
     let (timeouts, durations) = (Timeouts::default(), Durations::default());
     vec![
         ("concurrent connections", connections as u128),
+        (
+            "concurrent connections per address without an authenticated request",
+            unauthenticated_connections as u128,
+        ),
         ("size of request headers", HEADER_BYTES_MAX as u128),
         ("size of a request or a WebSocket frame", BODY_BYTES_MAX as u128),
+        ("size of a sign-in or a hello frame", crate::unauthenticated::UNAUTHENTICATED_BYTES_MAX as u128),
         ("size of a message payload", limits::PAYLOAD_BYTES_MAX as u128),
         ("nesting depth of JSON", DEPTH_MAX as u128),
         ("operations per commit", limits::OPS_MAX as u128),
@@ -36,8 +43,9 @@ fn actual_limits() -> Vec<(&'static str, u128)> {
         ("open bulk reads per principal: lists, exports, event streams", bulk_reads as u128),
         ("rate limit buckets in memory", crate::rate_limit::BUCKETS_MAX as u128),
         ("sign-in codes per person", CODES_PER_PRINCIPAL_MAX as u128),
-        ("sign-in codes in total", CODES_MAX as u128),
+        ("sign-in codes per space", CODES_PER_SPACE_MAX as u128),
         ("web sessions per token", limits::WEB_SESSIONS_PER_TOKEN_MAX as u128),
+        ("webhook events whose signature is not checked yet", crate::uploads::UPLOADS_MAX as u128),
         ("webhooks per hub", WEBHOOKS_MAX as u128),
         ("minimum size of a webhook secret", WEBHOOK_SECRET_BYTES_MIN as u128),
         ("maximum size of a webhook secret", WEBHOOK_SECRET_BYTES_MAX as u128),

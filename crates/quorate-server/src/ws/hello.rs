@@ -1,6 +1,5 @@
 //! The hello frame: authentication, the agent to act as, and whether to resume an earlier connection.
 
-use std::net::IpAddr;
 use std::time::Duration;
 
 use axum::extract::ws::{Message, WebSocket};
@@ -13,11 +12,13 @@ use serde::Deserialize;
 
 use super::active::ActiveConnection;
 use super::ledger::Ledger;
-use super::{Session, frame, read_error};
+use super::{READ_BUFFER_BYTES, Session, frame, read_error};
 use crate::app::App;
 use crate::body;
 use crate::call::{self, Credential};
+use crate::listen::Connection;
 use crate::problem::Problem;
+use crate::unauthenticated::UNAUTHENTICATED_BYTES_MAX;
 
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -50,13 +51,15 @@ pub(super) struct Handshake {
 
 pub(super) async fn accept(
     app: &App,
-    peer: Option<IpAddr>,
+    connection: Option<&Connection>,
     socket: &mut WebSocket,
 ) -> Result<Handshake, Problem> {
-    let first = first_frame(socket).await?;
+    let first = limited_frame(connection, socket).await?;
+    let peer = connection.map(|connection| connection.peer);
     let HelloFrame { hello } = body::parse(&first)?;
     let (authenticated, credential) = call::authenticate_secret(app, &hello.token, hello.space.as_deref())
         .map_err(|refused| with_hello_hint(call::count_failed_authentication(app, peer, refused)))?;
+    connection.inspect(|connection| connection.authenticated());
     app.rates().check_call(
         authenticated.token_space,
         &authenticated.principal,
@@ -95,6 +98,34 @@ pub(super) async fn accept(
     socket.send(Message::Text(welcome.into())).await.map_err(|_| closed_early())?;
     let ledger = Ledger::new(consumer.as_ref().map(|consumer| consumer.grant_credit_op(0)), resumed as u64);
     Ok(Handshake { session, credential, token_space: authenticated.token_space, consumer, ledger, active })
+}
+
+/// Returns the first frame, which is smaller than others: its sender is not authenticated yet.
+async fn limited_frame(connection: Option<&Connection>, socket: &mut WebSocket) -> Result<Bytes, Problem> {
+    let budget = connection.map(Connection::read_budget);
+    // The library reads into its buffer, which may contain frames after the first one as well.
+    budget.inspect(|budget| budget.limit(UNAUTHENTICATED_BYTES_MAX + READ_BUFFER_BYTES));
+    let exceeded = async {
+        match budget {
+            Some(budget) => budget.exceeded().await,
+            None => std::future::pending().await,
+        }
+    };
+    let first = tokio::select! {
+        first = first_frame(socket) => first?,
+        () = exceeded => return Err(hello_too_large().into()),
+    };
+    if first.len() > UNAUTHENTICATED_BYTES_MAX {
+        return Err(hello_too_large().into());
+    }
+    budget.inspect(|budget| budget.lift());
+    Ok(first)
+}
+
+fn hello_too_large() -> Refused {
+    Refused::new(Code::TooLarge, "the hello frame is too large").limit(UNAUTHENTICATED_BYTES_MAX as u64).hint(
+        format!("send a hello of at most {UNAUTHENTICATED_BYTES_MAX} bytes; later frames may be larger"),
+    )
 }
 
 async fn first_frame(socket: &mut WebSocket) -> Result<Bytes, Problem> {

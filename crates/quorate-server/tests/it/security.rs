@@ -8,3 +8,4 @@ mod rate_limits;
 mod revocation_and_shutdown;
 mod sign_in;
 mod tls;
+mod unauthenticated;

@@ -203,7 +203,7 @@ async fn i21_the_hub_serves_with_idle_connections_up_to_the_limit() {
     let tests = std::thread::available_parallelism().map_or(1, usize::from);
     let count = CONNECTIONS_MAX.min(descriptors().saturating_sub(300.max(32 * tests)) / 2);
     let timeouts = Timeouts { headers: TIMEOUT * 4, ..Timeouts::default() };
-    let limits = Limits { connections: count, ..Limits::default() };
+    let limits = Limits { connections: count, unauthenticated_connections: 0, ..Limits::default() };
     let server =
         TestServer::start(TestHub::with_settings(Settings { timeouts, limits, ..Settings::default() }).await)
             .await;

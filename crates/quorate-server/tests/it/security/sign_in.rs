@@ -211,3 +211,21 @@ async fn i19_a_web_session_signs_itself_out() {
     assert!(response["detail"].as_str().is_some_and(|detail| detail.contains("web session")), "{response}");
     hub.get(&vera, "/v1/info").await.ok(200);
 }
+
+// Fails under: a limit of pending codes for the whole hub.
+#[tokio::test]
+async fn i16_codes_of_one_space_do_not_block_another() {
+    let (_, hub) = hub().await;
+    hub.post(&hub.admin, "/v1/spaces", &json!({"name": "team"})).await.ok(201);
+    let body = json!({"role": "viewer", "name": "tina", "space": "team"});
+    let tina = hub.post(&hub.admin, "/v1/tokens", &body).await.ok(201)["token"].clone();
+    for index in 0..128 {
+        let viewer = hub.create_token("viewer", &format!("v{index}")).await;
+        for _ in 0..8 {
+            code(&hub, &viewer).await;
+        }
+    }
+    let response = hub.post(&hub.admin, "/v1/sign-in-codes", &json!({})).await;
+    assert_eq!(response.refused(429, "LIMIT_EXCEEDED")["limit"], 1_024);
+    code(&hub, tina.as_str().expect("a token")).await;
+}
