@@ -23,6 +23,7 @@ mod rollback;
 mod rollback_plan;
 mod send;
 mod sessions;
+mod shares;
 mod subscriptions;
 mod tasks;
 mod tokens;

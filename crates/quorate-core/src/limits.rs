@@ -26,10 +26,16 @@ pub const TITLE_CHARS_MAX: usize = 200;
 pub const SESSION_PARTICIPANTS_MAX: usize = 1000;
 /// Open sessions of one space.
 pub const SESSIONS_OPEN_MAX: usize = 10_000;
+/// Open sessions that one agent coordinates.
+pub const SESSIONS_PER_AGENT_MAX: usize = 1_000;
 /// Running procedures of one space.
 pub const PROCEDURES_OPEN_MAX: usize = 10_000;
+/// Running procedures that one agent started.
+pub const PROCEDURES_PER_AGENT_MAX: usize = 1_000;
 /// Pending approvals of one space.
 pub const APPROVALS_PENDING_MAX: usize = 10_000;
+/// Pending approvals that one agent requested.
+pub const APPROVALS_PER_AGENT_MAX: usize = 1_000;
 /// Bytes of an action to be approved: a person has to read it, and it is included in the follow-up messages.
 pub const APPROVAL_BYTES_MAX: usize = 256 * 1024;
 /// Follow-up messages of one approval.
@@ -50,6 +56,10 @@ pub const LIST_MAX: usize = 256;
 pub const CLAIM_MAX: u32 = 256;
 /// Open deliveries per recipient.
 pub const INBOX_MAX: usize = 100_000;
+/// Open deliveries of a recipient from which on each sender has a share of the rest.
+pub const INBOX_SHARED_FROM: usize = 50_000;
+/// Deliveries that one agent may add to those of a recipient while it has more than [`INBOX_SHARED_FROM`].
+pub const INBOX_PER_SENDER_MAX: u32 = 5_000;
 /// Leased deliveries per recipient.
 pub const IN_FLIGHT_MAX: usize = 4096;
 /// Agents of one space, including removed ones.
@@ -111,7 +121,9 @@ pub const LOCKS_PER_AGENT_MAX: usize = 10_000;
 /// Interval of deadlock detection while agents wait.
 pub const DEADLOCK_CHECK_MS: u64 = 500;
 /// Default limit of open tasks per space: blocked, ready, scheduled, leased or awaiting approval.
-pub const OPEN_TASKS_DEFAULT: usize = 10_000;
+pub const OPEN_TASKS_DEFAULT: usize = 100_000;
+/// Open tasks that one agent created.
+pub const OPEN_TASKS_PER_AGENT_MAX: usize = 10_000;
 /// Tasks created by one operation.
 pub const TASKS_PER_OP_MAX: usize = 10_000;
 /// Dependencies of all tasks of one operation.

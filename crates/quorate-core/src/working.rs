@@ -8,11 +8,13 @@ mod activity;
 mod apply;
 mod approvals;
 mod consumers;
+mod crowded_inboxes;
 mod inbox;
 mod items;
 mod locks;
 mod message_chains;
 mod pools;
+mod procedures;
 mod ready_queue;
 mod replay;
 mod requests;
@@ -235,6 +237,7 @@ enum Undo {
     Task(tasks::TaskUndo),
     Chain(Option<u64>),
     Broadcasts(AgentNo, Option<BroadcastQuota>),
+    CrowdedSends(QueueId, AgentNo, Option<u32>),
     Numbers {
         next_delivery: u64,
         last_token: u64,
@@ -546,6 +549,7 @@ impl WorkingState {
                 Undo::Task(before) => self.undo_task(before),
                 Undo::Broadcasts(agent, Some(before)) => drop(self.broadcast_quotas.insert(agent, before)),
                 Undo::Broadcasts(agent, None) => drop(self.broadcast_quotas.remove(&agent)),
+                Undo::CrowdedSends(queue, sender, before) => self.undo_crowded_sends(queue, sender, before),
                 Undo::Numbers {
                     next_delivery,
                     last_token,
@@ -749,6 +753,16 @@ fn inbox_of<'a>(inboxes: &'a mut [Inbox], pools: &'a mut pools::Pools, to: Recip
     match to.queue() {
         QueueId::Agent(agent) => &mut inboxes[agent.0 as usize - 1],
         QueueId::Pool(pool) => pools.inbox_mut(pool),
+    }
+}
+
+/// Decrements a counter, and removes it at zero.
+pub(super) fn decrement<K: std::hash::Hash + Eq>(counts: &mut Map<K, usize>, key: &K) {
+    if let Some(count) = counts.get_mut(key) {
+        *count -= 1;
+        if *count == 0 {
+            counts.remove(key);
+        }
     }
 }
 

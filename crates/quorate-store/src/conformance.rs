@@ -81,7 +81,9 @@ macro_rules! conformance_tests {
             limits {
                 an_inbox_holds_at_most_100_000_open_deliveries,
                 a_space_has_at_most_100_000_agents,
-                c4_a_space_has_at_most_10_000_open_tasks,
+                c4_a_space_has_at_most_100_000_open_tasks,
+                c4_an_agent_has_at_most_10_000_open_tasks,
+                i21_an_agent_has_a_share_of_sessions_procedures_and_approvals,
                 c4_an_agent_has_at_most_4096_tasks_in_flight,
                 i21_a_space_has_at_most_10_000_tokens,
                 d3_a_space_has_at_most_10_000_pools,

@@ -16,7 +16,7 @@ use crate::destination::Destination;
 use crate::effect::Effect;
 use crate::ids::{AgentId, AgentNo, ApprovalId};
 use crate::item::{Item, ItemKey, ItemKind, Verb};
-use crate::limits::{APPROVALS_PENDING_MAX, DELIVERIES_PER_COMMIT_MAX, INBOX_MAX};
+use crate::limits::{APPROVALS_PENDING_MAX, APPROVALS_PER_AGENT_MAX, DELIVERIES_PER_COMMIT_MAX, INBOX_MAX};
 use crate::message::{Message, MessageType, Payload};
 use crate::policy::recipient_not_allowed;
 use crate::recipient::Recipient;
@@ -46,6 +46,11 @@ impl Draft<'_> {
             .retryable()
             .hint("decide pending approvals, or request them with shorter timeouts")
             .into());
+        }
+        if let Some(actor) = self.actor {
+            let own = self.working.items().approvals.count_of(actor);
+            let hint = "wait for decisions, or request approvals with shorter timeouts";
+            self.check_share("pending approvals", own, APPROVALS_PER_AGENT_MAX, hint)?;
         }
         let generate =
             || ApprovalId::generated(self.working.head.generation, self.seq, self.requested_in_commit());

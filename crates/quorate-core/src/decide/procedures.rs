@@ -12,7 +12,7 @@ use crate::destination::Destination;
 use crate::effect::Effect;
 use crate::ids::{AgentId, ProcedureId, Version};
 use crate::item::{Item, ItemKey, ItemKind, Verb};
-use crate::limits::{NUMBER_MAX, PROCEDURES_OPEN_MAX};
+use crate::limits::{NUMBER_MAX, PROCEDURES_OPEN_MAX, PROCEDURES_PER_AGENT_MAX};
 use crate::message::{Message, MessageType, Payload};
 use crate::procedure::{Procedure, ProcedureStatus, StartProcedure, StepProcedure, too_many_procedures};
 use crate::recipient::Recipient;
@@ -29,6 +29,11 @@ impl Draft<'_> {
         }
         if self.working.items().procedures.len() >= PROCEDURES_OPEN_MAX {
             return Err(too_many_procedures().into());
+        }
+        if self.actor.is_some() {
+            let started = self.working.items().procedures.count_of(&self.commit.principal.to_text());
+            let hint = "wait until one ends, or fail procedures that are no longer driven";
+            self.check_share("running procedures", started, PROCEDURES_PER_AGENT_MAX, hint)?;
         }
         let now = self.now.wall;
         let generate =
@@ -61,7 +66,7 @@ impl Draft<'_> {
     /// Notifies an agent that another principal made it the driver. The message is part of the same commit.
     fn notify_driver(&mut self, driver: &AgentId, id: &ProcedureId, kind: &str) -> Result<(), DecideError> {
         let recipients = vec![Recipient::agent(self.require_agent(driver)?)];
-        self.check_inbox_capacity(&recipients)?;
+        self.check_inbox_capacity(None, &recipients)?;
         let mut text = String::from("{\"procedure\":");
         push_json_string(id.as_str(), &mut text);
         text.push_str(",\"kind\":");

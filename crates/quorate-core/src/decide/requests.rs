@@ -36,7 +36,7 @@ impl Draft<'_> {
         self.working.policy().check_required_fields(&send.message)?;
         let recipients = self.recipients(&send.message)?;
         let recipients = self.resolve_unavailable(&send.message, recipients)?;
-        self.check_inbox_capacity(&recipients)?;
+        self.check_inbox_capacity(send.message.from.as_ref(), &recipients)?;
         let from = self.check_requester(send, recipients.len())?;
         let low_budget = self.charge_budget(&send.message)?;
         let id = self.next_message_id();

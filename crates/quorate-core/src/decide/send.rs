@@ -9,7 +9,7 @@ use crate::destination::Destination;
 use crate::effect::{Effect, NewDelivery};
 use crate::ids::{AgentId, Capability, DeliveryNo, MessageId, PoolNo};
 use crate::item::{Item, Verb};
-use crate::limits::{DELIVERIES_PER_COMMIT_MAX, IN_FLIGHT_MAX, INBOX_MAX, POOLS_MAX};
+use crate::limits::{DELIVERIES_PER_COMMIT_MAX, IN_FLIGHT_MAX, POOLS_MAX};
 use crate::lookup::PriorSend;
 use crate::message::{Durability, Message};
 use crate::pool::{Pool, PoolAccess};
@@ -37,7 +37,7 @@ impl Draft<'_> {
             Some(_) => Vec::new(),
             None => self.resolve_unavailable(message, recipients)?,
         };
-        self.check_inbox_capacity(&recipients)?;
+        self.check_inbox_capacity(message.from.as_ref(), &recipients)?;
         let low_budget = self.charge_budget(message)?;
         let result = match reply {
             Some(reply) => self.accept_reply(message, reply),
@@ -154,35 +154,6 @@ impl Draft<'_> {
             .hint("split it into several commits, or send to fewer recipients"));
         }
         Ok(recipients)
-    }
-
-    /// Refuses a message if the inbox or pool of any recipient is full.
-    pub(super) fn check_inbox_capacity(&self, recipients: &[Recipient]) -> Result<(), Refused> {
-        for to in recipients {
-            if self.working.inbox_at(to.queue()).open >= INBOX_MAX {
-                return Err(Refused::new(
-                    Code::QueueFull,
-                    format!("{} is full", self.inbox_name(to.queue())),
-                )
-                .limit(INBOX_MAX as u64)
-                .hint("retry after some deliveries have been processed; nothing was sent"));
-            }
-        }
-        Ok(())
-    }
-
-    fn inbox_name(&self, queue: QueueId) -> String {
-        let agents = self.working.agents();
-        match queue {
-            QueueId::Agent(agent) => {
-                let id = agents.get(agent).map_or("", |agent| agent.id.as_str());
-                format!("the inbox of agent {id}")
-            }
-            QueueId::Pool(pool) => {
-                let capability = self.working.pools().get(pool).map_or("", |pool| pool.capability.as_str());
-                format!("the pool can:{capability}")
-            }
-        }
     }
 
     /// Returns the pool of a capability; creates it for the first message.

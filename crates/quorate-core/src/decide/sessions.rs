@@ -8,7 +8,7 @@ use crate::decide::{DecideError, Draft};
 use crate::effect::Effect;
 use crate::ids::{AgentId, SessionId, SessionNo};
 use crate::item::{Item, ItemKey, ItemKind, Verb};
-use crate::limits::{SESSION_PARTICIPANTS_MAX, SESSIONS_OPEN_MAX};
+use crate::limits::{SESSION_PARTICIPANTS_MAX, SESSIONS_OPEN_MAX, SESSIONS_PER_AGENT_MAX};
 use crate::message::Payload;
 use crate::refused::{Code, Refused};
 use crate::registry::AgentRole;
@@ -35,6 +35,11 @@ impl Draft<'_> {
             .retryable()
             .hint("complete or fail sessions that are no longer used")
             .into());
+        }
+        if let Principal::Agent(actor) = &self.commit.principal {
+            let own = self.working.items().sessions.count_of(actor);
+            let hint = "complete or fail sessions that are no longer used";
+            self.check_share("open sessions", own, SESSIONS_PER_AGENT_MAX, hint)?;
         }
         let (now, opened) = (self.now.wall, self.opened_in_commit());
         let number = SessionNo::from_record(self.seq, opened);

@@ -6,7 +6,7 @@ use crate::approval::Approval;
 use crate::deadlock::{Need, Wait};
 use crate::ids::AgentNo;
 use crate::working::wait_graph::WaitId;
-use crate::working::{Map, WorkingState};
+use crate::working::{Map, WorkingState, decrement};
 
 /// Pending approvals by id.
 #[derive(Debug, Default)]
@@ -27,13 +27,8 @@ impl Approvals {
             Some(new) => self.pending.insert(Arc::clone(id), new),
             None => self.pending.remove(id),
         };
-        if let Some(agent) = old.as_ref().and_then(|old| old.agent)
-            && let Some(count) = self.of_agent.get_mut(&agent)
-        {
-            *count -= 1;
-            if *count == 0 {
-                self.of_agent.remove(&agent);
-            }
+        if let Some(agent) = old.as_ref().and_then(|old| old.agent) {
+            decrement(&mut self.of_agent, &agent);
         }
         old
     }

@@ -3,10 +3,11 @@
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet};
 
-use crate::ids::{ConsumerId, DeliveryNo, PoolNo};
+use crate::ids::{AgentNo, ConsumerId, DeliveryNo, PoolNo};
 use crate::limits::{STARVATION_COUNT, STARVATION_MS};
 use crate::message::Priority;
 use crate::time::Timestamp;
+use crate::working::Map;
 use crate::working::consumers::ConsumerQueue;
 use crate::working::ready_queue::ReadyQueue;
 
@@ -36,6 +37,8 @@ impl Fairness {
 pub(crate) struct Inbox {
     /// Number of open deliveries.
     pub(crate) open: usize,
+    /// Number of deliveries that each sender added since there are many, counted since the hub's start.
+    pub(super) crowded_sends: Map<AgentNo, u32>,
     /// Deliveries that are leased.
     pub(crate) leased: BTreeSet<DeliveryNo>,
     pub(crate) fairness: Fairness,

@@ -6,10 +6,10 @@ use std::sync::Arc;
 use crate::ids::TaskId;
 use crate::item::{Item, ItemKey, ItemKind, ItemTimer, Retention};
 use crate::policy::{ActivePolicy, Policy};
-use crate::procedure::Procedure;
 use crate::time::{Mono, Now, Timestamp};
 use crate::working::approvals::Approvals;
 use crate::working::locks::Locks;
+use crate::working::procedures::Procedures;
 use crate::working::requests::Requests;
 use crate::working::sessions::Sessions;
 use crate::working::subscriptions::Subscriptions;
@@ -31,8 +31,7 @@ pub(crate) struct Items {
     pub(crate) requests: Requests,
     pub(crate) tokens: TokenIndex,
     pub(crate) approvals: Approvals,
-    /// Running procedures.
-    pub(crate) procedures: Map<Arc<str>, Procedure>,
+    pub(crate) procedures: Procedures,
     /// Monotonic deadline of each running timer.
     deadlines: Map<TimerKey, Mono>,
     by_deadline: BTreeSet<(Mono, TimerKey)>,
@@ -106,11 +105,11 @@ impl Items {
                 self.approvals.replace(&key.id, new).map(|old| Item::Approval(Box::new(old)))
             }
             ItemKind::Procedure => {
-                let old = match new {
-                    Some(Item::Procedure(new)) => self.procedures.insert(Arc::clone(&key.id), new),
-                    _ => self.procedures.remove(&key.id),
+                let new = match new {
+                    Some(Item::Procedure(procedure)) => Some(procedure),
+                    _ => None,
                 };
-                old.map(Item::Procedure)
+                self.procedures.replace(&key.id, new).map(Item::Procedure)
             }
         }
     }

@@ -6,17 +6,19 @@
 use std::collections::{BTreeSet, HashSet};
 use std::sync::Arc;
 
-use crate::ids::{DeliveryNo, SessionNo};
+use crate::ids::{AgentId, DeliveryNo, SessionNo};
 use crate::message::Message;
 use crate::session::{Session, SessionStatus};
 use crate::time::Timestamp;
-use crate::working::{Map, OpenDelivery, OpenDeliveryState, WorkingState};
+use crate::working::{Map, OpenDelivery, OpenDeliveryState, WorkingState, decrement};
 
 type Set<K> = HashSet<K, foldhash::fast::RandomState>;
 
 #[derive(Debug, Default)]
 pub(crate) struct Sessions {
     open: Map<Arc<str>, Session>,
+    /// Number of open sessions of each coordinator.
+    of_coordinator: Map<AgentId, usize>,
     paused: Set<SessionNo>,
     /// The open deliveries of each session, including closed ones.
     deliveries: Map<SessionNo, BTreeSet<DeliveryNo>>,
@@ -26,6 +28,9 @@ impl Sessions {
     pub(super) fn replace(&mut self, id: &Arc<str>, new: Option<Session>) -> Option<Session> {
         let is_paused = |session: &Session| session.status == SessionStatus::Paused;
         let paused = new.as_ref().filter(|session| is_paused(session)).map(|session| session.number);
+        if let Some(coordinator) = new.as_ref().and_then(|session| session.coordinator.clone()) {
+            *self.of_coordinator.entry(coordinator).or_default() += 1;
+        }
         let old = match new {
             Some(session) => self.open.insert(Arc::clone(id), session),
             None => self.open.remove(id),
@@ -34,6 +39,9 @@ impl Sessions {
             self.paused.remove(&old.number);
         }
         self.paused.extend(paused);
+        if let Some(coordinator) = old.as_ref().and_then(|old| old.coordinator.as_ref()) {
+            decrement(&mut self.of_coordinator, coordinator);
+        }
         old
     }
 
@@ -45,6 +53,11 @@ impl Sessions {
     /// Returns the number of open sessions.
     pub(crate) fn len(&self) -> usize {
         self.open.len()
+    }
+
+    /// Returns the number of open sessions that an agent coordinates.
+    pub(crate) fn count_of(&self, coordinator: &AgentId) -> usize {
+        self.of_coordinator.get(coordinator).copied().unwrap_or(0)
     }
 
     pub(super) fn enter(&mut self, session: SessionNo, delivery: DeliveryNo) {

@@ -13,7 +13,7 @@ use crate::ids::{AgentNo, ConsumerId, Seq, TaskId};
 use crate::task::{Task, TaskCounts, TaskNo, TaskState, TaskStatus, TaskTarget};
 use crate::time::Timestamp;
 use crate::working::inbox::Fairness;
-use crate::working::{Map, Undo, WorkingState};
+use crate::working::{Map, Undo, WorkingState, decrement};
 
 pub(crate) use claimers::TaskClaimer;
 pub(crate) use ready_tasks::NextTask;
@@ -33,6 +33,8 @@ pub(crate) struct Tasks {
     held: Map<AgentNo, BTreeSet<TaskNo>>,
     /// Number of open tasks that are assigned to each agent by name.
     assigned: Map<AgentNo, usize>,
+    /// Number of open tasks that each agent created.
+    created: Map<AgentNo, usize>,
     counts: TaskCounts,
     claimers: claimers::TaskClaimers,
     /// The dispatch of each leased task, since the hub's start.
@@ -100,6 +102,9 @@ impl Tasks {
         if let Some(agent) = task.spec.agent {
             *self.assigned.entry(agent).or_default() += 1;
         }
+        if let Some(creator) = task.spec.creator {
+            *self.created.entry(creator).or_default() += 1;
+        }
         self.recount_dependents(&task.spec.id, |pending| pending + 1);
     }
 
@@ -107,7 +112,10 @@ impl Tasks {
         self.numbers.remove(&task.spec.id);
         self.inputs.remove(&task.spec.number);
         if let Some(agent) = task.spec.agent {
-            decrement(&mut self.assigned, agent);
+            decrement(&mut self.assigned, &agent);
+        }
+        if let Some(creator) = task.spec.creator {
+            decrement(&mut self.created, &creator);
         }
         self.recount_dependents(&task.spec.id, |pending| pending - 1);
     }
@@ -216,6 +224,11 @@ impl Tasks {
         self.assigned.get(&agent).copied().unwrap_or(0)
     }
 
+    /// Returns the number of open tasks that an agent created.
+    pub(crate) fn created_count(&self, agent: AgentNo) -> usize {
+        self.created.get(&agent).copied().unwrap_or(0)
+    }
+
     /// Returns the waiters for the end of tasks.
     pub(crate) fn waiters(&self) -> &TaskWaiters {
         &self.waiters
@@ -261,15 +274,6 @@ impl Tasks {
     pub(super) fn schedule_all_dispatch(&mut self) {
         self.scheduled_dispatch =
             self.queues.targets().filter(|target| self.claimers.has_waiting(target)).cloned().collect();
-    }
-}
-
-fn decrement<K: std::hash::Hash + Eq + Copy>(counts: &mut Map<K, usize>, key: K) {
-    if let Some(count) = counts.get_mut(&key) {
-        *count -= 1;
-        if *count == 0 {
-            counts.remove(&key);
-        }
     }
 }
 

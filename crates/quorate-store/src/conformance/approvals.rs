@@ -39,7 +39,7 @@ fn approval_request(name: Option<&str>) -> RequestApproval {
     }
 }
 
-fn request_approval(name: &str) -> Op {
+pub(super) fn request_approval(name: &str) -> Op {
     Op::RequestApproval(Box::new(approval_request(Some(name))))
 }
 

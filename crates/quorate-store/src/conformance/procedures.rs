@@ -22,7 +22,7 @@ fn start_procedure(name: Option<&str>) -> StartProcedure {
     }
 }
 
-fn start(name: Option<&str>) -> Op {
+pub(super) fn start(name: Option<&str>) -> Op {
     Op::StartProcedure(start_procedure(name))
 }
 

@@ -46,6 +46,15 @@ impl Space {
 }
 
 impl Transaction<'_> {
+    fn check_approval_share(&self) -> Result<(), Refused> {
+        let own = self.space.pending_approvals().filter(|approval| approval.agent == self.actor).count();
+        if self.actor.is_none() || own < limits::APPROVALS_PER_AGENT_MAX {
+            return Ok(());
+        }
+        Err(Refused::new(Code::LimitExceeded, "too many approvals of the agent")
+            .limit(limits::APPROVALS_PER_AGENT_MAX as u64))
+    }
+
     pub(super) fn request_approval(&mut self, request: &RequestApproval) -> Result<OpResult, Refused> {
         let agent = match &self.commit.principal {
             Principal::Agent(actor) if request.agent.as_ref().is_some_and(|named| named != actor) => {
@@ -106,6 +115,7 @@ impl Transaction<'_> {
             return Err(Refused::new(Code::LimitExceeded, "too many approvals")
                 .limit(limits::APPROVALS_PENDING_MAX as u64));
         }
+        self.check_approval_share()?;
         let generated = format!("apr_0-{}-{}", self.seq, self.approvals_requested);
         self.approvals_requested += 1;
         new.id = request.id.clone().unwrap_or_else(|| ApprovalId::new(&generated).expect("valid id"));

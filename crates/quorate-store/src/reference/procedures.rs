@@ -56,6 +56,16 @@ impl Transaction<'_> {
             return Err(Refused::new(Code::LimitExceeded, "too many procedures")
                 .limit(limits::PROCEDURES_OPEN_MAX as u64));
         }
+        let principal = self.commit.principal.to_string();
+        let is_own = |procedure: &&Procedure| {
+            procedure.status == ProcedureStatus::Running && procedure.started_by == principal
+        };
+        if self.actor.is_some()
+            && self.space.procedures().filter(is_own).count() >= limits::PROCEDURES_PER_AGENT_MAX
+        {
+            return Err(Refused::new(Code::LimitExceeded, "too many procedures of the agent")
+                .limit(limits::PROCEDURES_PER_AGENT_MAX as u64));
+        }
         let (now, seq) = (self.now.wall, self.seq);
         // Procedures started in this record, whatever their current state.
         let index = self.procedures_started;
@@ -91,7 +101,7 @@ impl Transaction<'_> {
     fn notify_driver(&mut self, driver: &AgentId, id: &ProcedureId, kind: &str) -> Result<(), Refused> {
         let number = self.space.agent_number(driver).expect("the driver exists");
         let to = vec![Recipient::agent(number)];
-        self.check_inbox_capacity(&to)?;
+        self.check_inbox_capacity(None, &to)?;
         let text = format!("{{\"procedure\":{:?},\"kind\":{kind:?}}}", id.as_str());
         // Stores are not compared by their salts, so any value will do.
         let payload = Payload::seal(Bytes::from(text), [1; 16]);

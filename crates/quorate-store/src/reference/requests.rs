@@ -72,7 +72,7 @@ impl Transaction<'_> {
         self.check_message_format(&send.message)?;
         let recipients = self.recipients(&send.message)?;
         let recipients = self.resolve_unavailable(&send.message, recipients)?;
-        self.check_inbox_capacity(&recipients)?;
+        self.check_inbox_capacity(send.message.from.as_ref(), &recipients)?;
         if recipients.is_empty() {
             return Err(Refused::new(Code::Unavailable, "no recipient is available"));
         }

@@ -3,8 +3,8 @@
 use std::sync::Arc;
 
 use quorate_core::{
-    ClientId, Code, DeliveryNo, Durability, Fingerprint, LeasedDelivery, Message, MessageId, OpResult,
-    Principal, Recipient, Refused, TimelineKind, limits,
+    AgentId, ClientId, Code, DeliveryNo, Durability, Fingerprint, LeasedDelivery, Message, MessageId,
+    OpResult, Principal, Recipient, Refused, TimelineKind, limits,
 };
 
 use crate::reference::agents::unknown_agent;
@@ -34,7 +34,7 @@ impl Transaction<'_> {
             return Ok(result);
         }
         let recipients = self.resolve_unavailable(message, recipients)?;
-        self.check_inbox_capacity(&recipients)?;
+        self.check_inbox_capacity(message.from.as_ref(), &recipients)?;
         let low = self.charge_budget(message)?;
         let result = self.store_message(message, fingerprint.written, recipients);
         if let Some(budget) = low {
@@ -130,9 +130,26 @@ impl Transaction<'_> {
         Ok(recipients)
     }
 
-    pub(super) fn check_inbox_capacity(&self, recipients: &[Recipient]) -> Result<(), Refused> {
-        if recipients.iter().any(|to| self.space.open_count(to.queue()) >= limits::INBOX_MAX) {
-            return Err(Refused::new(Code::QueueFull, "an inbox is full").limit(limits::INBOX_MAX as u64));
+    pub(super) fn check_inbox_capacity(
+        &mut self,
+        from: Option<&AgentId>,
+        recipients: &[Recipient],
+    ) -> Result<(), Refused> {
+        let full = |limit: u64| Refused::new(Code::QueueFull, "an inbox is full").limit(limit);
+        let sender = from.and_then(|from| self.space.agent_number(from));
+        for queue in recipients.iter().map(|to| to.queue()) {
+            let open = self.space.open_count(queue);
+            if open < limits::INBOX_SHARED_FROM {
+                self.space.crowded_sends.retain(|(crowded, _), _| *crowded != queue);
+            } else if open >= limits::INBOX_MAX {
+                return Err(full(limits::INBOX_MAX as u64));
+            } else if let Some(sender) = sender {
+                let sent = self.space.crowded_sends.entry((queue, sender)).or_default();
+                if *sent >= limits::INBOX_PER_SENDER_MAX {
+                    return Err(full(limits::INBOX_PER_SENDER_MAX.into()));
+                }
+                *sent += 1;
+            }
         }
         Ok(())
     }

@@ -111,6 +111,13 @@ impl Transaction<'_> {
             return Err(Refused::new(Code::LimitExceeded, "too many sessions")
                 .limit(limits::SESSIONS_OPEN_MAX as u64));
         }
+        let is_own = |item: &&Item| matches!(item, Item::Session(session) if !is_closed(session) && session.coordinator == coordinator);
+        if self.actor.is_some()
+            && self.space.items.values().filter(is_own).count() >= limits::SESSIONS_PER_AGENT_MAX
+        {
+            return Err(Refused::new(Code::LimitExceeded, "too many sessions of the agent")
+                .limit(limits::SESSIONS_PER_AGENT_MAX as u64));
+        }
         self.all_known(request.participants.iter())?;
         let index = self.space.openings.iter().filter(|opening| opening.seq == self.seq).count() as u64;
         let generated = format!("ses_0-{}-{index}", self.seq);

@@ -61,6 +61,8 @@ pub(super) struct Space {
     pub(super) task_runtime: TaskRuntime,
     /// Broadcast rate limit: start of the current minute and number of broadcasts, by sender.
     pub(super) broadcasts: BTreeMap<AgentNo, (Timestamp, u32)>,
+    /// Number of deliveries that each sender added to a crowded inbox or pool.
+    pub(super) crowded_sends: BTreeMap<(QueueId, AgentNo), u32>,
     /// Time of the last activity of each agent, parallel to `agents`.
     pub(super) last_seen: Vec<Mono>,
     /// Time of the next presence check.
@@ -228,6 +230,7 @@ impl Space {
             timeline_entries: Vec::new(),
             task_runtime: TaskRuntime::default(),
             broadcasts: BTreeMap::new(),
+            crowded_sends: BTreeMap::new(),
             last_seen: Vec::new(),
             presence_check_at: None,
             request_deadlines: BTreeMap::new(),

@@ -87,6 +87,12 @@ impl Space {
         self.tasks().iter().filter(open).count()
     }
 
+    /// Counts the open tasks that an agent created.
+    pub(super) fn count_created_tasks(&self, agent: AgentNo) -> usize {
+        let open = |task: &&&Task| !task.status().has_ended() && task.spec.creator == Some(agent);
+        self.tasks().iter().filter(open).count()
+    }
+
     fn tasks_held_by(&self, agent: AgentNo) -> Vec<Task> {
         let held = |task: &&Task| task.lease().is_some_and(|lease| lease.by == agent);
         self.tasks().into_iter().filter(held).cloned().collect()

@@ -50,6 +50,9 @@ impl Draft<'_> {
             .hint("wait until some tasks have ended, or cancel tasks; no task was created")
             .into());
         }
+        if let Some(creator) = self.actor {
+            self.check_task_share(creator, count)?;
+        }
         create.tasks.iter().try_for_each(|new| self.check_task_routing(new))?;
         let first = TaskNo { seq: self.seq, n: self.tasks };
         let graph = self.graph(create, first)?;

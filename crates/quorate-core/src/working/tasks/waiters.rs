@@ -62,7 +62,7 @@ impl TaskWaiters {
     pub(super) fn put(&mut self, id: ConsumerId, new: Option<TaskWaiter>) -> Option<TaskWaiter> {
         let old = self.waits.remove(&id);
         if let Some(old) = &old {
-            super::decrement(&mut self.counts, old.agent);
+            super::decrement(&mut self.counts, &old.agent);
             if let Some(ids) = self.by_task.get_mut(&old.task) {
                 ids.remove(&id);
                 if ids.is_empty() {

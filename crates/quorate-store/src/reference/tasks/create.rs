@@ -27,6 +27,10 @@ impl Transaction<'_> {
         if self.space.task_counts().open() + count as u64 > open_tasks_max {
             return Err(Refused::new(Code::QueueFull, "too many open tasks").limit(open_tasks_max));
         }
+        let max = limits::OPEN_TASKS_PER_AGENT_MAX;
+        if self.actor.is_some_and(|creator| self.space.count_created_tasks(creator) + count > max) {
+            return Err(Refused::new(Code::QueueFull, "too many open tasks of the agent").limit(max as u64));
+        }
         create.tasks.iter().try_for_each(|new| self.check_task_routing(new))?;
         let first = TaskNo { seq: self.seq, n: self.tasks };
         let ids = ids(create, first, self.space.generation());

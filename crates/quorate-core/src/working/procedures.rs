@@ -1,0 +1,44 @@
+//! Running procedures.
+
+use std::sync::Arc;
+
+use crate::procedure::Procedure;
+use crate::working::{Map, decrement};
+
+/// Running procedures by id.
+#[derive(Debug, Default)]
+pub(crate) struct Procedures {
+    running: Map<Arc<str>, Procedure>,
+    /// Number of procedures that each principal started.
+    of_principal: Map<String, usize>,
+}
+
+impl Procedures {
+    /// Replaces a procedure and returns the previous one.
+    pub(super) fn replace(&mut self, id: &Arc<str>, new: Option<Procedure>) -> Option<Procedure> {
+        if let Some(new) = &new {
+            *self.of_principal.entry(new.started_by.clone()).or_default() += 1;
+        }
+        let old = match new {
+            Some(new) => self.running.insert(Arc::clone(id), new),
+            None => self.running.remove(id),
+        };
+        if let Some(old) = &old {
+            decrement(&mut self.of_principal, &old.started_by);
+        }
+        old
+    }
+
+    pub(crate) fn get(&self, id: &str) -> Option<&Procedure> {
+        self.running.get(id)
+    }
+
+    pub(crate) fn len(&self) -> usize {
+        self.running.len()
+    }
+
+    /// Returns the number of running procedures that a principal started.
+    pub(crate) fn count_of(&self, principal: &str) -> usize {
+        self.of_principal.get(principal).copied().unwrap_or(0)
+    }
+}
