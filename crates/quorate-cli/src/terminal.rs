@@ -199,16 +199,7 @@ pub(crate) fn sanitize_json(json: &str) -> String {
 
 /// Whether a terminal would interpret the character, or render nothing.
 fn is_hostile(ch: char) -> bool {
-    ch.is_control()
-        || matches!(ch,
-            // Change the direction of text, or end a line.
-            '\u{61c}' | '\u{200e}' | '\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}'
-            | '\u{2028}' | '\u{2029}'
-            // Invisible characters.
-            | '\u{ad}' | '\u{34f}' | '\u{115f}' | '\u{1160}' | '\u{17b4}' | '\u{17b5}' | '\u{180b}'..='\u{180e}'
-            | '\u{200b}'..='\u{200d}' | '\u{2060}'..='\u{2065}' | '\u{206a}'..='\u{206f}' | '\u{3164}'
-            | '\u{feff}' | '\u{ffa0}' | '\u{fff9}'..='\u{fffb}' | '\u{1bca0}'..='\u{1bca3}'
-            | '\u{1d173}'..='\u{1d17a}' | '\u{e0000}'..='\u{e0fff}')
+    ch.is_control() || quorate_core::is_hidden_character(ch)
 }
 
 #[cfg(test)]

@@ -20,7 +20,7 @@ use crate::limits::{
     ACKS_MAX, CLAIM_MAX, COMMIT_BYTES_MAX, LEASE_MS_MAX, LEASE_MS_MIN, LIST_MAX, NACK_DELAY_MS_MAX, OPS_MAX,
 };
 use crate::lock::{self, AcquireLocks, FenceRef, RenewLocks};
-use crate::message::{Message, Payload, check_label, check_reason, is_json};
+use crate::message::{Message, Payload, check_label, check_reason, check_short_text, is_json};
 use crate::policy::Policy;
 use crate::presence::Heartbeat;
 use crate::procedure::{StartProcedure, StepProcedure};
@@ -681,7 +681,7 @@ impl RegisterAgent {
 
     fn check(&self) -> Result<(), Refused> {
         AgentId::for_registration(&self.id)?;
-        check_label("name", &self.name)?;
+        check_short_text("name", &self.name)?;
         for (field, list) in
             [("capabilities", &self.capabilities), ("supportedActions", &self.supported_actions)]
         {

@@ -6,6 +6,7 @@ use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 
+use crate::hidden_character::is_hidden_character;
 use crate::limits::{ID_BYTES_MAX, KEY_BYTES_MAX};
 use crate::refused::{Code, Refused};
 use crate::text_serde::{serde_text, text_schema};
@@ -374,6 +375,15 @@ fn check_text(kind: &str, text: &str, max: usize) -> Result<(), Refused> {
             format!("the {kind} contains a control character at byte {at}"),
         )
         .hint("use printable characters only"));
+    }
+    if !text.is_ascii()
+        && let Some(at) = text.find(is_hidden_character)
+    {
+        return Err(Refused::new(
+            Code::Invalid,
+            format!("the {kind} contains an invisible or text-direction character at byte {at}"),
+        )
+        .hint("use visible characters only: ids that look the same must be the same"));
     }
     Ok(())
 }

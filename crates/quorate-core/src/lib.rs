@@ -21,6 +21,7 @@ mod entry;
 mod error_chain;
 pub mod hash_chain;
 pub mod hex;
+mod hidden_character;
 mod history_position;
 mod ids;
 mod inspect;
@@ -78,6 +79,7 @@ pub use effect::{
 };
 pub use entry::EntryHead;
 pub use error_chain::error_chain;
+pub use hidden_character::is_hidden_character;
 pub use history_position::{AsOf, TimelinePage};
 pub use ids::{
     AgentId, AgentNo, ApprovalId, BudgetId, Capability, ClientId, ConsumerId, DeliveryId, DeliveryNo, Epoch,

@@ -4,6 +4,7 @@ use bytes::Bytes;
 
 use crate::destination::Destination;
 use crate::hash_chain;
+use crate::hidden_character::is_hidden_character;
 use crate::ids::{AgentId, ClientId};
 use crate::limits::{
     ATTEMPTS_DEFAULT, ATTEMPTS_MAX, DELIVERIES_PER_COMMIT_MAX, HOPS_MAX, METADATA_BYTES_MAX, NUMBER_MAX,
@@ -435,8 +436,20 @@ pub fn is_json(content_type: Option<&str>) -> bool {
         .is_none_or(|content_type| content_type == "application/json" || content_type.ends_with("+json"))
 }
 
-/// Validates a short label such as an action: bounded, without control characters. May be empty.
+/// Validates a short label such as an action: bounded, without control and invisible characters. May be empty.
 pub(crate) fn check_label(name: &str, label: &str) -> Result<(), Refused> {
+    if !label.is_ascii() && label.chars().any(is_hidden_character) {
+        return Err(Refused::new(
+            Code::Invalid,
+            format!("{name} contains an invisible or text-direction character"),
+        )
+        .hint("use visible characters only: labels that look the same must be the same"));
+    }
+    check_short_text(name, label)
+}
+
+/// Validates a short text that people read, such as the name of an agent: bounded, without control characters.
+pub(crate) fn check_short_text(name: &str, label: &str) -> Result<(), Refused> {
     let max = crate::limits::ID_BYTES_MAX;
     if label.len() > max {
         return Err(Refused::new(Code::Invalid, format!("{name} is too long: {} bytes", label.len()))

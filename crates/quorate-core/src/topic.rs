@@ -7,6 +7,7 @@ use std::fmt;
 use std::str::FromStr;
 use std::sync::Arc;
 
+use crate::hidden_character::is_hidden_character;
 use crate::limits::{ID_BYTES_MAX, TOPIC_WORDS_MAX};
 use crate::refused::{Code, Refused};
 use crate::text_serde::serde_text;
@@ -114,10 +115,11 @@ fn check_length(kind: &str, text: &str) -> Result<(), Refused> {
 }
 
 fn check_word(kind: &str, text: &str, word: &str) -> Result<(), Refused> {
-    let forbidden = |ch: char| ch.is_control() || ch.is_whitespace() || "*>:".contains(ch);
+    let forbidden =
+        |ch: char| ch.is_control() || ch.is_whitespace() || is_hidden_character(ch) || "*>:".contains(ch);
     if word.is_empty() || word.contains(forbidden) {
         return Err(Refused::new(Code::Invalid, format!("invalid {kind} {text:?}: invalid word {word:?}"))
-            .hint("a word must not be empty or contain spaces, control characters, `*`, `>` or `:`"));
+            .hint("a word must not be empty or contain spaces, control or invisible characters, `*`, `>` or `:`"));
     }
     Ok(())
 }

@@ -29,6 +29,28 @@ fn an_agent_id_is_bounded_and_printable() {
     assert_eq!(AgentId::new("").unwrap_err().code, Code::Invalid);
 }
 
+// Fails under: ids that look the same and are different.
+#[test]
+fn i2_an_id_has_only_visible_characters() {
+    for hidden in
+        ["bo\u{200b}b", "\u{202e}bob", "bob\u{feff}", "b\u{2066}o\u{2069}b", "bo\u{ad}b", "\u{e0041}bob"]
+    {
+        let refused = AgentId::new(hidden).unwrap_err();
+        assert_eq!(refused.code, Code::Invalid, "{hidden:?}");
+        assert!(
+            refused.detail.contains("invisible") && !refused.detail.contains(hidden),
+            "{}",
+            refused.detail
+        );
+        assert!(
+            SpaceName::new(hidden).is_err() && Key::new(hidden).is_err() && ClientId::new(hidden).is_err()
+        );
+    }
+    for visible in ["rené", "böb", "山田", "bob-1", "a b", "🦀"] {
+        assert!(AgentId::new(visible).is_ok(), "{visible}");
+    }
+}
+
 #[test]
 fn an_agent_cannot_be_named_like_a_destination() {
     for text in ["*", "topic:x", "role:worker", "can:review"] {

@@ -9,7 +9,7 @@ use quorate_api::event::Effect as Shown;
 use quorate_api::{AgentIds, IdResolver};
 use quorate_core::{
     AgentId, AgentNo, AgentRegistry, DeliveryNo, Destination, Effect, EndState, Item, Message, MessageType,
-    Record, Task, TaskState, Timestamp, Verb, codec,
+    Record, Task, TaskState, Timestamp, Verb, codec, is_hidden_character,
 };
 use quorate_engine::{PublishedState, Space};
 
@@ -43,11 +43,22 @@ pub(super) fn append_text(record: &Record, space: &PublishedState, out: &mut Str
             let shown = Shown::new(effect, record, n, &names);
             format!("[{principal}] LOGGED: {}", effect_as_text(effect.as_str(), &shown))
         });
-        // Agents must not be able to inject line breaks.
-        let line: String =
-            line.chars().map(|character| if character.is_control() { ' ' } else { character }).collect();
-        let _ = writeln!(out, "[{at}] {line}");
+        let _ = writeln!(out, "[{at}] {}", visible(&line));
     }
+}
+
+/// Replaces line breaks and other control characters, and escapes characters that a reader would not see: agents must not
+/// be able to inject lines or to hide text.
+fn visible(line: &str) -> String {
+    let mut visible = String::with_capacity(line.len());
+    for ch in line.chars() {
+        match ch {
+            ch if ch.is_control() => visible.push(' '),
+            ch if is_hidden_character(ch) => drop(write!(visible, "\\u{{{:x}}}", u32::from(ch))),
+            ch => visible.push(ch),
+        }
+    }
+    visible
 }
 
 fn name_of(agents: &AgentRegistry, number: AgentNo) -> String {
