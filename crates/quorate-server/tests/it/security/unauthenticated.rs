@@ -60,7 +60,7 @@ async fn signed_event(server: &TestServer, from: u8, name: &str) -> u16 {
     call(&mut connect_from(server, from).await, &request).await.status
 }
 
-// Fails under: one number of permits for the whole hub, whoever holds them.
+// Fails under: one number of permits for the whole hub, which any sender can hold.
 #[cfg(target_os = "linux")]
 #[tokio::test]
 async fn i21_slow_events_without_a_signature_do_not_block_signed_ones() {
@@ -80,7 +80,7 @@ async fn i21_slow_events_without_a_signature_do_not_block_signed_ones() {
     }
 }
 
-// Fails under: uploads of the same webhook and address that are protected for ever, or not at all: under load each new
+// Fails under: uploads of the same webhook and address that are protected permanently, or not at all: under load each new
 // event would end an older one, and none would succeed.
 #[cfg(target_os = "linux")]
 #[tokio::test]
