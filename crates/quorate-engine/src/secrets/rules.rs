@@ -11,8 +11,12 @@ const RULES: &str = include_str!("rules.txt");
 
 /// Shared parts of patterns; a part can contain those after it. They are bounded, so that no text causes a long scan.
 const PARTS: &[(&str, &str)] = &[
-    // After the name of a vendor, an assignment to a field such as `key` or `token` within a short distance.
-    ("{near}", r#"[^\r\n]{0,60}?(?i:key|token|secret|auth|sid)(?i:s|[_-]?id|{suffix})?{is}"#),
+    // After the name of a vendor, an assignment to a field such as `key` or `token` within a short distance, or a
+    // sentence such as `the token is …`.
+    (
+        "{near}",
+        r#"[^\r\n]{0,60}?(?i:key|token|secret|auth|sid)(?i:s|[_-]?id|{suffix})?(?:{is}|{s}is:?{s}{opens}?)"#,
+    ),
     // End of the name, an assignment, and optionally the opening quote of the value. Quotes can be escaped, as in JSON
     // within JSON; `name` and `value` can also be two members of an object. A colon that is not followed by a quote or
     // space joins the parts of a longer name.

@@ -13,7 +13,7 @@ use super::validators::Validator;
 /// Window of a pattern that starts at its keyword. Longer secrets are recognized by their start.
 const WINDOW: usize = 1024;
 /// Window of a pattern that starts before its keyword, which is tried at every position.
-const WINDOW_AROUND: usize = 128;
+const WINDOW_AROUND: usize = 160;
 /// Maximum distance to the end of a private key: more than the longest key.
 const KEY_BYTES_MAX: usize = 16 * 1024;
 /// Minimum length of a rejected range that is recorded.

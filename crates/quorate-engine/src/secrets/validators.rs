@@ -138,6 +138,9 @@ const COMMON_PASSWORDS: &[&str] = &[
     "null",
     "empty",
     "anonymous",
+    "tiger",
+    "oracle",
+    "manager",
 ];
 
 fn is_login(text: &[u8]) -> bool {

@@ -172,6 +172,36 @@ const GENERATED: &[(&str, Generator)] = &[
         }
         text
     }),
+    ("certificates of a kubeconfig", |rng| {
+        format!(
+            "clusters:\n- cluster:\n    certificate-authority-data: {}\nusers:\n- name: ci\n  user:\n    client-certificate-data: {}\n",
+            rng.base64(700),
+            rng.base64(700)
+        )
+    }),
+    ("environment of a container", |rng| {
+        let name =
+            rng.pick(&["LOG_LEVEL", "CACHE_DIGEST", "IMAGE", "TOKEN_ISSUER", "KEY_PREFIX", "MAX_TOKENS"]);
+        format!("env:\n  - name: {name}\n    value: \"{}\"\n", rng.text(HEX, 32))
+    }),
+    ("device token", |rng| {
+        let (device, token) = (rng.text(URL64, 22), rng.text(URL64, 134));
+        format!(r#"{{"platform":"android","deviceId":"{device}:APA91b{token}"}}"#)
+    }),
+    ("vendor and digest", |rng| {
+        let vendor =
+            rng.pick(&["mailgun", "Airtable", "asana", "Azure DevOps", "Firebase", "Google", "kubectl"]);
+        let length = [32, 40, 64][rng.below(3)];
+        format!("{vendor} {} finished: digest {} and run {}", word(rng), rng.text(HEX, length), rng.uuid())
+    }),
+    ("port mapping", |rng| {
+        format!(
+            "docker run -p 127.0.0.1:5432:5432 -v {}:/data:ro registry/{}:1.{}",
+            word(rng),
+            word(rng),
+            rng.between(1, 9)
+        )
+    }),
     ("csv", |rng| {
         let rows: Vec<String> = (0..8)
             .map(|_| {

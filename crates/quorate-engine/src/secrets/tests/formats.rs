@@ -3,7 +3,7 @@
 use quorate_core::Secret;
 use quorate_store::Entropy;
 
-use super::random_text::{BASE62, BASE64, HEX, RandomText};
+use super::random_text::{BASE32_LOWER, BASE62, BASE64, HEX, RandomText, UPPER, URL64};
 use crate::secrets::prefilter::{Prefilter, ScanControl};
 use crate::{Scanner, SecretMatch};
 
@@ -194,5 +194,33 @@ fn i18_an_obviously_typed_token_is_detected() {
     }
     for sample in ["AKIAIOSFODNN7EXAMPLE", "ghp_xxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxx", "ghp_YOUR_TOKEN"] {
         assert_eq!(scan(&format!("the key is {sample}.")), None, "{sample}");
+    }
+}
+
+// Fails under: a missing rule; a rule that requires the name of a field next to the token.
+#[test]
+fn s16_secrets_of_common_tools_are_detected() {
+    let mut rng = RandomText::new(16);
+    let (hex, key) = (rng.text(HEX, 32), rng.text(BASE62, 24));
+    let (upper, base32) = (rng.text(UPPER, 55), rng.text(BASE32_LOWER, 52));
+    let (hex_64, url) = (rng.text(HEX, 64), rng.text(URL64, 134));
+    for (text, rule) in [
+        (format!("we send mail with mailgun and key-{hex}, see the wiki"), "mailgun-api-key"),
+        (format!("open the airtable base with pat{}.{hex_64} please", &key[..14]), "airtable-token"),
+        (format!("define('DB_PASSWORD', '{key}7a');"), "php-define"),
+        (format!("production:\n  secret_key_base: {hex_64}{hex_64}"), "rails-secret-key-base"),
+        (format!("- name: DB_PASSWORD\n  value: {key}7a"), "kubernetes-env-secret"),
+        (format!("    client-key-data: LS0tLS1CRUdJTi{}", rng.base64(900)), "kubeconfig-client-key"),
+        (format!("//registry.example.org/:_auth={key}7a=="), "npm-registry-auth"),
+        (format!("db.internal:5432:orders:app:{key}7a"), "pgpass"),
+        (format!("access id GOOG1E{upper} of the bucket"), "google-hmac-access-id"),
+        (format!("sqlplus app/{key}@//db.internal:1521/ORCL"), "oracle-connect-string"),
+        (format!("az devops login for https://dev.azure.com/acme: {base32}"), "azure-devops-token"),
+        (format!("Authorization: key=AAAA{}:APA91b{url}", &key[..7]), "firebase-server-key"),
+        (format!("asana: 1/1208473620194857:{hex}"), "asana-token"),
+    ] {
+        assert_eq!(scan(&text).map(|(rule, _)| rule), Some(rule), "{text}");
+        let json = format!(r#"{{"content":"before\n{}\nafter"}}"#, RandomText::quoted(&text));
+        assert_eq!(scan(&json).map(|(rule, _)| rule), Some(rule), "{json}");
     }
 }

@@ -9,6 +9,7 @@ pub(super) const HEX: &str = "0123456789abcdef";
 pub(super) const LOWER: &str = "abcdefghijklmnopqrstuvwxyz0123456789";
 pub(super) const UPPER: &str = "ABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789";
 pub(super) const BASE32: &str = "ABCDEFGHIJKLMNOPQRSTUVWXYZ234567";
+pub(super) const BASE32_LOWER: &str = "abcdefghijklmnopqrstuvwxyz234567";
 pub(super) const LETTERS: &str = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz";
 pub(super) const BASE62: &str = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789";
 pub(super) const BASE64: &str = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";

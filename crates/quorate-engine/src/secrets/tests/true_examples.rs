@@ -1,7 +1,9 @@
 //! True examples, generated from the documented formats of the vendors: prefixes, alphabets and lengths. None of them
 //! is valid, and none is stored in the repository.
 
-use super::random_text::{BASE32, BASE62, BASE64, DIGITS, HEX, LETTERS, LOWER, RandomText, UPPER, URL64};
+use super::random_text::{
+    BASE32, BASE32_LOWER, BASE62, BASE64, DIGITS, HEX, LETTERS, LOWER, RandomText, UPPER, URL64,
+};
 
 /// Text that contains a secret.
 pub(super) struct TrueExample {
@@ -106,7 +108,7 @@ const PLAIN: &[(&str, &str, &str, usize)] = &[
 ];
 
 /// Tokens with an inner structure: each `%` is followed by the letter of an alphabet and a two-digit length, or by `u`.
-/// h = hexadecimal, a = letters and digits, w = URL Base64, 6 = Base64, d = digits, l = lowercase, U = uppercase.
+/// h = hexadecimal, a = letters and digits, b = lowercase Base32, w = URL Base64, 6 = Base64, d = digits, l = lowercase, U = uppercase.
 const STRUCTURED: &[(&str, &str)] = &[
     ("github-fine-grained-token", "github_pat_%a22_%a59"),
     ("circleci-token", "CCIPAT_%a22_%h40"),
@@ -133,6 +135,7 @@ const STRUCTURED: &[(&str, &str)] = &[
     ("azure-client-secret", "%a03%d01Q~%a34"),
     ("azure-devops-token", "%a76AZDO%a04"),
     ("cloudflare-origin-ca-key", "v1.0-%h24-%h99%h47"),
+    ("firebase-server-key", "AAAA%w07:APA91b%w99%w35"),
     ("jwt", "eyJhbGciOiJI%w25.eyJzdWIi%w90.%w43"),
     ("jwt", "eyJ0eXAiOiJK%w60.eyJpc3Mi%w99%w80.%w86"),
 ];
@@ -171,7 +174,23 @@ const NAMED: &[(&str, &str)] = &[
     ("twilio-token", "{\"service\":\"twilio\",\"account\":\"main\",\"authToken\":\"{%h32}\"}"),
     ("mailgun-api-key", "MAILGUN_API_KEY=key-{%h32}"),
     ("mailgun-api-key", "mailgun.private_key: {%h32-%h08-%h08}"),
+    ("mailgun-api-key", "our mailgun domain is live, use key-{%h32} until Friday"),
+    ("mailgun-api-key", "{%h32-%h08-%h08} works with the Mailgun API"),
     ("airtable-token", "AIRTABLE_API_KEY=pat{%a14.%h64}"),
+    ("airtable-token", "The new Airtable base opens with pat{%a14.%h64}, please try it"),
+    ("airtable-token", "pat{%a14.%h64} is the token of our airtable base"),
+    ("asana-token", "ASANA_ACCESS_TOKEN=1/%d16:{%h32}"),
+    ("asana-token", "log in to Asana with 2/%d16/%d16:{%l32} and close the task"),
+    ("asana-token", "0/{%h32} (asana, project sync)"),
+    ("azure-devops-token", "AZURE_DEVOPS_EXT_PAT={%b52}"),
+    ("azure-devops-token", "pushed to https://dev.azure.com/acme/web with {%b52} today"),
+    ("azure-devops-token", "{%b52} is for the Azure DevOps feed"),
+    ("google-hmac-access-id", "gs_access_key_id = GOOG1E{%U55}"),
+    ("google-hmac-access-id", "the bucket is read with GOOG{%U17K7A} for now"),
+    ("firebase-secret", "the Firebase database secret is {%a38Q7}"),
+    ("npm-registry-auth", "//registry.example.org/:_auth={%a22Q7}"),
+    ("npm-registry-auth", "always-auth=true\n_auth = \"{%a36Z9}==\""),
+    ("npm-registry-auth", "{\"_auth\":\"{%a30Q7}==\"}"),
     ("datadog-key", "DD_API_KEY={%h32}"),
     ("datadog-key", "datadog: {\"app_key\": \"{%h40}\"}"),
     ("okta-token", "OKTA_API_TOKEN=00{%w40}"),
@@ -190,6 +209,26 @@ const NAMED: &[(&str, &str)] = &[
     ("bearer-token", "Authorization: Bearer {%a40}"),
     ("bearer-token", "curl -H 'Authorization: Bearer {%w64}' https://api.example.org"),
     ("netrc-password", "machine git.example.org login bot password {%a20}"),
+    ("jdbc-url", "jdbc:postgresql://db.internal:5432/shop?user=app&password={%a10}&ssl=true"),
+    ("jdbc-url", "jdbc:oracle:thin:app_owner/{%a10}@db.internal:1521:ORCL"),
+    ("jdbc-url", "jdbc:sqlserver://db.internal:1433;databaseName=shop;user=sa;password={%a12};encrypt=true"),
+    ("pgpass", "db.internal:5432:orders:app:{%a10}Zq7"),
+    ("pgpass", "db-2:5432:*:replicator:{%l16x7}"),
+    ("oracle-connect-string", "sqlplus app_owner/{%a10}@//db.internal:1521/ORCL @report.sql"),
+    ("oracle-connect-string", "sqlplus -s -L system/\"{%a09}x7\"@orcl"),
+    ("oracle-connect-string", "impdp userid=system/{%a10}@orcl directory=dumps"),
+    ("oracle-connect-string", "sqlplus reports/{%a12}Z7#"),
+    ("kubeconfig-client-key", "    client-key-data: {%699%699%699}"),
+    ("kubeconfig-client-key", "{\"name\":\"dev\",\"user\":{\"client-key-data\":\"{%699%699==}\"}}"),
+    ("kubeconfig-token", "users:\n- name: ci\n  user:\n    token: {%a38Q7}\n"),
+    ("kubernetes-env-secret", "env:\n  - name: DB_PASSWORD\n    value: \"{%a10Zq7}\"\n"),
+    ("kubernetes-env-secret", "        - name: STRIPE_WEBHOOK_SECRET\n          value: {%l30k7}\n"),
+    ("kubernetes-env-secret", "- {name: WEATHER_API_KEY, value: {%h32}}"),
+    ("php-define", "define('DB_PASSWORD', '{%a10Zq7}');"),
+    ("php-define", "define( \"API_KEY\", \"{%h32}\" );"),
+    ("php-define", "define('NONCE_SALT', '%a10 |{%a20$Zq7)%a16}');"),
+    ("rails-secret-key-base", "secret_key_base: {%h99%h29}"),
+    ("rails-secret-key-base", "SECRET_KEY_BASE={%h64}"),
     ("command-line-secret", "deployctl login --token {%a32} --region eu"),
     ("command-line-secret", "mysqldump --password={%a06}Zx9! shop"),
     ("generic-api-key", "api_key = \"{%a32}\""),
@@ -299,6 +338,7 @@ fn alphabet(code: u8) -> Option<&'static str> {
         b'6' => BASE64,
         b'd' => DIGITS,
         b'l' => LOWER,
+        b'b' => BASE32_LOWER,
         b'U' => UPPER,
         _ => return None,
     })
