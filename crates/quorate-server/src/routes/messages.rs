@@ -113,11 +113,16 @@ pub(crate) async fn list(call: Call) -> ApiResult {
 
 /// Returns a message and its deliveries, for its sender, its recipients and operators.
 pub(crate) async fn show(Path(id): Path<String>, call: Call) -> ApiResult {
-    let view = match id.parse::<MessageId>() {
-        Ok(id) => call.space.message(id).await?,
-        Err(_) => call.space.message_by_client_id(&ClientId::new(&id)?).await?,
+    let found = match id.parse::<MessageId>() {
+        Ok(id) => call.space.message(id).await,
+        Err(_) => call.space.message_by_client_id(&ClientId::new(&id)?).await,
     };
-    let view = visible(&call, view).ok_or_else(|| message_not_found(&id))?;
+    let view = match found {
+        // The same response as for a message that the agent may not see.
+        Err(error) if error.code() == Code::NotFound && call.calling_agent().is_some() => None,
+        found => visible(&call, found?),
+    };
+    let view = view.ok_or_else(|| message_not_found(&id))?;
     ok_response(&views::message_with_deliveries(&view))
 }
 
@@ -133,7 +138,7 @@ pub(super) fn visible(call: &Call, mut view: MessageView) -> Option<MessageView>
 }
 
 /// Refusal for a message that does not exist or is not visible to the caller.
-pub(super) fn message_not_found(id: &str) -> Refused {
+fn message_not_found(id: &str) -> Refused {
     Refused::new(Code::NotFound, format!("there is no message {id}"))
         .hint("check the id; agents see only messages they sent or received")
 }

@@ -9,11 +9,13 @@ use quorate_api::page::ListQuery;
 use quorate_api::request::{NewRequest, Request as ShownRequest};
 use quorate_api::result::ChangeReceipt;
 use quorate_api::why::Explanation as ShownWhy;
-use quorate_core::{ApprovalId, ClientId, Durability, MessageId, Op, Refused, Request, SendRequest, Why};
-use quorate_engine::{Error, StoredItem as _, flag_has_no_answer, views};
+use quorate_core::{
+    ApprovalId, ClientId, Code, Durability, MessageId, Op, Refused, Request, SendRequest, Why,
+};
+use quorate_engine::{Error, flag_has_no_answer, views};
 
 use super::approvals;
-use super::messages::{message_not_found, visible};
+use super::messages::visible;
 use crate::api::{Route, get, post, schema};
 use crate::body;
 use crate::call::{ApiResult, Call, ok_response};
@@ -136,9 +138,15 @@ pub(crate) async fn show(Path(id): Path<String>, call: Call) -> ApiResult {
 
 /// Returns a request by its id or client id, if the caller may see it.
 pub(super) async fn visible_request(call: &Call, id: &str) -> Result<Request, Error> {
-    let id = id_of(call, id).await?;
-    let request: Request = call.space.item(&id).await?;
-    if call.can_see(Some(request.from)) { Ok(request) } else { Err(Request::not_found(&id).into()) }
+    let found = async { call.space.item::<Request>(&id_of(call, id).await?).await };
+    match found.await {
+        Ok(request) if call.can_see(Some(request.from)) => Ok(request),
+        Err(error) if error.code() != Code::NotFound => Err(error),
+        // Names the id as given: the id of a message with this client id is not visible to the caller.
+        Ok(_) | Err(_) => Err(Refused::new(Code::NotFound, format!("there is no request {id}"))
+            .hint("check the id; agents see only requests they sent; inspect a message with `why`")
+            .into()),
+    }
 }
 
 async fn id_of(call: &Call, id: &str) -> Result<MessageId, Error> {
@@ -149,15 +157,24 @@ async fn id_of(call: &Call, id: &str) -> Result<MessageId, Error> {
 }
 
 pub(crate) async fn cancel(Path(id): Path<String>, call: Call) -> ApiResult {
-    let request = id_of(&call, &id).await?;
+    let request = visible_request(&call, &id).await?.id;
     let receipt = call.commit(vec![Op::CancelRequest { request }]).await?;
     ok_response(&ChangeReceipt::from(&receipt))
 }
 
 /// Explains the state of a message, task or procedure.
 pub(crate) async fn why(Path(id): Path<String>, call: Call) -> ApiResult {
-    let explanation = call.space.why(&id).await?;
+    let explanation = match call.space.why(&id).await {
+        Err(error) if error.code() == Code::NotFound => return Err(why_not_found(&id).into()),
+        explanation => explanation?,
+    };
     ok_response(&ShownWhy::from(&visible_why(&call, &id, explanation).await?))
+}
+
+/// Refusal for something that does not exist or is not visible to the caller.
+fn why_not_found(id: &str) -> Refused {
+    Refused::new(Code::NotFound, format!("there is no message, task, approval or procedure {id}"))
+        .hint("check the id; agents see only messages they sent or received, and approvals that concern them")
 }
 
 /// Restricts an explanation to what the caller may see; otherwise not found.
@@ -168,7 +185,7 @@ async fn visible_why(call: &Call, id: &str, explanation: Why) -> Result<Why, Pro
     if let Ok(message) = explanation.id.parse::<MessageId>() {
         let full_view = call.space.message(message).await?;
         let delivery_count = full_view.deliveries.len();
-        let view = visible(call, full_view).ok_or_else(|| message_not_found(id))?;
+        let view = visible(call, full_view).ok_or_else(|| why_not_found(id))?;
         if view.message.from.as_ref() == call.calling_agent() || view.deliveries.len() == delivery_count {
             return Ok(explanation);
         }
@@ -179,7 +196,7 @@ async fn visible_why(call: &Call, id: &str, explanation: Why) -> Result<Why, Pro
         && let Ok(approval) = call.space.item(&approval).await
         && !approvals::is_visible(call, &approval)
     {
-        return Err(message_not_found(id).into());
+        return Err(why_not_found(id).into());
     }
     Ok(explanation)
 }

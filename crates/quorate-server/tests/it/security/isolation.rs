@@ -1,4 +1,4 @@
-//! Isolation of two hubs in one process.
+//! Isolation of two hubs in one process, and of the agents of one space.
 
 use quorate_server::{Limits, Rate, Settings};
 use serde_json::json;
@@ -41,4 +41,44 @@ async fn i16_two_hubs_in_one_process_are_isolated() {
     drop(hub);
     let mut socket = lenient.connect_agent(&bob).await;
     socket.assert_no_deliveries().await;
+}
+
+// Fails under: a refusal that depends on whether the id exists: by its text, hint, status or facts.
+#[tokio::test]
+async fn i16_an_agent_cannot_tell_foreign_from_missing_ids() {
+    let hub = TestHub::new().await;
+    let alice = hub.register("alice").await;
+    hub.register("bob").await;
+    let carol = hub.register("carol").await;
+    let sent = json!({"to": "bob", "id": "chosen", "payload": 1});
+    let sent = hub.post(&alice, "/v1/messages", &sent).await.ok(200)["receipts"][0]["id"].clone();
+    let asked = json!({"to": "bob", "id": "asked", "type": "query", "timeoutMs": 60_000});
+    let asked = hub.post(&alice, "/v1/requests", &asked).await.ok(201)["id"].clone();
+    let approval = json!({"id": "mine", "action": "letter.send", "payload": {}});
+    hub.post(&alice, "/v1/approvals", &approval).await.ok(201);
+    let (sent, asked) = (sent.as_str().expect("an id"), asked.as_str().expect("an id"));
+    let missing = "msg_0-999-0";
+    for (method, path, foreign, missing) in [
+        ("GET", "/v1/messages/ID", sent, missing),
+        ("GET", "/v1/messages/ID", "chosen", "absent"),
+        ("GET", "/v1/messages/ID/why", sent, missing),
+        ("GET", "/v1/messages/ID/why", "chosen", "absent"),
+        ("GET", "/v1/messages/ID/why", "mine", "absent"),
+        ("GET", "/v1/requests/ID", asked, missing),
+        ("GET", "/v1/requests/ID", "asked", "absent"),
+        ("GET", "/v1/requests/ID", "chosen", "absent"),
+        ("POST", "/v1/requests/ID/cancel", "asked", "absent"),
+        ("GET", "/v1/requests/ID/answers", asked, missing),
+        ("POST", "/v1/requests/ID/cancel", asked, missing),
+        ("GET", "/v1/approvals/ID", "mine", "absent"),
+        ("GET", "/v1/approvals/ID/why", "mine", "absent"),
+    ] {
+        let mut responses = Vec::new();
+        for id in [foreign, missing] {
+            let response = hub.send_text(&carol, method, &path.replace("ID", id), "").await;
+            assert_eq!(response.status, 404, "{method} {path} {id}: {}", response.text);
+            responses.push(response.text.replace(id, "ID"));
+        }
+        assert_eq!(responses[0], responses[1], "{method} {path}");
+    }
 }
