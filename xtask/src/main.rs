@@ -36,7 +36,7 @@ Usage: cargo xtask <command>
   peers           Compare request/reply throughput with NATS on the same machine.
   sim [--cycles N] [--cuts N] [--fuzz SECONDS] [--seed S] [-- ARGS]
                   Run the crash, power-loss and fuzz tests for longer. ARGS are passed to the test binaries.
-  openapi         Regenerate openapi/quorate.json from the code.
+  openapi         Regenerate openapi/quorate.json and the table of limits from the code.
   generators      Generate Python and TypeScript clients from openapi/quorate.json and type-check them.
   schemathesis    Test a running hub against openapi/quorate.json.
   help            Print this help.
