@@ -1,9 +1,7 @@
 //! `quorate cert dev`: creates a self-signed certificate for trying TLS locally.
 
-use std::fs::{self, OpenOptions, Permissions};
-use std::io::Write as _;
-use std::os::unix::fs::{OpenOptionsExt as _, PermissionsExt as _};
-use std::path::{Path, PathBuf};
+use std::fs;
+use std::path::PathBuf;
 
 use anyhow::Context as _;
 use clap::{Args, Subcommand};
@@ -12,6 +10,7 @@ use rcgen::{CertificateParams, DistinguishedName, DnType, ExtendedKeyUsagePurpos
 use serde_json::json;
 
 use crate::exit::{CONFLICT, CommandError};
+use crate::replace_file::replace_file;
 use crate::terminal;
 
 /// Validity of the certificate. Browsers reject certificates that are valid for more than 398 days.
@@ -78,8 +77,10 @@ fn dev(args: &DevArgs) -> anyhow::Result<()> {
     }
     fs::create_dir_all(&args.out).with_context(|| format!("cannot create {}", args.out.display()))?;
     // The key first: a hub that reloads in between sees a mismatched pair, and keeps the old one.
-    write(&key, &secret, 0o600).with_context(|| format!("cannot write {}", key.display()))?;
-    write(&certificate, &pem, 0o644).with_context(|| format!("cannot write {}", certificate.display()))?;
+    replace_file(&key, secret.as_bytes(), Some(0o600))
+        .with_context(|| format!("cannot write {}", key.display()))?;
+    replace_file(&certificate, pem.as_bytes(), Some(0o644))
+        .with_context(|| format!("cannot write {}", certificate.display()))?;
     print_result(args, &hosts, until)
 }
 
@@ -129,18 +130,4 @@ fn create(
     params.not_after = day(until);
     let key = KeyPair::generate()?;
     Ok((params.self_signed(&key)?.pem(), key.serialize_pem()))
-}
-
-/// Writes a file atomically, by renaming a temporary file.
-fn write(path: &Path, text: &str, mode: u32) -> std::io::Result<()> {
-    let temporary = path.with_extension("pem-new");
-    match fs::remove_file(&temporary) {
-        Err(error) if error.kind() != std::io::ErrorKind::NotFound => return Err(error),
-        _ => {}
-    }
-    let mut file = OpenOptions::new().write(true).create_new(true).mode(0o600).open(&temporary)?;
-    file.write_all(text.as_bytes())?;
-    file.set_permissions(Permissions::from_mode(mode))?;
-    file.sync_all()?;
-    fs::rename(&temporary, path)
 }

@@ -24,6 +24,7 @@ mod metrics;
 mod msg;
 mod output;
 mod playbook;
+mod replace_file;
 mod report;
 mod run;
 mod serve;

@@ -7,6 +7,7 @@ use clap::{Args, Command, CommandFactory as _};
 use clap_complete::Shell;
 
 use crate::exit::{CommandError, NOT_FOUND};
+use crate::replace_file::replace_file;
 use crate::{Cli, terminal};
 
 /// Arguments of `quorate man`.
@@ -56,7 +57,7 @@ pub(crate) fn run(args: &ManArgs) -> anyhow::Result<()> {
             let name = command.get_display_name().unwrap_or_else(|| command.get_name());
             let file = directory.join(format!("{name}.1"));
             if !args.dry_run {
-                std::fs::write(&file, page(command)?)
+                replace_file(&file, &page(command)?, None)
                     .with_context(|| format!("failed to write {}", file.display()))?;
             }
             terminal::print(file.display().to_string());

@@ -26,6 +26,7 @@ pub(crate) use integrity::IntegrityChecks;
 
 use crate::exit::{CommandError, STORAGE_FAILED, USAGE};
 use crate::hub::READY_FILE;
+use crate::replace_file::replace_file;
 use crate::{config, terminal};
 
 /// Default port: QUOR on a phone keypad.
@@ -281,9 +282,7 @@ impl ReadyFile {
     /// Replaces the file atomically: a script that waits for it never reads a part of it.
     fn write(data: &Path, line: &str) -> Self {
         let path = data.join(READY_FILE);
-        let partial = path.with_extension("partial");
-        let written = fs::write(&partial, format!("{line}\n")).and_then(|()| fs::rename(&partial, &path));
-        if let Err(error) = written {
+        if let Err(error) = replace_file(&path, format!("{line}\n").as_bytes(), None) {
             let file = path.display();
             tracing::warn!(%file, error = %error, "commands cannot discover this hub by its data directory");
         }

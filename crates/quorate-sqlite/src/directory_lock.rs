@@ -7,6 +7,7 @@ use std::path::{Path, PathBuf};
 use crate::directory::{
     LOCK, OpenError, create_private_directory, database_path, reject_foreign, restrict_directory,
 };
+use crate::symlinks::reject_symlinks;
 
 /// Exclusive lock of this process on a data directory. Dropping it releases the lock.
 ///
@@ -29,6 +30,7 @@ impl DirectoryLock {
             create_private_directory(path).map_err(io("create the data directory"))?;
         }
         reject_foreign(path)?;
+        reject_symlinks(path)?;
         if !database_path(path).exists() {
             // Restrict access before the first byte of data is written.
             restrict_directory(path).map_err(io("restrict the permissions of"))?;

@@ -27,6 +27,7 @@ mod responder;
 mod rollback_planner;
 mod schema;
 mod sqlite_store;
+mod symlinks;
 mod verify;
 mod write_statements;
 mod writer;

@@ -3,7 +3,6 @@
 //! The agent `outbox` requests the approval and receives the decision as a delivery. It writes exactly the approved bytes. If
 //! this process ends in between, the delivery waits for the next run.
 
-use std::fs;
 use std::io::{BufRead as _, Write as _};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -21,6 +20,7 @@ use super::POLL_INTERVAL;
 use super::progress::note_line;
 use crate::exit::{CommandError, FAILED};
 use crate::playbook::{Approval, is_file_name};
+use crate::replace_file::replace_file;
 use crate::terminal::{note, sanitize_line, wrap};
 
 /// Agent that writes the approved letter.
@@ -313,19 +313,10 @@ fn write_letter(work: &Work<Value>, out: &Path) -> Result<(), Failure> {
         return Err(invalid("`write` is not a plain file name"));
     }
     let file = out.join(write);
-    write_atomically(&file, &letter)
+    replace_file(&file, letter.as_bytes(), None)
         .map_err(|error| Failure::retry(format!("{}: {error}", file.display())))?;
     work.put(&letter_key(&decision.approval), "letter", WrittenLetter { file, digest: decision.digest });
     Ok(())
-}
-
-/// Writes a file atomically, by renaming a temporary file.
-fn write_atomically(file: &Path, text: &str) -> std::io::Result<()> {
-    let temporary = file.with_extension("part");
-    let mut out = fs::File::create(&temporary)?;
-    out.write_all(text.as_bytes())?;
-    out.sync_all()?;
-    fs::rename(&temporary, file)
 }
 
 impl ApprovalResult {

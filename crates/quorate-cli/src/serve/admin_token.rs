@@ -2,9 +2,9 @@
 //! or no longer valid (restored directory, lost file, revoked token), the hub creates a new one at startup and revokes the
 //! old one.
 
-use std::fs::{self, OpenOptions};
-use std::io::{self, IsTerminal as _, Write as _};
-use std::os::unix::fs::OpenOptionsExt as _;
+use std::fs::{self, Permissions};
+use std::io::{self, IsTerminal as _};
+use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
 
 use anyhow::Context as _;
@@ -13,6 +13,7 @@ use quorate_engine::Space;
 use quorate_server::JournalFormat;
 
 use crate::hub::ADMIN_TOKEN_FILE;
+use crate::replace_file::replace_file;
 use crate::terminal;
 
 /// Name of the token that the hub creates.
@@ -26,6 +27,7 @@ pub(super) async fn token_file(
     log_format: Option<JournalFormat>,
 ) -> anyhow::Result<PathBuf> {
     let path = data.join(ADMIN_TOKEN_FILE);
+    restrict(&path).with_context(|| format!("cannot restrict the permissions of {}", path.display()))?;
     let tokens = space.tokens();
     let is_admin = |token: &AccessToken| token.bearer == Bearer::Holder(TokenRole::Admin);
     let digest = fs::read_to_string(&path).ok().and_then(|text| text.trim().parse::<Secret>().ok());
@@ -48,7 +50,9 @@ pub(super) async fn token_file(
         parent: None,
     }));
     space.commit(Commit::new(Principal::System, ops)).await?;
-    write_secret(&path, &secret).with_context(|| format!("cannot write {}", path.display()))?;
+    let line = format!("{}\n", secret.reveal());
+    replace_file(&path, line.as_bytes(), Some(0o600))
+        .with_context(|| format!("cannot write {}", path.display()))?;
     tracing::info!(file = %path.display(), "created the admin token");
     // Printed only to a terminal, never to a log that is stored.
     if log_format == Some(JournalFormat::Plain) && io::stderr().is_terminal() {
@@ -57,16 +61,21 @@ pub(super) async fn token_file(
     Ok(path)
 }
 
-/// Writes the file atomically, by renaming a temporary file.
-fn write_secret(path: &Path, secret: &Secret) -> io::Result<()> {
-    let partial = path.with_extension("partial");
-    match fs::remove_file(&partial) {
-        Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
-        _ => {}
+/// Restricts the file to its owner, with a warning: it may have been copied by hand.
+fn restrict(path: &Path) -> io::Result<()> {
+    let metadata = match fs::symlink_metadata(path) {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(()),
+        metadata => metadata?,
+    };
+    let mode = metadata.permissions().mode() & 0o777;
+    if metadata.is_file() && mode & 0o077 != 0 {
+        fs::set_permissions(path, Permissions::from_mode(0o600))?;
+        let (file, mode) = (path.display(), format!("{mode:04o}"));
+        tracing::warn!(
+            %file,
+            mode,
+            "other users could read the admin token; restricted it. To replace the token, delete the file and restart"
+        );
     }
-    let mut file = OpenOptions::new().write(true).create_new(true).mode(0o600).open(&partial)?;
-    writeln!(file, "{}", secret.reveal())?;
-    file.sync_all()?;
-    fs::rename(&partial, path)?;
-    fs::File::open(path.parent().unwrap_or(Path::new(".")))?.sync_all()
+    Ok(())
 }

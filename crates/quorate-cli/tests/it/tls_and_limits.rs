@@ -328,3 +328,49 @@ fn sigterm_answers_waiting_claims_and_exits_with_0() {
     events.read_to_string(&mut rest).expect("the rest");
     assert!(curl.wait().expect("curl ends").success(), "the event stream ended cleanly");
 }
+
+// Fails under: a token file that stays readable for other users, or is restricted without a warning.
+#[test]
+fn i18_an_admin_token_open_to_others_is_closed_at_start() {
+    let directory = tempfile::tempdir().expect("a directory");
+    let data = directory.path().join("data");
+    drop(LoggedHub::start(&data, &[]));
+    let file = data.join("admin-token");
+    let before = fs::read_to_string(&file).expect("a token");
+    fs::set_permissions(&file, fs::Permissions::from_mode(0o644)).expect("opened");
+    let mut hub = LoggedHub::start(&data, &[]);
+    let line = hub.log_line("other users could read the admin token");
+    assert!(line.contains("0644") && line.contains("admin-token"), "{line}");
+    assert_eq!(fs::metadata(&file).expect("metadata").permissions().mode() & 0o777, 0o600);
+    assert_eq!(fs::read_to_string(&file).expect("a token"), before);
+    assert_eq!(hub.call("GET", "/v1/info", &json!({})).0, 200);
+}
+
+// Fails under: a hub that writes through a symbolic link in its data directory.
+#[test]
+fn i18_symbolic_links_in_a_data_directory_are_refused() {
+    for name in ["quorate.lock", "quorate.private", "quorate.db", "admin-token"] {
+        let directory = tempfile::tempdir().expect("a directory");
+        let (data, victim) = (directory.path().join("data"), directory.path().join("victim"));
+        fs::create_dir(&data).expect("a directory");
+        if name == "quorate.private" {
+            fs::create_dir(&victim).expect("a directory");
+        } else {
+            fs::write(&victim, "precious").expect("written");
+        }
+        if name == "admin-token" {
+            // Of an existing hub: a directory without data must not contain other files.
+            drop(LoggedHub::start(&data, &[]));
+            fs::remove_file(data.join(name)).expect("removed");
+        }
+        std::os::unix::fs::symlink(&victim, data.join(name)).expect("linked");
+        let output = run(&["serve", "--listen", "127.0.0.1:0", "--data", data.to_str().expect("text")]);
+        assert_eq!(output.status.code(), Some(65), "{name}: {output:?}");
+        let error = text(&output.stderr);
+        assert!(error.contains(name) && error.contains("symbolic link"), "{name}: {error}");
+        match name {
+            "quorate.private" => assert_eq!(fs::read_dir(&victim).expect("a directory").count(), 0),
+            _ => assert_eq!(fs::read_to_string(&victim).expect("read"), "precious"),
+        }
+    }
+}
