@@ -1,15 +1,16 @@
 //! An agent as declared in a playbook, ready to answer questions.
 
+use std::ffi::OsString;
 use std::fmt;
 use std::path::PathBuf;
 use std::sync::Arc;
 
 use quorate_contracts::Heuristic;
-use quorate_core::Refused;
+use quorate_core::{Code, Refused};
 
 use crate::api_key::ApiKeySource;
 use crate::clock;
-use crate::command::CommandAgent;
+use crate::command::{CommandAgent, environment};
 use crate::heuristic;
 use crate::http_agent::HttpAgent;
 use crate::http_client::HttpClient;
@@ -29,6 +30,12 @@ pub struct AgentContext {
     pub directory: PathBuf,
     /// Source of API keys.
     pub env: EnvLookup,
+    /// Environment variables of this process, of which programs get a part.
+    pub variables: Arc<Vec<(OsString, OsString)>>,
+    /// Which of them programs get in addition to those that they list.
+    pub env_inheritance: EnvInheritance,
+    /// Variables with the API keys of the playbook's agents. Programs do not inherit them.
+    pub key_variables: Vec<String>,
     /// Retry policy of failed calls.
     pub retry: CallRetryPolicy,
     pub(crate) rate_limiters: RateLimiters,
@@ -44,11 +51,34 @@ impl AgentContext {
         Self {
             directory: directory.unwrap_or_else(|| ".".into()),
             env: Arc::new(|name| std::env::var(name).ok()),
+            variables: Arc::new(std::env::vars_os().collect()),
+            env_inheritance: EnvInheritance::default(),
+            key_variables: Vec::new(),
             retry: CallRetryPolicy::default(),
             rate_limiters: RateLimiters::default(),
             http: HttpClient::default(),
         }
     }
+}
+
+/// Environment variables that a program gets in addition to those that its declaration lists.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub enum EnvInheritance {
+    /// An allowlist: paths, locale, proxies and certificates.
+    #[default]
+    Allowlist,
+    /// All except for Quorate's own variables and API keys.
+    All,
+}
+
+/// Access to a hub for a program that is an agent of it.
+pub struct HubAccess {
+    /// URL of the hub.
+    pub url: String,
+    /// Access token of the agent.
+    pub token: String,
+    /// CA certificate of the hub, if it is not a public one.
+    pub ca_file: Option<PathBuf>,
 }
 
 /// Settings of an agent in a playbook, in addition to `use:`.
@@ -66,6 +96,10 @@ pub struct AgentSettings {
     pub price: Option<TokenPrice>,
     /// Whether answers of models are live, recorded or replayed.
     pub record_mode: RecordMode,
+    /// Names of environment variables that a program gets.
+    pub env: Vec<String>,
+    /// Whether a program gets access to the hub, see [`DeclaredAgent::grant_hub_access`].
+    pub hub: bool,
 }
 
 /// Token prices, in millionths of a currency per million tokens.
@@ -105,6 +139,8 @@ pub struct DeclaredAgent {
     pub name: String,
     /// Parsed `use:` value.
     pub declared: UseSpec,
+    /// Whether its program expects access to the hub.
+    pub needs_hub_access: bool,
     pub(crate) runner: AgentRunner,
 }
 
@@ -127,14 +163,16 @@ impl DeclaredAgent {
         settings: &AgentSettings,
         context: &AgentContext,
     ) -> Result<Self, Refused> {
-        let declared = UseSpec::parse(line).map_err(|mut refused| {
+        let named = |mut refused: Refused| {
             refused.detail = format!("agent `{name}`: {}", refused.detail);
             refused
-        })?;
+        };
+        let declared = UseSpec::parse(line).map_err(named)?;
+        check_program_settings(&declared, settings).map_err(named)?;
         let runner = match &declared {
             UseSpec::Heuristic(heuristic) => AgentRunner::Heuristic(*heuristic),
             UseSpec::Command(argv) => {
-                AgentRunner::Command(CommandAgent::new(argv.clone(), &context.directory))
+                AgentRunner::Command(CommandAgent::new(argv.clone(), settings, context))
             }
             UseSpec::Http(url) => {
                 let key = ApiKeySource::new(settings.key_env.clone(), false, context);
@@ -144,7 +182,15 @@ impl DeclaredAgent {
                 AgentRunner::Model(ModelAgent::new(*provider, model, base.as_ref(), settings, context))
             }
         };
-        Ok(Self { name: name.to_owned(), declared, runner })
+        Ok(Self { name: name.to_owned(), declared, needs_hub_access: settings.hub, runner })
+    }
+
+    /// Passes the address of the hub and an access token to the program, as environment variables. Without effect for
+    /// other agents.
+    pub fn grant_hub_access(&mut self, access: HubAccess) {
+        if let AgentRunner::Command(command) = &mut self.runner {
+            command.grant_hub_access(&self.name, access);
+        }
     }
 
     /// Asks the agent. Dropping the future cancels the work: a process is terminated, a connection closed.
@@ -181,6 +227,20 @@ impl DeclaredAgent {
             AgentRunner::Http(server) => server.url.to_string(),
         }
     }
+}
+
+/// Checks the settings that only programs have.
+fn check_program_settings(declared: &UseSpec, settings: &AgentSettings) -> Result<(), Refused> {
+    let setting = match (settings.env.is_empty(), settings.hub) {
+        (true, false) => return Ok(()),
+        (false, _) => "env",
+        (true, true) => "hub",
+    };
+    if matches!(declared, UseSpec::Command(_)) {
+        return environment::check_names(&settings.env);
+    }
+    let detail = format!("{setting}: only programs have an environment");
+    Err(Refused::new(Code::Invalid, detail).hint("omit it, or declare a program with `use: cmd:COMMAND`"))
 }
 
 impl fmt::Debug for DeclaredAgent {

@@ -1,14 +1,17 @@
 //! Agents that are programs: one JSON object on stdin, the answer on stdout.
 //!
-//! No shell is involved. The program runs in the directory of the playbook with the environment of this process, in a
-//! process group of its own that is terminated as a whole. A program that leaves its group on purpose (`setsid`) is not
-//! tracked.
+//! No shell is involved. The program runs in the directory of the playbook with a part of the environment
+//! (`environment.rs`), in a process group of its own that is terminated as a whole. A program that leaves its group on
+//! purpose (`setsid`) is not tracked. This is no sandbox: the program has the permissions of the user.
 
+pub(crate) mod environment;
 mod process_group;
 mod run;
 
+use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 
+use crate::agent::{AgentContext, AgentSettings, HubAccess};
 use crate::answer_schema::{self, AnswerSchema, InvalidAnswer};
 use crate::clock::Instant;
 use crate::question::{AgentFailure, AgentQuestion, AgentReply, FailureKind, Usage};
@@ -17,11 +20,26 @@ use crate::question::{AgentFailure, AgentQuestion, AgentReply, FailureKind, Usag
 pub(crate) struct CommandAgent {
     argv: Vec<String>,
     directory: PathBuf,
+    /// The complete environment of the program.
+    variables: Vec<(OsString, OsString)>,
 }
 
 impl CommandAgent {
-    pub(crate) fn new(argv: Vec<String>, directory: &Path) -> Self {
-        Self { argv, directory: directory.to_owned() }
+    pub(crate) fn new(argv: Vec<String>, settings: &AgentSettings, context: &AgentContext) -> Self {
+        let variables = environment::select(context, &settings.env);
+        Self { argv, directory: context.directory.clone(), variables }
+    }
+
+    /// Passes the address of the hub and the agent's credentials to the program.
+    pub(crate) fn grant_hub_access(&mut self, agent: &str, access: HubAccess) {
+        let ca_file = access.ca_file.map(|file| ("QUORATE_CA_FILE", file.into_os_string()));
+        let variables = [
+            ("QUORATE_URL", access.url.into()),
+            ("QUORATE_TOKEN", access.token.into()),
+            ("QUORATE_AGENT", agent.into()),
+        ];
+        let variables = variables.into_iter().chain(ca_file);
+        self.variables.extend(variables.map(|(name, value): (&str, OsString)| (name.into(), value)));
     }
 
     /// Label of the agent, for errors.
@@ -79,7 +97,8 @@ impl CommandAgent {
         let found = if name.contains('/') {
             Some(self.directory.join(name)).filter(|path| is_executable(path))
         } else {
-            let path = std::env::var_os("PATH").unwrap_or_default();
+            let path = self.variables.iter().find(|(variable, _)| variable == "PATH");
+            let path = path.map(|(_, value)| value.clone()).unwrap_or_default();
             std::env::split_paths(&path)
                 .map(|directory| directory.join(name))
                 .find(|path| is_executable(path))

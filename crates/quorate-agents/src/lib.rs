@@ -32,7 +32,9 @@ mod rate_limit;
 mod retry;
 pub mod use_spec;
 
-pub use agent::{AgentContext, AgentSettings, DeclaredAgent, EnvLookup, RecordMode, TokenPrice};
+pub use agent::{
+    AgentContext, AgentSettings, DeclaredAgent, EnvInheritance, EnvLookup, HubAccess, RecordMode, TokenPrice,
+};
 pub use http_client::Url;
 pub use llm::Provider;
 pub use probe::{CheckOutcome, Probe, ProbeCheck, probe};

@@ -12,6 +12,7 @@ use serde_json::{Value, json};
 use crate::exit::{CONFLICT, CommandError};
 use crate::hub::{DryRunArgs, Hub, HubArgs, JsonFields, Method, PageArgs, Resource, percent_encode};
 use crate::output::{Column, Details, OutputArgs, field, format_time, parse_response};
+use crate::playbook::AccessArgs;
 use crate::status::format_age;
 use crate::terminal;
 
@@ -89,6 +90,8 @@ request only if `analyse` is among its actions. The exit code is 1 if a check fa
         #[arg(long, value_name = "FILE")]
         playbook: Option<PathBuf>,
         #[command(flatten)]
+        access: AccessArgs,
+        #[command(flatten)]
         dry_run: DryRunArgs,
     },
     /// Discard all open deliveries of an agent. They stay in the log. [rw]
@@ -123,8 +126,8 @@ const COLUMNS: &[Column] = &[
 
 pub(crate) async fn run(args: AgentArgs) -> anyhow::Result<()> {
     let AgentArgs { hub, output, verb } = args;
-    if let AgentVerb::Test { name, playbook: Some(file), dry_run } = &verb {
-        return probe::test_playbook_agent(file, name, *dry_run, &output).await;
+    if let AgentVerb::Test { name, playbook: Some(file), access, dry_run } = &verb {
+        return probe::test_playbook_agent(file, name, *access, *dry_run, &output).await;
     }
     let hub = hub.open_with_output(&output)?;
     match verb {

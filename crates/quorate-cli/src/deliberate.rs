@@ -14,7 +14,7 @@ use serde_json::{Value, json};
 
 use crate::exit::{CommandError, USAGE};
 use crate::hub::HubArgs;
-use crate::playbook::{Playbook, provider_name, read_input};
+use crate::playbook::{Playbook, ProgramArgs, provider_name, read_input};
 use crate::report::{self, ReportFormatArgs};
 use crate::vote;
 
@@ -51,6 +51,8 @@ pub(crate) struct DeliberateArgs {
     /// Print the estimated calls, tokens and cost, without asking any agent.
     #[arg(long = "estimate", visible_alias = "dry-run")]
     dry_run: bool,
+    #[command(flatten)]
+    programs: ProgramArgs,
     #[command(flatten)]
     format: ReportFormatArgs,
     #[command(flatten)]
@@ -93,7 +95,8 @@ fn playbook(args: &DeliberateArgs) -> anyhow::Result<(Playbook, Vec<String>)> {
     let input = args.input.as_deref().map(read_input).transpose()?;
     let input = input.map_or(Value::Null, |text| json!({ "text": text }));
     let (mut agents, mut registered, mut members) = (Vec::new(), Vec::new(), Vec::<Member>::new());
-    let context = AgentContext::new(Path::new("."));
+    let mut context = AgentContext::new(Path::new("."));
+    context.env_inheritance = args.programs.env_inheritance();
     for flag in &args.agent {
         let (name, line) =
             flag.split_once('=').map_or((flag.as_str(), None), |(name, line)| (name, Some(line)));

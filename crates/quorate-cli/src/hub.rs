@@ -87,9 +87,11 @@ impl HubArgs {
     pub(crate) fn open(&self) -> anyhow::Result<Hub> {
         let settings = Settings::load(self.flags(), &ProcessContext::read()?)?;
         let (url, (token, token_source), options) = self.endpoint(&settings)?;
+        let ca_file = options.ca_file.clone();
         Ok(Hub {
             http: HttpClient::new(&url, token.reveal(), options)?,
             token_source,
+            ca_file,
             output: OutputArgs::default(),
         })
     }
@@ -186,6 +188,8 @@ pub(crate) struct Hub {
     http: HttpClient,
     /// File, flag or variable that the token comes from.
     token_source: String,
+    /// CA certificate of the hub, if one is configured.
+    ca_file: Option<PathBuf>,
     /// Output format of dry runs.
     output: OutputArgs,
 }
@@ -262,6 +266,10 @@ pub(crate) type Query<'a> = &'a [(&'a str, Option<String>)];
 impl Hub {
     pub(crate) fn url(&self) -> String {
         self.http.url()
+    }
+
+    pub(crate) fn ca_file(&self) -> Option<PathBuf> {
+        self.ca_file.clone()
     }
 
     /// Adds the source of the token to an authentication error, since the hub does not know it.

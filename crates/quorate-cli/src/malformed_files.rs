@@ -14,7 +14,7 @@ use proptest::test_runner::{Config, RngAlgorithm, TestRng, TestRunner};
 
 use crate::config::{ProcessContext, Settings};
 use crate::exit::{CommandError, USAGE};
-use crate::playbook::{InputSource, Playbook};
+use crate::playbook::{AccessArgs, InputSource, Playbook};
 
 /// Number of mutated files.
 const CASES: usize = 1_500;
@@ -147,7 +147,7 @@ impl Kind {
             }
             Self::Playbook => {
                 let text = "The Provider's liability is unlimited. It renews each year.".to_owned();
-                Playbook::read(&path, InputSource::Text(text)).map(drop)
+                Playbook::read(&path, InputSource::Text(text), AccessArgs::default()).map(drop)
             }
         };
         fs::remove_file(path)?;

@@ -2,12 +2,14 @@
 
 mod agents;
 mod approval;
+mod files;
 
 use std::fmt;
 use std::path::{Path, PathBuf};
 
 use anyhow::Context as _;
-use quorate_agents::DeclaredAgent;
+use clap::Args;
+use quorate_agents::{DeclaredAgent, EnvInheritance};
 use quorate_procedures::deliberation::{DeliberationLimits, ProviderSpec, ScoreSpec, Spec};
 use quorate_procedures::finding::Vocabulary;
 use quorate_procedures::{conflict, tally};
@@ -17,6 +19,7 @@ use serde_json::Value;
 use serde_saphyr::Spanned;
 
 use agents::AgentEntry;
+use files::FileAccess;
 
 use crate::config::closest_match;
 use crate::exit::{CommandError, USAGE};
@@ -50,6 +53,36 @@ pub(crate) enum InputSource<'a> {
     File(&'a Path),
     /// This text instead.
     Text(String),
+}
+
+/// Options that give a playbook and its programs more access.
+#[derive(Args, Clone, Copy, Debug, Default)]
+pub(crate) struct AccessArgs {
+    #[command(flatten)]
+    programs: ProgramArgs,
+    /// Allow the playbook to name files outside its directory.
+    #[arg(long)]
+    allow_outside_files: bool,
+}
+
+/// Options of the programs that are declared with `cmd:`.
+#[derive(Args, Clone, Copy, Debug, Default)]
+pub(crate) struct ProgramArgs {
+    /// Pass all environment variables to `cmd:` agents, except for QUORATE_* and API keys.
+    #[arg(long)]
+    inherit_env: bool,
+}
+
+impl ProgramArgs {
+    pub(crate) fn env_inheritance(self) -> EnvInheritance {
+        if self.inherit_env { EnvInheritance::All } else { EnvInheritance::Allowlist }
+    }
+}
+
+impl AccessArgs {
+    fn files(self) -> FileAccess {
+        if self.allow_outside_files { FileAccess::Anywhere } else { FileAccess::BelowPlaybook }
+    }
 }
 
 #[derive(Deserialize)]
@@ -97,13 +130,18 @@ impl<'de, T: Deserialize<'de>> Deserialize<'de> for OrderedMap<T> {
 
 impl Playbook {
     /// Reads a playbook file; `input` can override its input.
-    pub(crate) fn read(path: &Path, input: InputSource<'_>) -> anyhow::Result<Self> {
+    pub(crate) fn read(path: &Path, input: InputSource<'_>, access: AccessArgs) -> anyhow::Result<Self> {
         let text = read_text(path, BYTES_MAX, "a playbook")?;
-        Self::parse(path, &text, input)
+        Self::parse(path, &text, input, access)
     }
 
     /// Parses a playbook; `path` is used for errors and relative paths.
-    pub(crate) fn parse(path: &Path, playbook: &str, input: InputSource<'_>) -> anyhow::Result<Self> {
+    pub(crate) fn parse(
+        path: &Path,
+        playbook: &str,
+        input: InputSource<'_>,
+        access: AccessArgs,
+    ) -> anyhow::Result<Self> {
         let file = PlaybookPath(path);
         let options = serde_saphyr::options! { with_snippet: false, strict_booleans: true };
         let parsed: PlaybookIn = serde_saphyr::from_str_with_options(playbook, options)
@@ -120,12 +158,14 @@ impl Playbook {
             (InputSource::Text(text), _) => Some(text),
             (InputSource::File(given), _) => Some(read_input(given)?),
             (InputSource::FromPlaybook, Some(named)) => {
-                Some(read_input(&file.directory().join(&named.value))?)
+                let position = ("input", named.referenced.line());
+                Some(read_input(&file.resolve(position, &named.value, access.files())?)?)
             }
             (InputSource::FromPlaybook, None) => None,
         };
         let providers = file.providers(parsed.providers.map(|providers| providers.0).unwrap_or_default())?;
-        let (agents, participants) = file.agents(parsed.agents.value.0, &providers, text.as_deref())?;
+        let (agents, participants) =
+            file.agents(parsed.agents.value.0, &providers, text.as_deref(), access)?;
         let (declared, members) = (agents.len(), participants.members);
         if members.is_empty() && declared > 0 {
             let message = "agents: nothing in the text concerns any of them";

@@ -1,6 +1,7 @@
 //! `quorate run`: runs a playbook, prints the report, and requests the approval if the playbook has one.
 
 mod approval;
+mod hub_access;
 mod progress;
 mod watch;
 pub(crate) mod workers;
@@ -17,10 +18,12 @@ use quorate_procedures::tokens;
 use serde_json::Value;
 
 use crate::exit::{CommandError, FAILED, NO_DECISION};
-use crate::hub::HubArgs;
-use crate::playbook::{InputSource, Playbook};
+use crate::hub::{HubArgs, until_interrupted};
+use crate::playbook::{AccessArgs, InputSource, Playbook};
 use crate::report::{self, ReportFormat, ReportFormatArgs};
 use crate::terminal;
+
+use hub_access::ProgramTokens;
 
 pub(crate) use approval::{ApprovalMode, ApprovalResult, PendingApproval};
 pub(crate) use progress::note_line;
@@ -54,19 +57,30 @@ pub(crate) struct RunArgs {
     #[arg(long, value_name = "DIR", default_value = ".")]
     out: PathBuf,
     #[command(flatten)]
+    access: AccessArgs,
+    #[command(flatten)]
     hub: HubArgs,
 }
 
 pub(crate) async fn run(args: RunArgs) -> anyhow::Result<()> {
     let format = args.format.selected();
     let input = args.input.as_deref().map_or(InputSource::FromPlaybook, InputSource::File);
-    let playbook = Playbook::read(&args.file, input)?;
+    let mut playbook = Playbook::read(&args.file, input, args.access)?;
     if args.dry_run {
         return report::print_estimate(&estimate(&playbook.spec, tokens::count_o200k), format);
     }
     let mode = args.approve.unwrap_or_else(|| ApprovalMode::default_for(format));
     let hub = args.hub.open_library().await?;
-    let result = run_playbook(&hub, playbook, format, mode, &args.out).await;
+    let result = match ProgramTokens::issue(&args.hub, &hub, &mut playbook).await {
+        Ok(None) => run_playbook(&hub, playbook, format, mode, &args.out).await,
+        Ok(Some(tokens)) => {
+            // Interrupted as well, the run revokes the tokens of its programs.
+            let result = until_interrupted(run_playbook(&hub, playbook, format, mode, &args.out)).await;
+            tokens.revoke().await;
+            result
+        }
+        Err(error) => Err(error),
+    };
     hub.close().await;
     result
 }

@@ -67,6 +67,8 @@ impl CommandAgent {
         Command::new(&self.argv[0])
             .args(&self.argv[1..])
             .current_dir(&self.directory)
+            .env_clear()
+            .envs(self.variables.iter().map(|(name, value)| (name, value)))
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())
             .stderr(Stdio::piped())

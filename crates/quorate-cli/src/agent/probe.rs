@@ -19,7 +19,7 @@ use crate::doctor::{Check, CheckResult, print_checks};
 use crate::exit::{CommandError, NOT_FOUND};
 use crate::hub::{DryRunArgs, Hub, Method, Resource, percent_encode};
 use crate::output::{OutputArgs, field, format_time};
-use crate::playbook::{InputSource, Playbook};
+use crate::playbook::{AccessArgs, InputSource, Playbook};
 use crate::run::workers;
 use crate::terminal;
 
@@ -36,10 +36,11 @@ const TIMEOUT_MS: u64 = 30_000;
 pub(super) async fn test_playbook_agent(
     file: &Path,
     name: &str,
+    access: AccessArgs,
     dry_run: DryRunArgs,
     output: &OutputArgs,
 ) -> anyhow::Result<()> {
-    let playbook = Playbook::read(file, InputSource::FromPlaybook)?;
+    let playbook = Playbook::read(file, InputSource::FromPlaybook, access)?;
     let Some(agent) = playbook.agents.iter().find(|agent| agent.name == name) else {
         let names: Vec<&str> = playbook.agents.iter().map(|agent| agent.name.as_str()).collect();
         let closest = closest_match(name, names.iter().copied());
@@ -58,6 +59,9 @@ pub(super) async fn test_playbook_agent(
         terminal::note("dry run: no question was sent");
         terminal::print(terminal::sanitize_json(&question.payload.to_string()));
         return Ok(());
+    }
+    if agent.needs_hub_access {
+        terminal::note("`hub: true` has no effect in a test: the program gets no access to a hub");
     }
     let result = probe(agent, &question).await;
     let mut fields = Map::new();

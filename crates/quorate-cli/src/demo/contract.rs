@@ -7,7 +7,7 @@ use std::str::FromStr;
 use quorate_contracts::{PhrasingSet, Recommendation, generate};
 use serde::{Deserialize, Serialize};
 
-use crate::playbook::{InputSource, Playbook};
+use crate::playbook::{AccessArgs, InputSource, Playbook};
 
 const PLAYBOOK: &str = include_str!("../../../../playbooks/contract-review/playbook.yaml");
 const AGREEMENT: &str = include_str!("../../../../playbooks/contract-review/agreement.txt");
@@ -61,7 +61,8 @@ impl ContractSource {
 
 /// Returns the bundled review playbook for this contract.
 pub(super) fn review(text: String) -> anyhow::Result<Playbook> {
-    Playbook::parse(Path::new("contract-review/playbook.yaml"), PLAYBOOK, InputSource::Text(text))
+    let path = Path::new("contract-review/playbook.yaml");
+    Playbook::parse(path, PLAYBOOK, InputSource::Text(text), AccessArgs::default())
 }
 
 /// An inclusive range of seeds, written `FROM..TO`.

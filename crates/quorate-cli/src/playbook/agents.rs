@@ -7,7 +7,7 @@ use quorate_procedures::deliberation::{ExcludedAgent, LOCAL_PROVIDER, Member, Pr
 use serde::Deserialize;
 use serde_saphyr::Spanned;
 
-use super::{INPUT_BYTES_MAX, PlaybookPath, read_text};
+use super::{AccessArgs, INPUT_BYTES_MAX, PlaybookPath, read_text};
 use crate::config::closest_match;
 
 /// Maximum price of a million tokens; a higher one is a typing error.
@@ -24,6 +24,10 @@ pub(super) struct AgentEntry {
     tokens_per_minute: Option<u64>,
     record: Option<String>,
     replay: Option<String>,
+    #[serde(default)]
+    env: Vec<String>,
+    #[serde(default)]
+    hub: bool,
 }
 
 /// Condition for asking an agent.
@@ -49,13 +53,16 @@ impl PlaybookPath<'_> {
         entries: Vec<(String, AgentEntry)>,
         providers: &BTreeMap<String, ProviderSpec>,
         text: Option<&str>,
+        access: AccessArgs,
     ) -> anyhow::Result<(Vec<DeclaredAgent>, Participants)> {
-        let context = AgentContext::new(self.directory());
+        let mut context = AgentContext::new(self.directory());
+        context.env_inheritance = access.programs.env_inheritance();
+        context.key_variables = entries.iter().filter_map(|(_, entry)| entry.key_env.clone()).collect();
         let (mut agents, mut participants) =
             (Vec::new(), Participants { members: Vec::new(), not_asked: Vec::new() });
         for (name, entry) in entries {
             let (when, line) = (entry.when, entry.r#use.referenced.line());
-            let agent = self.agent(&name, entry, providers, &context)?;
+            let agent = self.agent(&name, entry, providers, &context, access)?;
             match (when, &agent.declared, text) {
                 (None | Some(When::Concerned), UseSpec::Heuristic(reader), Some(text))
                     if !reader.is_relevant_to(text) =>
@@ -80,15 +87,19 @@ impl PlaybookPath<'_> {
         entry: AgentEntry,
         providers: &BTreeMap<String, ProviderSpec>,
         context: &AgentContext,
+        access: AccessArgs,
     ) -> anyhow::Result<DeclaredAgent> {
-        let (line, directory) = (entry.r#use.referenced.line(), self.directory());
+        let line = entry.r#use.referenced.line();
         quorate_core::AgentId::new(name).map_err(|refused| {
             self.error_at(line, &format!("agents.{name}: {}", refused.detail), &refused.hint)
         })?;
+        let resolve = |key: &str, line: u64, file: &str| {
+            self.resolve((&format!("agents.{name}.{key}"), line), file, access.files())
+        };
         let instructions = match &entry.prompt {
             Some(prompt) => {
-                let read = read_text(&directory.join(&prompt.value), INPUT_BYTES_MAX, "a prompt");
                 let line = prompt.referenced.line();
+                let read = read_text(&resolve("prompt", line, &prompt.value)?, INPUT_BYTES_MAX, "a prompt");
                 read.map_err(|error| {
                     let message = format!("agents.{name}.prompt: {error:#}");
                     self.error_at(line, &message, "name a text file; the path is relative to the playbook")
@@ -98,8 +109,8 @@ impl PlaybookPath<'_> {
         };
         let record_mode = match (entry.record, entry.replay) {
             (None, None) => RecordMode::Live,
-            (Some(file), None) => RecordMode::Record(directory.join(file)),
-            (None, Some(file)) => RecordMode::Replay(directory.join(file)),
+            (Some(file), None) => RecordMode::Record(resolve("record", line, &file)?),
+            (None, Some(file)) => RecordMode::Replay(resolve("replay", line, &file)?),
             (Some(_), Some(_)) => {
                 let message = format!("agents.{name}: record and replay cannot be combined");
                 return Err(self.error_at(line, &message, "keep one of them"));
@@ -114,6 +125,8 @@ impl PlaybookPath<'_> {
             tokens_per_minute: entry.tokens_per_minute,
             price: price(&limits),
             record_mode,
+            env: entry.env,
+            hub: entry.hub,
         };
         DeclaredAgent::declare(name, &entry.r#use.value, &settings, context)
             .map_err(|refused| self.error_at(line, &refused.detail, &refused.hint))

@@ -1,10 +1,11 @@
 //! Agents that are programs: real processes, including misbehaving ones.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use quorate_agents::{
     AgentContext, AgentFailure, AgentQuestion, AgentReply, AgentSettings, CheckOutcome, DeclaredAgent,
-    FailureKind, limits, probe,
+    EnvInheritance, FailureKind, HubAccess, limits, probe,
 };
 use serde_json::json;
 use tokio::io::{AsyncBufReadExt as _, AsyncReadExt as _, BufReader};
@@ -93,6 +94,65 @@ async fn it_runs_in_the_playbooks_directory_without_a_shell() {
     let reply =
         agent("cmd:echo '$HOME' ';' ls").answer(&AgentQuestion::new("analyse", json!(1))).await.unwrap();
     assert_eq!(reply.body["text"], "$HOME ; ls");
+}
+
+/// Declares a program that answers with the names of its variables, in the environment of a test.
+fn printing_its_environment(settings: &AgentSettings, inheritance: EnvInheritance) -> DeclaredAgent {
+    let mut context = AgentContext::new(".");
+    let mut variables = context.variables.as_ref().clone();
+    variables.retain(|(name, _)| name == "PATH");
+    for name in ["LC_TIME", "GITHUB_TOKEN", "EDITOR", "QUORATE_TOKEN", "OPENAI_API_KEY"] {
+        variables.push((name.into(), "value".into()));
+    }
+    context.variables = Arc::new(variables);
+    context.env_inheritance = inheritance;
+    let script = "import json,os; print(json.dumps({'summary': 'x', 'names': sorted(set(os.environ) - {'LC_CTYPE'})}))";
+    let line = format!("cmd:python3 -c {}", shell_words::quote(script));
+    DeclaredAgent::declare("program", &line, settings, &context).unwrap()
+}
+
+// Fails under: a program that inherits the environment of this process, the token of the hub included.
+#[tokio::test]
+async fn s14_a_program_does_not_get_credentials_that_it_does_not_list() {
+    let listed = AgentSettings { env: vec!["GITHUB_TOKEN".into()], ..AgentSettings::default() };
+    for (settings, inheritance, names) in [
+        (AgentSettings::default(), EnvInheritance::Allowlist, json!(["LC_TIME", "PATH"])),
+        (listed, EnvInheritance::Allowlist, json!(["GITHUB_TOKEN", "LC_TIME", "PATH"])),
+        (AgentSettings::default(), EnvInheritance::All, json!(["EDITOR", "GITHUB_TOKEN", "LC_TIME", "PATH"])),
+    ] {
+        let reply = printing_its_environment(&settings, inheritance).answer(&question()).await.unwrap();
+        assert_eq!(reply.body["names"], names, "{settings:?} {inheritance:?}");
+    }
+}
+
+#[tokio::test]
+async fn s14_a_program_with_hub_access_gets_its_own_token() {
+    let settings = AgentSettings { hub: true, ..AgentSettings::default() };
+    let script = "import json,os; print(json.dumps({'summary': os.environ['QUORATE_AGENT'], \
+                  'access': [os.environ['QUORATE_URL'], os.environ['QUORATE_TOKEN']]}))";
+    let line = format!("cmd:python3 -c {}", shell_words::quote(script));
+    let mut agent = DeclaredAgent::declare("ada", &line, &settings, &AgentContext::new(".")).unwrap();
+    assert!(agent.needs_hub_access);
+    let (url, token) = ("http://127.0.0.1:1".to_owned(), "of-ada".to_owned());
+    agent.grant_hub_access(HubAccess { url, token, ca_file: None });
+    let reply = agent.answer(&question()).await.unwrap();
+    assert_eq!(reply.body["summary"], "ada");
+    assert_eq!(reply.body["access"], json!(["http://127.0.0.1:1", "of-ada"]));
+}
+
+#[test]
+fn s14_only_programs_have_an_environment() {
+    let context = AgentContext::new(".");
+    for (settings, detail) in [
+        (AgentSettings { env: vec!["A".into()], ..AgentSettings::default() }, "env: only programs"),
+        (AgentSettings { hub: true, ..AgentSettings::default() }, "hub: only programs"),
+    ] {
+        let refused = DeclaredAgent::declare("ada", "heuristic:risk", &settings, &context).unwrap_err();
+        assert!(refused.detail.contains("`ada`") && refused.detail.contains(detail), "{}", refused.detail);
+    }
+    let settings = AgentSettings { env: vec!["QUORATE_TOKEN".into()], ..AgentSettings::default() };
+    let refused = DeclaredAgent::declare("ada", "cmd:true", &settings, &context).unwrap_err();
+    assert!(refused.hint.contains("hub: true"), "{}", refused.hint);
 }
 
 #[tokio::test]
