@@ -26,6 +26,7 @@ mod state;
 mod strategy;
 mod synthesis;
 mod usage;
+mod visibility;
 mod vote;
 
 #[cfg(test)]
@@ -48,6 +49,7 @@ pub use state::{AskId, DeliberationState, MissingAnswer, Phase, PositionChange};
 pub use strategy::{Demand, DemandPriority};
 pub use synthesis::{IssueReport, RankedIssue, ScoreResult, Sentence, Synthesis};
 pub use usage::{LOCAL_PROVIDER, PhaseUsage, ProviderUsage, ReportedUsage, UsageStats};
+pub use visibility::visible_state;
 
 /// Input of the state machine.
 #[derive(Clone, PartialEq, Debug)]

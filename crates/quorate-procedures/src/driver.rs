@@ -52,7 +52,8 @@ impl Driver {
             epoch: None,
             heartbeat_ms: 0,
         };
-        let commit = Commit::new(Principal::Agent(agent.clone()), vec![Op::RegisterAgent(register)]);
+        // As the hub: an agent may not register itself as coordinator in a supervised space.
+        let commit = Commit::new(Principal::System, vec![Op::RegisterAgent(register)]);
         let epoch = match space.commit(commit).await?.results.first() {
             Some(OpResult::Registered { epoch }) => *epoch,
             _ => {

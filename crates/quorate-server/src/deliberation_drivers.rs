@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::collections::btree_map::Entry;
 
-use quorate_core::{AgentId, Op, ProcedureStatus, SpaceNo};
+use quorate_core::{AgentId, Op, Procedure, ProcedureStatus, SpaceNo};
 use quorate_engine::{Error, Space};
 use quorate_procedures::{DELIBERATION_DRIVER, DELIBERATION_KIND, Driver};
 use tokio::sync::Mutex;
@@ -31,9 +31,7 @@ impl DeliberationDrivers {
         let mut after = None;
         loop {
             let page = space.procedures(Some(ProcedureStatus::Running), after.as_ref(), PAGE).await?;
-            if page.procedures.iter().any(|procedure| {
-                procedure.driver.as_ref().is_some_and(|agent| agent.as_str() == DELIBERATION_DRIVER)
-            }) {
+            if page.procedures.iter().any(is_driven) {
                 return self.ensure(space).await;
             }
             after = page.cursor;
@@ -42,6 +40,11 @@ impl DeliberationDrivers {
             }
         }
     }
+}
+
+/// Whether the hub drives this procedure.
+pub(crate) fn is_driven(procedure: &Procedure) -> bool {
+    procedure.driver.as_ref().is_some_and(|agent| agent.as_str() == DELIBERATION_DRIVER)
 }
 
 /// Assigns the hub as driver to deliberations that a commit starts without one, and starts the driver of the space.

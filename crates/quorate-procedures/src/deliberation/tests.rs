@@ -9,6 +9,7 @@ mod limits;
 mod phases;
 mod rule_comparison;
 mod strategy;
+mod visibility;
 mod vote;
 
 use std::collections::VecDeque;

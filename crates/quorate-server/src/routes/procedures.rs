@@ -9,13 +9,14 @@ use quorate_api::procedure::{
     ProcedureWithState,
 };
 use quorate_api::state::AsOfQuery;
-use quorate_core::{Code, Op, OpResult, Procedure, ProcedureId, ProcedureStatus, Refused, Seq};
+use quorate_core::{Code, Op, OpResult, Payload, Procedure, ProcedureId, ProcedureStatus, Refused, Seq};
 use quorate_engine::{Error, ProcedureView};
+use quorate_procedures::deliberation;
 
 use crate::api::{Route, get, post, schema};
 use crate::call::{ApiResult, Call, json_response};
 use crate::problem::Problem;
-use crate::{body, bulk};
+use crate::{body, bulk, deliberation_drivers};
 
 pub(crate) fn routes() -> Vec<Route> {
     vec![
@@ -104,10 +105,28 @@ async fn as_of(call: &Call, id: &ProcedureId, at: Option<Seq>) -> Result<Procedu
 async fn respond(call: &Call, status: StatusCode, procedure: Procedure) -> ApiResult {
     let view: Result<ProcedureView, Error> = call.space.procedure_view(procedure).await;
     let ProcedureView { procedure, spec, state, result } = view?;
+    let state = match state {
+        Some(state) => visible_state(call, &procedure, state).await?,
+        None => None,
+    };
     let [spec, state, result] =
         [spec, state, result].map(|payload| payload.map(|payload| payload::render(&payload, None)));
     let more = ProcedurePayloads { spec, state, result };
     json_response(status, &ProcedureWithState { procedure: (&procedure).into(), more })
+}
+
+/// Returns the state as the caller may see it. While a deliberation runs, agents do not see answers that were given
+/// before their own.
+async fn visible_state(call: &Call, shown: &Procedure, state: Payload) -> Result<Option<Payload>, Error> {
+    let Some(agent) = call.calling_agent().filter(|_| deliberation_drivers::is_driven(shown)) else {
+        return Ok(Some(state));
+    };
+    // An earlier version of a deliberation that has ended is not secret.
+    if call.space.procedure(&shown.id).await?.status.has_ended() {
+        return Ok(Some(state));
+    }
+    let visible = deliberation::visible_state(&state.bytes, agent.as_str());
+    Ok(visible.map(|bytes| Payload { bytes: bytes.into(), ..state }))
 }
 
 pub(crate) async fn list(call: Call) -> ApiResult {
