@@ -223,6 +223,15 @@ text_id!(
     ID_BYTES_MAX
 );
 
+impl ClientId {
+    /// Whether it has the form of an id that the hub assigns: `msg_0-17-0`, or `eph_…` for an ephemeral message. Clients
+    /// may not choose such an id: a lookup by it would find another message.
+    #[must_use]
+    pub fn is_generated(&self) -> bool {
+        self.0.parse::<MessageId>().is_ok() || self.0.starts_with("eph_")
+    }
+}
+
 impl SessionId {
     pub(crate) fn generated(generation: Generation, seq: Seq, n: u64) -> Self {
         Self(format!("ses_{generation}-{seq}-{n}").into())

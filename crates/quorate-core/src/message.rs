@@ -373,6 +373,11 @@ impl Message {
             self.payload.check_sealed()?;
         }
         let invalid = |detail: String| Err(Refused::new(Code::Invalid, detail));
+        if let Some(id) = self.client_id.as_ref().filter(|id| id.is_generated()) {
+            let detail = format!("invalid message id {id}: reserved for ids that the hub assigns");
+            return Err(Refused::new(Code::Invalid, detail)
+                .hint("choose an id that does not have the form msg_0-17-0 or eph_1, or omit it"));
+        }
         let labels = [
             ("action", Some(&self.action)),
             ("contentType", self.content_type.as_ref()),

@@ -21,6 +21,26 @@ fn an_id_has_a_single_text_form() {
     assert_eq!(beyond.parse::<DeliveryId>().unwrap_err().code, Code::Invalid);
 }
 
+// Fails under: `Message::check` without a check of the client id: a lookup by it would find the message at that position.
+#[test]
+fn i3_a_client_id_does_not_have_the_form_of_an_id_of_the_hub() {
+    let check = |id: &str| {
+        let payload = crate::Payload::seal(bytes::Bytes::from_static(b"1"), [1; 16]);
+        let to = crate::Destination::Agent(AgentId::new("bob").unwrap());
+        let client_id = Some(ClientId::new(id).unwrap());
+        let message = crate::Message { client_id, ..crate::Message::new(to, "work", payload) };
+        crate::Commit::new(crate::Principal::System, vec![crate::Op::send(message)]).check()
+    };
+    for id in ["msg_0-6-0", "msg_3-17-2", "eph_1", "eph_"] {
+        let refused = check(id).unwrap_err();
+        assert_eq!(refused.code, Code::Invalid, "{id}");
+        assert!(refused.detail.contains(id) && refused.hint.contains("msg_0-17-0"), "{refused:?}");
+    }
+    for id in ["msg_0-6", "msg_00-6-0", "msg-0-6-0", "report-7"] {
+        assert!(check(id).is_ok(), "{id}");
+    }
+}
+
 #[test]
 fn an_agent_id_is_bounded_and_printable() {
     assert!(AgentId::new("a".repeat(128)).is_ok());
