@@ -154,15 +154,7 @@ impl Playbook {
                 "use `procedure: deliberation`",
             ));
         }
-        let text = match (input, &parsed.input) {
-            (InputSource::Text(text), _) => Some(text),
-            (InputSource::File(given), _) => Some(read_input(given)?),
-            (InputSource::FromPlaybook, Some(named)) => {
-                let position = ("input", named.referenced.line());
-                Some(read_input(&file.resolve(position, &named.value, access.files())?)?)
-            }
-            (InputSource::FromPlaybook, None) => None,
-        };
+        let text = file.input_text(input, parsed.input.as_ref(), access)?;
         let providers = file.providers(parsed.providers.map(|providers| providers.0).unwrap_or_default())?;
         let (agents, participants) =
             file.agents(parsed.agents.value.0, &providers, text.as_deref(), access)?;

@@ -3,7 +3,9 @@
 
 use std::path::{Path, PathBuf};
 
-use super::PlaybookPath;
+use serde_saphyr::Spanned;
+
+use super::{AccessArgs, InputSource, PlaybookPath, read_input};
 
 /// Files that a playbook may name.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
@@ -19,6 +21,27 @@ pub(crate) enum FileAccess {
 const ALLOW_FLAG: &str = "--allow-outside-files";
 
 impl PlaybookPath<'_> {
+    /// Reads the input of the agents: the caller's, or the file that the playbook names.
+    ///
+    /// # Errors
+    /// If the file may not be read, cannot be read or is empty.
+    pub(super) fn input_text(
+        &self,
+        input: InputSource<'_>,
+        named: Option<&Spanned<String>>,
+        access: AccessArgs,
+    ) -> anyhow::Result<Option<String>> {
+        match (input, named) {
+            (InputSource::Text(text), _) => Ok(Some(text)),
+            (InputSource::File(given), _) => read_input(given).map(Some),
+            (InputSource::FromPlaybook, Some(named)) => {
+                let position = ("input", named.referenced.line());
+                read_input(&self.resolve(position, &named.value, access.files())?).map(Some)
+            }
+            (InputSource::FromPlaybook, None) => Ok(None),
+        }
+    }
+
     /// Returns the path of a file or directory that the playbook names in `field`.
     ///
     /// # Errors
