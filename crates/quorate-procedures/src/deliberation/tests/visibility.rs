@@ -29,7 +29,7 @@ fn s4_an_agent_sees_findings_after_its_own_or_after_the_analysis() {
     let asks: Vec<String> = state_after(&spec, &[]).pending_asks().map(|(id, _)| id.to_string()).collect();
     let of = |agent: &str| asks.iter().find(|id| id.contains(agent)).expect("it is asked").clone();
     let answers = [
-        answer(&of("ada"), "ada", finding("sign")),
+        answer(&of("ada"), "ada", finding("sign as is")),
         answer(&of("ben"), "ben", b"{\"error\":\"ben has seen ada's secret\"}".to_vec()),
     ];
     let state = state_after(&spec, &answers);
@@ -56,14 +56,16 @@ fn s4_an_agent_sees_replies_to_a_conflict_after_its_own() {
     let spec = spec(&["ada", "ben"]);
     let asks: Vec<String> = state_after(&spec, &[]).pending_asks().map(|(id, _)| id.to_string()).collect();
     let of = |agent: &str| asks.iter().find(|id| id.contains(agent)).expect("it is asked").clone();
-    let mut answers =
-        vec![answer(&of("ada"), "ada", finding("sign")), answer(&of("ben"), "ben", finding("reject"))];
+    let mut answers = vec![
+        answer(&of("ada"), "ada", finding("sign as is")),
+        answer(&of("ben"), "ben", finding("do not sign")),
+    ];
     let state = state_after(&spec, &answers);
     assert!(matches!(state.phase(), Phase::Discussion { round: 1 }), "{:?}", state.phase());
     assert_eq!(state.visible_to("mallory").agents_with_findings().count(), 2, "the analysis is over");
     let (ask, _) = state.pending_asks().find(|(_, agent)| *agent == "ada").expect("ada is asked");
     let reply = json!({
-        "revised_position": "sign", "confidence": 0.8, "agrees_with_peer": false, "reasoning": "clause 4 allows it",
+        "revised_position": "sign as is", "confidence": 0.8, "agrees_with_peer": false, "reasoning": "clause 4 allows it",
     });
     answers.push(answer(&ask.to_string(), "ada", reply.to_string().into_bytes()));
     let state = state_after(&spec, &answers);
