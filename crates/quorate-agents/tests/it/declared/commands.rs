@@ -220,14 +220,16 @@ async fn stderr_is_drained_and_its_end_is_quoted() {
 #[tokio::test]
 async fn a8_a_hanging_program_is_killed_with_its_descendants() {
     let watch = Watch::new().await;
-    // The child ignores SIGTERM; both would run forever.
+    // The child ignores SIGTERM; both would run forever. They connect after they have written to stderr.
     let script = format!(
-        "{}if os.fork() == 0: signal.signal(signal.SIGTERM, signal.SIG_IGN)\nsys.stderr.write('waiting')\nwhile True: time.sleep(9)",
-        watch.script().replace("s=socket", "os.fork(); s=socket")
+        "{}if os.fork() == 0: signal.signal(signal.SIGTERM, signal.SIG_IGN)\nwhile True: time.sleep(9)",
+        watch
+            .script()
+            .replace("s=socket", "print('waiting', file=sys.stderr, flush=True); os.fork(); s=socket")
     );
     let agent = python(&script);
     let mut question = question();
-    question.timeout = Duration::from_secs(2);
+    question.timeout = Duration::from_secs(5);
     let answer = tokio::spawn(async move { agent.answer(&question).await });
     let (first, second) = (watch.accept().await, watch.accept().await);
     let failure = within(answer).await.unwrap().unwrap_err();
