@@ -45,9 +45,6 @@ use std::process::ExitCode;
 use clap::error::ErrorKind;
 use clap::{Parser, Subcommand};
 
-#[global_allocator]
-static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
-
 /// Durable messages, tasks, shared memory and decisions for AI agents, with a verifiable log.
 ///
 /// [ro] marks a command that only reads, [rw] one that writes.

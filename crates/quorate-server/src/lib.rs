@@ -45,6 +45,10 @@ pub use webhook_config::{
     WEBHOOK_SECRET_BYTES_MAX, WEBHOOK_SECRET_BYTES_MIN, WEBHOOKS_MAX, Webhook, Webhooks,
 };
 
+#[cfg(feature = "mimalloc")]
+#[global_allocator]
+static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
+
 /// Generates the OpenAPI 3.1 document as JSON. `openapi/quorate.json`, which `GET /v1/openapi.json` serves, is a copy
 /// of it; a test compares them.
 #[cfg(feature = "schema")]
