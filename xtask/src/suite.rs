@@ -47,7 +47,7 @@ pub(crate) fn run(root: &Path, scope: Scope) -> Result<()> {
     let linted = linted_build(root)?;
     let test = test_command(root);
     step::run("build and lint", || run_command(cargo(root, &test).arg("--no-run").envs(linted.clone())))?;
-    let variables = scope.variables();
+    let variables = scope.variables().into_iter().chain(memory_directory());
     step::run("tests", || run_command(cargo(root, &test).envs(linted.clone()).envs(variables)))?;
     step::run("doc tests", || run_command(cargo(root, &split_args(DOC_TESTS)).envs(linted.clone())))?;
     step::run("release features", || run_command(cargo(root, &split_args(BINARY)).envs(linted.clone())))?;
@@ -58,6 +58,21 @@ pub(crate) fn run(root: &Path, scope: Scope) -> Result<()> {
         eprintln!("fast: randomized tests ran with fewer repetitions; CI runs `cargo xtask test`");
     }
     Ok(())
+}
+
+/// Free space that the data directories of concurrent tests need at most, in kilobytes.
+const TEST_DATA_KB_MAX: u64 = 2 * 1024 * 1024;
+
+/// Returns the variable that moves the data directories of tests into memory, if there is enough of it: an eighth of the
+/// time of the tests would be waits for fsync. Tests of durability simulate the disk, so they do not depend on it.
+fn memory_directory() -> Option<(&'static str, &'static str)> {
+    const DIRECTORY: &str = "/dev/shm";
+    if std::env::var_os("TMPDIR").is_some() {
+        return None;
+    }
+    let report = output(Command::new("df").args(["-Pk", DIRECTORY])).ok()?;
+    let available: u64 = report.lines().nth(1)?.split_whitespace().nth(3)?.parse().ok()?;
+    (available >= TEST_DATA_KB_MAX).then_some(("TMPDIR", DIRECTORY))
 }
 
 // All features: the fault and sabotage tests need the test-only features of quorate-sqlite.
