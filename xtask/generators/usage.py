@@ -1,4 +1,4 @@
-"""Type-checked against what openapi-python-client generates: operations are types of their own, answers are typed."""
+"""Type-checked against the client that openapi-python-client generates: operations and responses are typed."""
 
 from quorate_client import AuthenticatedClient
 from quorate_client.api.commits import commits_make
@@ -7,7 +7,7 @@ from quorate_client.models import AckOperation, Commit, Event, Receipt, SendOper
 
 
 def work(client: AuthenticatedClient) -> list[str]:
-    """Commits a few operations, and lists the tasks that are ready."""
+    """Commits three operations and lists the ready tasks."""
     body = Commit(
         ops=[
             SendOperation(op="send", to="alice", action="review"),
@@ -23,6 +23,6 @@ def work(client: AuthenticatedClient) -> list[str]:
 
 
 def changed_tasks(data: dict[str, object]) -> list[str]:
-    """Parses an event of the stream, and returns the ids of the tasks that it changed."""
+    """Parses an event of the stream and returns the ids of the tasks that it changed."""
     event = Event.from_dict(data)
     return [effect.task.id for effect in event.effects if isinstance(effect, TaskEffect)]

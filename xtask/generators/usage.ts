@@ -1,4 +1,4 @@
-// Type-checked against what openapi-typescript generates: operations are discriminated by `op`, answers are typed.
+// Type-checked against the types that openapi-typescript generates: operations are discriminated by `op`, responses are typed.
 import type { components, paths } from "./quorate";
 
 type Operation = components["schemas"]["Operation"];
@@ -14,7 +14,7 @@ const operations: Operation[] = [
 const wrong: Operation = { op: "task.complete", deliveryId: "dlv_0-1", leaseToken: 3 };
 
 export function leaseTokens(all: Operation[]): number[] {
-  return all.flatMap((one) => (one.op === "task.complete" && one.leaseToken ? [one.leaseToken] : []));
+  return all.flatMap((operation) => (operation.op === "task.complete" && operation.leaseToken ? [operation.leaseToken] : []));
 }
 
 type Tasks = paths["/v1/tasks"]["get"]["responses"][200]["content"]["application/json"];

@@ -1,7 +1,7 @@
 //! Idioms that readers cannot search for, each with the standard term to use instead.
 //!
-//! Checks comments and strings of Rust files, the sentences of OpenAPI, and all text of Markdown, Python, TypeScript and
-//! TOML files. Code itself is left to the other rules. The phrases are written in halves so that this file does not
+//! Checks comments and strings of Rust files, comments of YAML, the sentences of OpenAPI, and all text of Markdown, Python,
+//! TypeScript and TOML files. Code itself is left to the other rules. The phrases are written in halves so that this file does not
 //! violate its own rule.
 
 use super::source::{Source, is_word};
@@ -77,15 +77,17 @@ pub(crate) fn rust(source: &Source) -> Vec<Violation> {
 
 /// All idioms in one file of another kind.
 pub(crate) fn text(file: &File) -> Vec<Violation> {
-    const KINDS: [&str; 6] = [".md", ".py", ".ts", ".toml", "openapi/quorate.json", "examples.json"];
+    const KINDS: [&str; 7] = [".md", ".py", ".ts", ".toml", ".yaml", "openapi/quorate.json", "examples.json"];
     if !KINDS.iter().any(|kind| file.path.ends_with(kind)) {
         return Vec::new();
     }
-    // In OpenAPI, only sentences: values are part of the wire.
-    let is_sentence = |line: &str| {
-        !file.path.ends_with("quorate.json")
-            || line.contains("\"description\":")
-            || line.contains("\"summary\":")
+    // In OpenAPI, only sentences: values are part of the wire. In YAML, only comments: values are data.
+    let is_sentence = |line: &str| match &file.path {
+        path if path.ends_with("quorate.json") => {
+            line.contains("\"description\":") || line.contains("\"summary\":")
+        }
+        path if path.ends_with(".yaml") => line.trim_start().starts_with('#'),
+        _ => true,
     };
     let lines = file.text.lines().enumerate().filter(|(_, line)| is_sentence(line));
     lines.flat_map(|(index, line)| phrases(&file.path, index + 1, &line.to_lowercase())).collect()

@@ -96,6 +96,13 @@ fn idioms_are_refused_in_comments_strings_and_documents_but_not_in_code() {
 }
 
 #[test]
+fn idioms_in_yaml_are_refused_in_comments_and_allowed_as_values() {
+    let idiom = concat!("given ", "out");
+    assert_one(&violations(&[("playbooks/a.yaml", &format!("a: 1\n  # Is {idiom}.\n"))]), "a.yaml:2: `");
+    assert_none(&violations(&[("playbooks/a.yaml", &format!("a: \"It was {idiom}\"\n"))]));
+}
+
+#[test]
 fn idioms_in_openapi_are_refused_in_sentences_and_allowed_as_values() {
     let idiom = concat!("given ", "out");
     let sentence = format!("{{\n  \"description\": \"It is {idiom}.\"\n}}\n");
