@@ -87,7 +87,7 @@ item_effect!(
         /// Capability that an agent needs to claim from the pool.
         pub capability: Capability,
         /// Agents with that capability that are allowed to claim from the pool.
-        pub takers: PoolMembers,
+        pub access: PoolMembers,
     }
 );
 
@@ -97,7 +97,7 @@ item_effect!(
 #[serde(rename_all = "lowercase")]
 #[allow(missing_docs, reason = "the names are self-explanatory")]
 pub enum PoolMembers {
-    Anybody,
+    Any,
     Coordinators,
 }
 
@@ -244,8 +244,8 @@ pub(super) fn item_effect(verb: Verb, item: &Item, ids: &IdResolver<'_>) -> Effe
             effect,
             pool: pool.number,
             capability: pool.capability.clone(),
-            takers: match pool.access {
-                PoolAccess::AnyCapable => PoolMembers::Anybody,
+            access: match pool.access {
+                PoolAccess::AnyCapable => PoolMembers::Any,
                 PoolAccess::Coordinators => PoolMembers::Coordinators,
             },
         }
