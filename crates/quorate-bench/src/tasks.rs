@@ -116,7 +116,8 @@ fn graph(shape: Shape, count: u32) -> Vec<NewTask> {
 async fn work(space: Space, agent: AgentId, ready: Arc<Barrier>) -> Result<Latencies, Error> {
     let principal = Principal::Agent(agent.clone());
     let (types, lease_ms) = (vec!["work".to_owned()], None);
-    let claim = TaskClaimQuery { principal: principal.clone(), epoch: None, agent, types, lease_ms };
+    let claim =
+        TaskClaimQuery { principal: principal.clone(), epoch: None, token: None, agent, types, lease_ms };
     let mut consumer = space.consume_tasks(&claim, 1).await?;
     ready.wait().await;
     let mut waits = Latencies::new();

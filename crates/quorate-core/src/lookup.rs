@@ -1,10 +1,12 @@
 //! Lookups that a decision may do outside the working state: stored rows that do not fit into memory.
 
+use std::sync::Arc;
+
 use crate::commit::{Principal, Receipt};
 use crate::effect::{EndState, Record};
 use crate::entry::EntryHead;
 use crate::ids::{ClientId, DeliveryNo, IdempotencyKey, Key, LeaseToken, Seq, SessionNo, Version};
-use crate::item::{Item, ItemKey};
+use crate::item::{Item, ItemKey, ItemKind};
 use crate::message::Priority;
 use crate::recipient::Recipient;
 use crate::time::Timestamp;
@@ -145,4 +147,11 @@ pub trait Lookup {
     fn record(&self, seq: Seq) -> Result<Option<Record>, LookupError>;
     /// Returns an item as stored.
     fn item(&self, key: &ItemKey) -> Result<Option<Item>, LookupError>;
+    /// Returns the index of the first of these ids that belongs to a stored item of this kind, and the number of rows that
+    /// were read. Cheaper than one lookup per id if few other ids sort between them.
+    fn first_stored_item(
+        &self,
+        kind: ItemKind,
+        ids: &[Arc<str>],
+    ) -> Result<(Option<usize>, usize), LookupError>;
 }

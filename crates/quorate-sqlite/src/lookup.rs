@@ -8,9 +8,9 @@ use std::sync::Arc;
 use quorate_core::limits::KEY_WINDOW_MS;
 use quorate_core::{
     ClientId, DeadDelivery, DeliveryEnd, DeliveryNo, EndState, EntryHead, EraseTarget, Generation,
-    IdempotencyKey, Item, ItemKey, Key, LeaseToken, Lookup, LookupError, PrefixScan, Principal, PriorSend,
-    Priority, Receipt, Record, Seq, SessionNo, SpaceNo, StoredReceipt, Timestamp, Version, VersionSelector,
-    codec, row_id,
+    IdempotencyKey, Item, ItemKey, ItemKind, Key, LeaseToken, Lookup, LookupError, PrefixScan, Principal,
+    PriorSend, Priority, Receipt, Record, Seq, SessionNo, SpaceNo, StoredReceipt, Timestamp, Version,
+    VersionSelector, codec, row_id,
 };
 use rusqlite::{Connection, OptionalExtension as _, Row, Statement};
 
@@ -36,6 +36,8 @@ pub(crate) struct SqliteLookup<'c> {
     body: RefCell<Statement<'c>>,
     erased: RefCell<Statement<'c>>,
     item: RefCell<Statement<'c>>,
+    item_exists: RefCell<Statement<'c>>,
+    item_ids: RefCell<Statement<'c>>,
     keys: [RefCell<Statement<'c>>; 2],
     /// Deliveries that the last record read has ended. Deliveries of one record are often looked up together.
     last_ends: RefCell<Option<RecordEnds>>,
@@ -67,6 +69,10 @@ impl<'c> SqliteLookup<'c> {
             body: prepare("SELECT body FROM log WHERE id = ?1")?,
             erased: prepare("SELECT 1 FROM erased WHERE space = ?1 AND seq = ?2 AND part = ?3")?,
             item: prepare("SELECT state FROM items WHERE space = ?1 AND kind = ?2 AND id = ?3")?,
+            item_exists: prepare("SELECT 1 FROM items WHERE space = ?1 AND kind = ?2 AND id = ?3")?,
+            item_ids: prepare(
+                "SELECT id FROM items WHERE space = ?1 AND kind = ?2 AND id BETWEEN ?3 AND ?4 ORDER BY id LIMIT ?5",
+            )?,
             keys: [
                 prepare(
                     "SELECT fingerprint, seq, at, results FROM keys_0 WHERE space = ?1 AND principal = ?2 AND key = ?3",
@@ -133,6 +139,36 @@ impl<'c> SqliteLookup<'c> {
         let space = self.space.get();
         self.memtables.read().get(&space).into_iter().for_each(&mut visit);
         self.staged.borrow().get(&space).into_iter().for_each(&mut visit);
+    }
+
+    /// Returns the first of these indexes whose id has a row in the table of items. One scan of the range of the ids
+    /// finds all rows, unless more other rows are in it.
+    fn first_with_row(
+        &self,
+        kind: ItemKind,
+        ids: &[Arc<str>],
+        indexes: &[usize],
+    ) -> rusqlite::Result<Option<usize>> {
+        let in_range = || indexes.iter().map(|index| &*ids[*index]);
+        let (Some(first), Some(last)) = (in_range().min(), in_range().max()) else { return Ok(None) };
+        let (space, kind) = (self.space.get().0, kind.number());
+        let max = indexes.len();
+        let mut statement = self.item_ids.borrow_mut();
+        let rows = statement.query_map((space, kind, first, last, max + 1), |row| row.get::<_, String>(0))?;
+        let found: Vec<String> = rows.collect::<rusqlite::Result<_>>()?;
+        self.count(found.len(), 0);
+        if found.len() <= max {
+            let has_row = |index: &&usize| found.binary_search_by(|id| (**id).cmp(&*ids[**index])).is_ok();
+            return Ok(indexes.iter().find(has_row).copied());
+        }
+        let mut statement = self.item_exists.borrow_mut();
+        self.count(max, 0);
+        for index in indexes {
+            if statement.exists((space, kind, &*ids[*index]))? {
+                return Ok(Some(*index));
+            }
+        }
+        Ok(None)
     }
 
     fn body(&self, seq: Seq, subject: &'static str) -> Result<Option<Vec<u8>>, LookupError> {
@@ -399,6 +435,32 @@ impl Lookup for SqliteLookup<'_> {
             .map_err(failed(subject))?;
         let item = bytes.map(|bytes| codec::read_item(key.kind, &bytes)).transpose();
         item.map_err(|source| LookupError { subject, source: Box::new(source) })
+    }
+
+    fn first_stored_item(
+        &self,
+        kind: ItemKind,
+        ids: &[Arc<str>],
+    ) -> Result<(Option<usize>, usize), LookupError> {
+        let mut in_memory = None;
+        let mut others = Vec::with_capacity(ids.len());
+        for (index, id) in ids.iter().enumerate() {
+            let key = ItemKey::new(kind, Arc::clone(id));
+            match self
+                .find_in_memory(|memtable| memtable.items.get(&key).map(|changed| changed.item.is_some()))
+            {
+                Some(true) => {
+                    in_memory = Some(index);
+                    break;
+                }
+                Some(false) => {}
+                None => others.push(index),
+            }
+        }
+        let before = self.read_units.get();
+        let found = self.first_with_row(kind, ids, &others).map_err(failed("items"))?;
+        // Every index in `others` precedes the one that was found in memory.
+        Ok((found.or(in_memory), (self.read_units.get() - before) as usize))
     }
 }
 

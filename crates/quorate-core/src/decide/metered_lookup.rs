@@ -5,13 +5,14 @@
 //! store charges the units to the space, even if the commit is refused.
 
 use std::cell::Cell;
+use std::sync::Arc;
 
 use crate::commit::Principal;
 use crate::decide::DecideError;
 use crate::effect::{Effect, Record};
 use crate::entry::EntryHead;
 use crate::ids::{ClientId, DeliveryNo, IdempotencyKey, Key, Seq};
-use crate::item::{Item, ItemKey};
+use crate::item::{Item, ItemKey, ItemKind};
 use crate::limits::COMMIT_WORK_MAX;
 use crate::lookup::{
     DeadDelivery, DeliveryEnd, EraseTarget, Lookup, PrefixScan, PriorSend, StoredReceipt, VersionSelector,
@@ -190,5 +191,16 @@ impl<'a> MeteredLookup<'a> {
 
     pub(super) fn item(&self, key: &ItemKey) -> Result<Option<Item>, DecideError> {
         Ok(self.charged()?.item(key)?)
+    }
+
+    pub(super) fn first_stored_item(
+        &self,
+        kind: ItemKind,
+        ids: &[Arc<str>],
+    ) -> Result<Option<usize>, DecideError> {
+        self.add_steps(ids.len());
+        let (found, rows) = self.charged()?.first_stored_item(kind, ids)?;
+        self.add_units(rows as u64);
+        Ok(found)
     }
 }

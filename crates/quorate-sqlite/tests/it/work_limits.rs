@@ -303,6 +303,7 @@ fn of_agents(big: Seq) -> Vec<Op> {
             name: "laptop".parse().expect("a valid name"),
             expires_at: None,
             parent: None,
+            grants: Grants::default(),
         }),
         Op::RevokeToken { token: TokenId { generation: Generation(0), seq: big, n: 0 } },
     ]

@@ -268,6 +268,36 @@ pub async fn i3_creating_the_same_graph_again_is_idempotent(mut bench: TestBench
     assert_eq!(bench.published().tasks.open(), 2);
 }
 
+// Fails under: an id that is only looked up in memory, or only among the ids next to it.
+pub async fn i3_a_graph_with_a_used_id_is_refused(mut bench: TestBench) {
+    bench.register_all(&["alice"]).await;
+    let names = |numbers: std::ops::Range<u32>| numbers.map(|n| format!("g-{n:02}")).collect::<Vec<_>>();
+    let graph = |names: &[&str]| vec![create(names.iter().map(|name| task(name)).collect())];
+    bench.create_tasks(names(10..40).iter().map(|name| task(name)).collect()).await;
+    // Ended tasks are only in the tables.
+    for name in names(10..30) {
+        let cancel = CancelTask { task: task_id(&name), reason: String::new() };
+        bench.commit_ok(agent("alice"), vec![Op::CancelTask(cancel)]).await;
+    }
+    for _ in 0..2 {
+        // An ended or open task, with more other tasks between the ids than ids, with fewer, and with none.
+        let graphs = [
+            (["g-00", "g-17", "g-99"], "g-17"),
+            (["g-0", "g-35", "g-99"], "g-35"),
+            (["g-16x", "g-17", "g-17x"], "g-17"),
+            (["f", "g-29", "g-29x"], "g-29"),
+        ];
+        for (names, used) in graphs {
+            let refused = bench.commit_refused(agent("alice"), graph(&names)).await;
+            assert_eq!(refused.code, Code::Duplicate);
+            assert!(refused.detail.contains(&format!("the task id {used} was used")), "{}", refused.detail);
+        }
+        bench.reopen().await;
+    }
+    bench.create_tasks(["g-00", "g-16x", "g-99", "a", "z"].map(task).to_vec()).await;
+    assert_eq!(bench.published().tasks.open(), 10 + 5);
+}
+
 pub async fn i8_task_lease_tokens_increase_and_stale_ones_are_refused(bench: TestBench) {
     bench.register_all(&["alice", "bob", "carol"]).await;
     bench.create_tasks(vec![task("a")]).await;

@@ -9,7 +9,7 @@ use crate::commit::OpResult;
 use crate::decide::tasks::{cycle, no_such_task};
 use crate::decide::{DecideError, Draft};
 use crate::ids::TaskId;
-use crate::item::Verb;
+use crate::item::{ItemKey, ItemKind, Verb};
 use crate::limits::{INPUT_IN_MEMORY_BYTES_MAX, REFUSAL_NAMES_MAX};
 use crate::refused::{Code, Refused, WaitEdge};
 use crate::task::{
@@ -103,7 +103,7 @@ impl Draft<'_> {
 
     /// Advances a new task whose dependencies have already ended.
     fn advance_new_task(&mut self, spec: &TaskSpec, graph: &Graph) -> Result<(), DecideError> {
-        let Some(task) = self.working.tasks().by_number(spec.number).cloned() else { return Ok(()) };
+        let Some(task) = self.working.tasks().by_number(spec.number) else { return Ok(()) };
         if !matches!(task.state, TaskState::Blocked { .. }) {
             return Ok(());
         }
@@ -113,10 +113,10 @@ impl Draft<'_> {
         if spec.on_dependency_failure == OnDependencyFailure::Fail
             && let Some(id) = spec.depends_on.iter().find(not_done)
         {
-            return self.fail_dependent(task, id);
+            return self.fail_dependent(task.clone(), id);
         }
         if self.working.tasks().pending(spec.number) == 0 {
-            self.unblock(task)?;
+            self.unblock(task.clone())?;
         }
         Ok(())
     }
@@ -126,15 +126,21 @@ impl Draft<'_> {
         let generation = self.working.head.generation;
         let mut ids = Vec::with_capacity(create.tasks.len());
         let mut indexes = Map::with_capacity_and_hasher(create.tasks.len(), Default::default());
+        let (mut chosen, mut repeated) = (Vec::new(), None);
         for (index, new) in create.tasks.iter().enumerate() {
             let generate = || TaskId::generated(generation, first.seq, first.n + index as u32);
             let id = new.id.clone().unwrap_or_else(generate);
-            if indexes.insert(id.clone(), index as u32).is_some()
-                || (new.id.is_some() && self.task(&id)?.is_some())
-            {
-                return Err(used_id(&id).into());
+            if indexes.insert(id.clone(), index as u32).is_some() {
+                repeated = Some(id);
+                break;
+            }
+            if new.id.is_some() {
+                chosen.push(id.clone());
             }
             ids.push(id);
+        }
+        if let Some(id) = self.first_used(&chosen)?.or(repeated) {
+            return Err(used_id(&id).into());
         }
         let mut graph = Graph { ids, depends_on: Vec::new(), earlier: Map::default() };
         let mut needs = Vec::with_capacity(create.tasks.len());
@@ -171,6 +177,25 @@ impl Draft<'_> {
             Some(cycle) => Err(dependency_cycle(&graph, &cycle).into()),
             None => Ok(graph),
         }
+    }
+
+    /// Returns the first of these ids that belongs to an existing task, open or ended.
+    fn first_used(&self, ids: &[TaskId]) -> Result<Option<TaskId>, DecideError> {
+        let mut used = None;
+        let mut unknown = Vec::with_capacity(ids.len());
+        for id in ids {
+            let closed = self.closed_items.get(&ItemKey::new(ItemKind::Task, id.to_shared()));
+            if self.working.tasks().get(id).is_some() || matches!(closed, Some(Some(_))) {
+                used = Some(id);
+                break;
+            }
+            // A task that this commit removed from storage has `Some(None)`.
+            if closed.is_none() {
+                unknown.push(id.to_shared());
+            }
+        }
+        let stored = self.lookup.first_stored_item(ItemKind::Task, &unknown)?;
+        Ok(stored.and_then(|index| ids.iter().find(|id| id.as_str() == &*unknown[index])).or(used).cloned())
     }
 
     fn spec(

@@ -10,7 +10,7 @@ use crate::refused::{Code, Refused};
 use crate::registry::AgentRole;
 use crate::task::{
     AttemptFailure, AttemptFailureKind, CancelTask, Cancellation, LeaseLoss, OnDependencyFailure, PartRef,
-    Task, TaskFailure, TaskState, TaskStatus,
+    Task, TaskFailure, TaskNo, TaskState, TaskStatus,
 };
 
 impl Draft<'_> {
@@ -123,25 +123,36 @@ impl Draft<'_> {
     /// Ends a task and advances its dependents: unblocks those whose dependencies are complete, and applies the
     /// `onDependencyFailure` policy of each to a failure. Iterative, since a chain of tasks may be long.
     pub(super) fn end_task(&mut self, verb: Verb, task: Task) -> Result<(), DecideError> {
-        let mut ending = VecDeque::from([(verb, task)]);
-        while let Some((verb, task)) = ending.pop_front() {
-            let (id, status) = (task.spec.id.clone(), task.status());
-            if self.working.tasks().get(&id).is_none() {
-                // It depended on two failed tasks, and has already failed with the first one.
-                continue;
+        let mut failing = VecDeque::new();
+        self.end_one_task(verb, task, &mut failing)?;
+        while let Some((number, dependency)) = failing.pop_front() {
+            // `None`: it depended on two failed tasks, and has already failed with the first one.
+            if let Some(task) = self.working.tasks().by_number(number).cloned() {
+                let task = self.failed_dependent(task, &dependency);
+                self.end_one_task(Verb::TaskFailed, task, &mut failing)?;
             }
-            let dependents = self.working.tasks().dependents(&id);
-            self.effects.reserve(dependents.len());
-            self.set_task_state(verb, task);
-            for number in dependents {
-                let Some(dependent) = self.working.tasks().by_number(number).cloned() else { continue };
-                let policy = dependent.spec.on_dependency_failure;
-                if status != TaskStatus::Done && policy == OnDependencyFailure::Fail {
-                    let failed = self.failed_dependent(dependent, &id);
-                    ending.push_back((Verb::TaskFailed, failed));
-                } else if self.working.tasks().pending(number) == 0 {
-                    self.unblock(dependent)?;
-                }
+        }
+        Ok(())
+    }
+
+    /// Ends a task and unblocks dependents. Dependents that fail with it are added to `failing`, with its id.
+    fn end_one_task(
+        &mut self,
+        verb: Verb,
+        task: Task,
+        failing: &mut VecDeque<(TaskNo, TaskId)>,
+    ) -> Result<(), DecideError> {
+        let (id, status) = (task.spec.id.clone(), task.status());
+        let dependents = self.working.tasks().dependents(&id);
+        self.effects.reserve(dependents.len());
+        self.set_task_state(verb, task);
+        for number in dependents {
+            let Some(dependent) = self.working.tasks().by_number(number) else { continue };
+            let policy = dependent.spec.on_dependency_failure;
+            if status != TaskStatus::Done && policy == OnDependencyFailure::Fail {
+                failing.push_back((number, id.clone()));
+            } else if self.working.tasks().pending(number) == 0 {
+                self.unblock(dependent.clone())?;
             }
         }
         Ok(())

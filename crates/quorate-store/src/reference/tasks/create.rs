@@ -17,10 +17,11 @@ use crate::reference::transaction::Transaction;
 impl Transaction<'_> {
     pub(in crate::reference) fn create_tasks(&mut self, create: &CreateTasks) -> Result<OpResult, Refused> {
         if let Some(index) = create.tasks.iter().position(|new| new.id.is_some())
-            && let Some(existing) = create.tasks[index].id.as_ref().and_then(|id| self.space.task(id))
+            && let Some(id) = &create.tasks[index].id
+            && let Some(existing) = self.space.task(id)
         {
             let number = existing.spec.number;
-            return self.replay(create, number, index as u32).ok_or_else(id_in_use);
+            return self.replay(create, number, index as u32).ok_or_else(|| used_id(id));
         }
         let count = create.tasks.len();
         let open_tasks_max = u64::from(self.space.policy().policy.open_tasks_max);
@@ -36,7 +37,7 @@ impl Transaction<'_> {
         let ids = ids(create, first, self.space.generation());
         for (index, id) in ids.iter().enumerate() {
             if ids[..index].contains(id) || self.space.task(id).is_some() {
-                return Err(id_in_use());
+                return Err(used_id(id));
             }
         }
         let dependencies: Vec<Vec<TaskId>> =
@@ -232,6 +233,6 @@ fn waits(pair: &[String]) -> WaitEdge {
     WaitEdge { agent: pair[0].clone(), waits_for: pair[1].clone() }
 }
 
-fn id_in_use() -> Refused {
-    Refused::new(Code::Duplicate, "the task id is already in use")
+fn used_id(id: &TaskId) -> Refused {
+    Refused::new(Code::Duplicate, format!("the task id {id} was used for another task"))
 }
