@@ -18,7 +18,7 @@ use clap::Args;
 use quorate_engine::Engine;
 use quorate_server::{App, BoundAddress, JournalFormat, ServeError, Server, Settings, Tls};
 use quorate_sqlite::{DirectoryLock, OpenError, Options, SqliteStore};
-use quorate_store::{Clock as _, Entropy, SystemClock};
+use quorate_store::{Clock as _, Entropy, StoreError, SystemClock};
 use serde_json::{Value, json};
 use tokio::signal::unix::{SignalKind, signal};
 
@@ -102,6 +102,9 @@ pub(crate) async fn run(args: ServeArgs) -> anyhow::Result<()> {
     };
     if let Some(failure) = failed {
         tracing::error!(error = %failure, "storage failed");
+        if let StoreError::Corrupt(reason) = &failure {
+            return Err(crate::verify::damaged(reason).into());
+        }
         // The outcome of commits in progress is unknown, so this is not a clean shutdown.
         let hint = "check the disk, then restart the hub; everything acknowledged is durable".to_owned();
         return Err(CommandError { code: STORAGE_FAILED, message: failure.to_string(), hint }.into());

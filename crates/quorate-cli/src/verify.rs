@@ -67,7 +67,16 @@ const DAMAGE_HINT: &str = "nothing was changed; keep the directory, and restore 
 
 /// Returns the error for damaged data.
 pub(crate) fn damage_error(defect: &Defect) -> CommandError {
+    if defect.seq == Seq(0) {
+        // Damage of a file as a whole: no record describes it.
+        return damaged(&format!("{}: {}", defect.damage, defect.detail));
+    }
     damage_error_at(defect.damage.as_str(), defect.seq, &terminal::sanitize(&defect.space))
+}
+
+/// Returns the error for damage of a file as a whole.
+pub(crate) fn damaged(reason: &str) -> CommandError {
+    CommandError::new(DAMAGED, format!("the data is damaged: {}", terminal::sanitize(reason)), DAMAGE_HINT)
 }
 
 /// Same as [`damage_error`], from its parts.
@@ -106,6 +115,8 @@ impl UnreadableData {
 fn in_space(defect: &Defect) -> String {
     if defect.space.is_empty() {
         String::new()
+    } else if defect.seq == Seq(0) {
+        format!(" in {}", terminal::sanitize(&defect.space))
     } else {
         format!(" of space {}", terminal::sanitize(&defect.space))
     }
@@ -151,7 +162,8 @@ pub(crate) fn print_report(report: &VerifyReport, checkpoints: usize) {
         ));
     }
     if let Some(defect) = &report.first_defect {
-        terminal::print(format!("✗ {} at record {}{}", defect.damage, defect.seq, in_space(defect)));
+        let record = if defect.seq == Seq(0) { String::new() } else { format!(" at record {}", defect.seq) };
+        terminal::print(format!("✗ {}{record}{}", defect.damage, in_space(defect)));
         for line in defect.detail.lines() {
             terminal::print(format!("    {}", terminal::sanitize(line)));
         }

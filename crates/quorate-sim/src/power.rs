@@ -3,6 +3,7 @@
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::time::Duration;
 
 use quorate_sqlite::{Disk, Options, Sabotage, UnsyncedData};
 
@@ -91,6 +92,8 @@ impl PowerCut {
                 // Small, so that the power also fails during a flush of the memtable, but large enough to leave rows
                 // in it.
                 flush_rows: 50,
+                // Short, so that the witness is written many times, and always states nearly everything.
+                witness_delay: Duration::from_millis(1),
             };
             // Without power the hub does not open, and that start has acknowledged nothing.
             let Ok(space) = recovery::open(directory, options).await else { break };

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use quorate_core::{Commit, DeliveryNo, Op, Principal, RegisterAgent, Seq, SpaceName, Version};
 use quorate_engine::{Engine, Error, Space};
-use quorate_sqlite::{OpenError, Options, SqliteStore};
+use quorate_sqlite::{Disk, OpenError, Options, SqliteStore};
 use quorate_store::{Entropy, ReadQuery, ReadResult, Store, SystemClock};
 
 use crate::check::{self, CheckStats, InvariantViolation, StoreContents};
@@ -235,10 +235,17 @@ async fn read_contents(space: &Space, history: &[Event]) -> Result<StoreContents
     Ok(StoreContents { id, published, records, dead, states, entries })
 }
 
+/// Opens the database of a data directory like a hub, so that damage of a page is found, and changes are valid.
+///
+/// # Errors
+/// If SQLite cannot open it.
+pub fn database(directory: &Path) -> rusqlite::Result<rusqlite::Connection> {
+    Disk::new().open(&directory.join("quorate.db"), rusqlite::OpenFlags::default())
+}
+
 /// Runs SQLite's integrity check.
 fn integrity(directory: &Path) -> Result<(), String> {
-    let connection =
-        rusqlite::Connection::open(directory.join("quorate.db")).map_err(|error| error_chain(&error))?;
+    let connection = database(directory).map_err(|error| error_chain(&error))?;
     let verdict: String = connection
         .query_row("PRAGMA integrity_check", [], |row| row.get(0))
         .map_err(|error| error_chain(&error))?;

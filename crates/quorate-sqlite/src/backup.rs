@@ -11,10 +11,10 @@ use rusqlite::backup::{Backup, StepResult};
 use rusqlite::{Connection, OpenFlags};
 
 use crate::directory::{
-    OpenError, check_complete, create_private_directory, create_private_file, database_path,
+    OpenError, check_complete, create_private_directory, create_private_file, database_path, is_private_name,
     private_directory, sync_directory,
 };
-use crate::disk::Disk;
+use crate::disk::{self, Disk};
 use crate::flush::Flusher;
 use crate::load::{self, LoadError};
 use crate::lookup::SqliteLookup;
@@ -22,7 +22,9 @@ use crate::memtable::{Memtable, Memtables};
 use crate::offline::{OfflineDatabase, copy_file};
 use crate::readers::ReadError;
 use crate::sqlite_store::connect;
+use crate::witness::{self, WITNESS};
 use crate::write_statements::WriteStatements;
+use crate::{incomplete, schema};
 
 /// Name of a database that is still being written.
 const PARTIAL: &str = "quorate.db-partial";
@@ -51,15 +53,37 @@ pub fn backup(from: &Path, to: &Path) -> Result<Vec<BackupPosition>, BackupError
     copy_with_private(from, to).inspect_err(|_| remove_partial_copy(to))
 }
 
-/// Copies the nested private directory first: a directory without a database is not a data directory, so an interrupted
-/// copy is not mistaken for a complete one.
+/// Copies both stores. Until the copy is complete, a marker keeps it from being used.
 fn copy_with_private(from: &Path, to: &Path) -> Result<Vec<BackupPosition>, BackupError> {
     let (private, private_to) = (private_directory(from), private_directory(to));
+    let copy = |error: ReadError| BackupError::Copy(error.to_string());
+    begin_copy(to).map_err(copy)?;
     if private.exists() {
         // The positions of the private data are only visible to moderators.
-        with_source(&private, |connection| write_into(connection, &private_to))?;
+        with_source(&private, |connection, disk| write_into(connection, disk, &private_to))?;
     }
-    with_source(from, |connection| write_into(connection, to))
+    let positions = with_source(from, |connection, disk| write_into(connection, disk, to))?;
+    finish_copy(to).map_err(copy)?;
+    Ok(positions)
+}
+
+fn begin_copy(to: &Path) -> Result<(), ReadError> {
+    let other = |error: std::io::Error| ReadError::Other(format!("cannot create {}: {error}", to.display()));
+    step();
+    incomplete::begin(to).map_err(other)?;
+    step();
+    Ok(())
+}
+
+/// Completes a copy: the witness, which names the stores that it has, and then the removal of the marker.
+fn finish_copy(to: &Path) -> Result<(), ReadError> {
+    let other = |error: &dyn std::error::Error| {
+        ReadError::Other(format!("cannot complete {}: {}", to.display(), quorate_core::error_chain(error)))
+    };
+    step();
+    witness::write_for_copy(to).map_err(|error| other(&error))?;
+    step();
+    incomplete::finish(to).map_err(|error| other(&error))
 }
 
 /// Dry run of [`backup`]: returns the positions that a backup would contain now. Writes nothing.
@@ -70,9 +94,9 @@ pub fn backup_dry_run(from: &Path, to: &Path) -> Result<Vec<BackupPosition>, Bac
     check_target(to)?;
     let private = private_directory(from);
     if private.exists() {
-        with_source(&private, positions)?;
+        with_source(&private, |connection, _| positions(connection))?;
     }
-    with_source(from, positions)
+    with_source(from, |connection, _| positions(connection))
 }
 
 fn check_target(to: &Path) -> Result<(), BackupError> {
@@ -90,19 +114,24 @@ fn remove_partial_copy(to: &Path) {
     for suffix in ["", "-journal", "-wal", "-shm"] {
         let _ = fs::remove_file(to.join(format!("{PARTIAL}{suffix}")));
     }
+    let _ = fs::remove_file(database_path(to));
+    let _ = fs::remove_file(to.join(WITNESS));
+    // Last: the other files are of an incomplete copy until they are gone.
+    let _ = fs::remove_file(incomplete::marker(to));
 }
 
 fn with_source(
     from: &Path,
-    operation: impl Fn(&Connection) -> Result<Vec<BackupPosition>, ReadError>,
+    operation: impl Fn(&Connection, &Disk) -> Result<Vec<BackupPosition>, ReadError>,
 ) -> Result<Vec<BackupPosition>, BackupError> {
-    let result = match OfflineDatabase::open(from) {
-        Ok(offline) => operation(&offline.connection),
+    let result = match OfflineDatabase::open_complete(from) {
+        Ok(offline) => operation(&offline.connection, &offline.disk),
         Err(OpenError::InUse { .. }) => {
             let sqlite =
                 |source| OpenError::Sqlite { action: "open the database", path: from.to_owned(), source };
             let flags = OpenFlags::SQLITE_OPEN_READ_ONLY | OpenFlags::SQLITE_OPEN_NO_MUTEX;
-            operation(&connect(&database_path(from), &Disk::new(), flags).map_err(sqlite)?)
+            let disk = Disk::new();
+            operation(&connect(&database_path(from), &disk, flags).map_err(sqlite)?, &disk)
         }
         Err(error) => return Err(error.into()),
     };
@@ -118,25 +147,51 @@ fn is_not_empty(directory: &Path) -> std::io::Result<bool> {
     }
 }
 
-/// Writes a copy of the database to a directory, which is a complete data directory afterwards.
-pub(crate) fn write_backup(connection: &Connection, to: &Path) -> Result<Vec<BackupPosition>, ReadError> {
-    let other =
-        |action: &str, error: std::io::Error| ReadError::Other(format!("{action} {}: {error}", to.display()));
-    if is_not_empty(to).map_err(|error| other("cannot read", error))? {
-        return Err(ReadError::Other(format!("{} is not empty; choose a new directory", to.display())));
+/// Writes a copy of the database of a running hub to a directory. The private store is written first, and leaves the outer
+/// directory marked as incomplete; the main store completes it.
+pub(crate) fn write_backup(
+    connection: &Connection,
+    disk: &Disk,
+    to: &Path,
+) -> Result<Vec<BackupPosition>, ReadError> {
+    let outer = to.parent().filter(|_| is_private_name(to));
+    // What the private store has left there is not a reason to refuse.
+    let continues = outer.is_none() && incomplete::marker(to).exists() && !database_path(to).exists();
+    let target = outer.unwrap_or(to);
+    if !continues {
+        let is_used = is_not_empty(target)
+            .map_err(|error| ReadError::Other(format!("cannot read {}: {error}", target.display())))?;
+        if is_used {
+            return Err(ReadError::Other(format!(
+                "{} is not empty; choose a new directory",
+                target.display()
+            )));
+        }
+        begin_copy(target)?;
     }
-    write_into(connection, to)
+    let positions = write_into(connection, disk, to)?;
+    if outer.is_none() {
+        finish_copy(to)?;
+    }
+    Ok(positions)
 }
 
-fn write_into(connection: &Connection, to: &Path) -> Result<Vec<BackupPosition>, ReadError> {
+/// Copies the database of a connection of `disk`.
+fn write_into(connection: &Connection, disk: &Disk, to: &Path) -> Result<Vec<BackupPosition>, ReadError> {
     let other =
         |action: &str, error: std::io::Error| ReadError::Other(format!("{action} {}: {error}", to.display()));
     create_private_directory(to).map_err(|error| other("cannot create", error))?;
     let database = database_path(to);
     let partial = to.join(PARTIAL);
     create_private_file(&partial).map_err(|error| other("cannot write to", error))?;
+    step();
     {
-        let mut copy = Connection::open(&partial)?;
+        // Pages are copied as they are, and a page in the write-ahead log has no checksum: the copy adds its own, if the
+        // database reserves the bytes for it.
+        if disk::has_checksums(connection)? {
+            disk.add_checksums_to_new_files();
+        }
+        let mut copy = disk.open(&partial, OpenFlags::default())?;
         // All pages in one step: one snapshot, even with concurrent writes.
         match Backup::new(connection, &mut copy)?.step(-1)? {
             StepResult::Done => {}
@@ -145,8 +200,9 @@ fn write_into(connection: &Connection, to: &Path) -> Result<Vec<BackupPosition>,
         // The copy is a single file, without a write-ahead log that could be left behind when it is moved.
         copy.pragma_update(None, "journal_mode", "DELETE")?;
     }
-    let positions = positions(&Connection::open_with_flags(&partial, OpenFlags::SQLITE_OPEN_READ_ONLY)?)?;
+    let positions = positions(&disk.open(&partial, OpenFlags::SQLITE_OPEN_READ_ONLY)?)?;
     File::open(&partial).and_then(|file| file.sync_all()).map_err(|error| other("cannot sync", error))?;
+    step();
     fs::rename(&partial, &database).map_err(|error| other("cannot rename the database in", error))?;
     sync_directory(to).map_err(|error| other("cannot sync", error))?;
     Ok(positions)
@@ -187,6 +243,9 @@ pub enum RestoreError {
     /// SQLite returned an error.
     #[error("failed to start a new generation in the restored data")]
     Sqlite(#[from] rusqlite::Error),
+    /// The target directory cannot be marked as incomplete or as complete.
+    #[error("{0}")]
+    Complete(String),
     /// Leases and locks of the backup could not be released.
     #[error("failed to release the leases and locks of the backup: {0}")]
     Decide(String),
@@ -202,13 +261,17 @@ pub fn restore(from: &Path, to: &Path, now: Timestamp) -> Result<Vec<BackupPosit
     restore_with_private(from, to, now).inspect_err(|_| remove_partial_copy(to))
 }
 
-/// Restores the nested private directory first, like a backup.
+/// Restores both stores. Until the directory is complete, a marker keeps it from being used.
 fn restore_with_private(from: &Path, to: &Path, now: Timestamp) -> Result<Vec<BackupPosition>, RestoreError> {
+    let failed = |error: ReadError| RestoreError::Complete(error.to_string());
+    begin_copy(to).map_err(failed)?;
     let private = private_directory(from);
     if private.exists() {
         restore_directory(&private, &private_directory(to), now)?;
     }
-    restore_directory(from, to, now)
+    let positions = restore_directory(from, to, now)?;
+    finish_copy(to).map_err(failed)?;
+    Ok(positions)
 }
 
 fn restore_directory(from: &Path, to: &Path, now: Timestamp) -> Result<Vec<BackupPosition>, RestoreError> {
@@ -216,9 +279,12 @@ fn restore_directory(from: &Path, to: &Path, now: Timestamp) -> Result<Vec<Backu
     create_private_directory(to).map_err(io("create", to))?;
     let partial = to.join(PARTIAL);
     copy_file(&database_path(from), &partial).map_err(io("copy to", &partial))?;
+    step();
     let positions = begin_generation(&partial, from, now)?;
+    step();
     File::open(&partial).and_then(|file| file.sync_all()).map_err(io("sync", &partial))?;
     fs::rename(&partial, database_path(to)).map_err(io("rename the database in", to))?;
+    step();
     sync_directory(to).map_err(io("sync", to))?;
     Ok(positions)
 }
@@ -230,7 +296,11 @@ fn restore_directory(from: &Path, to: &Path, now: Timestamp) -> Result<Vec<Backu
 pub fn restore_dry_run(from: &Path, to: &Path) -> Result<Vec<BackupPosition>, RestoreError> {
     check_restore(from, to)?;
     let flags = OpenFlags::SQLITE_OPEN_READ_ONLY;
-    let found = positions(&Connection::open_with_flags(database_path(from), flags)?);
+    let connection = Disk::new().open(&database_path(from), flags)?;
+    if let Some(defect) = witness::check(from, &connection)? {
+        return Err(OpenError::Damaged { path: from.to_owned(), reason: defect.detail }.into());
+    }
+    let found = positions(&connection);
     found.map_err(|error| OpenError::Damaged { path: from.to_owned(), reason: error.to_string() }.into())
 }
 
@@ -253,6 +323,12 @@ fn io_error(action: &'static str, path: &Path) -> impl FnOnce(std::io::Error) ->
     move |source| RestoreError::Io { action, path, source }
 }
 
+/// Point at which a test kills the process. See the tests of this file.
+fn step() {
+    #[cfg(test)]
+    tests::step();
+}
+
 /// Minutes since the start of 2026: lower bound for the generation of a restore, so that two restores of the same backup
 /// get different generations.
 fn minutes_since_2026(now: Timestamp) -> u64 {
@@ -268,6 +344,12 @@ fn begin_generation(
     let disk = Disk::new();
     let connection = connect(database, &disk, OpenFlags::default())?;
     connection.pragma_update(None, "synchronous", "FULL")?;
+    // Before a migration, so that an older backup is compared as what it is.
+    if let Some(defect) = witness::check(from, &connection)? {
+        return Err(OpenError::Damaged { path: from.to_owned(), reason: defect.detail }.into());
+    }
+    schema::migrate(&connection)?;
+    let batch = witness::Position::stored(&connection)?.batch + 1;
     let loaded = load::spaces(&connection, Now { wall: now, ..Now::default() });
     let mut spaces = loaded.map_err(|error| match error {
         LoadError::Sqlite(source) => RestoreError::Sqlite(source),
@@ -295,7 +377,7 @@ fn begin_generation(
                 .apply(working, record, changes, |sent, n| fingerprint::of_logged(sent, n, &decided.effects));
         }
         writes.write_generation(*number, working)?;
-        writes.write_head(*number, working)?;
+        writes.write_head(*number, working, batch)?;
         flusher.flush(*number, working, &memtable, first_unflushed)?;
         let head = working.head;
         positions.push(BackupPosition { space: space.name.clone(), seq: head.seq, hash: head.hash });
@@ -305,3 +387,6 @@ fn begin_generation(
     connection.close().map_err(|(_, error)| error)?;
     Ok(positions)
 }
+
+#[cfg(test)]
+mod tests;

@@ -8,8 +8,9 @@ use std::path::{Path, PathBuf};
 use rusqlite::{Connection, OpenFlags};
 
 use crate::directory_lock::DirectoryLock;
-use crate::disk::Disk;
-use crate::schema;
+use crate::disk::{self, Disk};
+use crate::witness::{self, Location, Position, WITNESS};
+use crate::{incomplete, schema};
 
 const DATABASE: &str = "quorate.db";
 const CREATING: &str = "quorate.db-creating";
@@ -139,6 +140,23 @@ impl DataDirectory {
         let io = |action| move |source| OpenError::Io { action, path: path.to_owned(), source };
         let sqlite =
             |source| OpenError::Sqlite { action: "create the tables", path: path.to_owned(), source };
+        let creating = self.begin_database(disk)?;
+        let connection = disk.open(&creating, OpenFlags::default()).map_err(sqlite)?;
+        disk::reserve_checksums(&connection).map_err(sqlite)?;
+        connection.pragma_update(None, "synchronous", "FULL").map_err(sqlite)?;
+        schema::migrate(&connection).map_err(sqlite)?;
+        let position = Position::stored(&connection).map_err(sqlite)?;
+        connection.close().map_err(|(_, source)| sqlite(source))?;
+        // Before the database gets its name: without a witness it counts as damaged.
+        Location::of(path).create(disk, &position)?;
+        fs::rename(&creating, self.database()).map_err(io("rename the new database in"))?;
+        sync_directory(path).map_err(io("sync"))
+    }
+
+    /// Creates an empty file under the temporary name of a database.
+    fn begin_database(&self, disk: &Disk) -> Result<PathBuf, OpenError> {
+        let path = self.path();
+        let io = |action| move |source| OpenError::Io { action, path: path.to_owned(), source };
         let creating = path.join(CREATING);
         // Left behind by a crash during an earlier creation. Nothing was acknowledged from it, so it can be deleted.
         for leftover in [creating.clone(), path.join(format!("{CREATING}-journal"))] {
@@ -150,15 +168,38 @@ impl DataDirectory {
             }
         }
         create_private_file(&creating).map_err(io("create the database in"))?;
-        let connection =
-            Connection::open_with_flags_and_vfs(&creating, OpenFlags::default(), disk.vfs_name());
-        let connection = connection.map_err(sqlite)?;
-        connection.pragma_update(None, "synchronous", "FULL").map_err(sqlite)?;
-        schema::migrate(&connection).map_err(sqlite)?;
+        disk.add_checksums_to_new_files();
+        Ok(creating)
+    }
+
+    /// Rewrites a database without page checksums, which an earlier release wrote: every page has to become shorter. A
+    /// crash leaves the old database or the new one. The schema must be the newest: its version shows that the database
+    /// has a witness.
+    pub(crate) fn add_checksums(&self, connection: Connection, disk: &Disk) -> Result<(), OpenError> {
+        let path = self.path();
+        let io = |action| move |source| OpenError::Io { action, path: path.to_owned(), source };
+        let sqlite = |source| OpenError::Sqlite {
+            action: "add checksums to the database",
+            path: path.to_owned(),
+            source,
+        };
+        // A write-ahead log of the old file would be applied to the new one.
+        connection.query_row("PRAGMA wal_checkpoint(TRUNCATE)", [], |_| Ok(())).map_err(sqlite)?;
+        connection.pragma_update(None, "journal_mode", "DELETE").map_err(sqlite)?;
+        let creating = self.begin_database(disk)?;
+        disk::reserve_checksums(&connection).map_err(sqlite)?;
+        let target = creating.to_string_lossy();
+        connection.execute("VACUUM INTO ?1", [&*target]).map_err(sqlite)?;
         connection.close().map_err(|(_, source)| sqlite(source))?;
+        File::open(&creating).and_then(|file| file.sync_all()).map_err(io("sync the new database in"))?;
         fs::rename(&creating, self.database()).map_err(io("rename the new database in"))?;
         sync_directory(path).map_err(io("sync"))
     }
+}
+
+/// Whether a directory is named like the nested one that stores conduct flags.
+pub(crate) fn is_private_name(directory: &Path) -> bool {
+    directory.file_name().is_some_and(|name| name == PRIVATE)
 }
 
 /// Returns the path of the nested data directory that stores conduct flags.
@@ -223,7 +264,7 @@ pub(crate) fn create_private_file(path: &Path) -> io::Result<File> {
 /// be readable by others.
 fn restrict_files(path: &Path) -> io::Result<()> {
     #[cfg(unix)]
-    for name in [DATABASE.to_owned(), format!("{DATABASE}-wal"), format!("{DATABASE}-shm"), LOCK.to_owned()] {
+    for name in [DATABASE, &format!("{DATABASE}-wal"), &format!("{DATABASE}-shm"), LOCK, WITNESS] {
         use std::os::unix::fs::PermissionsExt as _;
         let name = path.join(name);
         match fs::metadata(&name) {
@@ -261,6 +302,12 @@ pub(crate) fn reject_foreign(path: &Path) -> Result<(), OpenError> {
 /// Detects incomplete copies before SQLite opens them and misinterprets them.
 pub(crate) fn check_complete(path: &Path) -> Result<(), OpenError> {
     let damaged = |reason: String| Err(OpenError::Damaged { path: path.to_owned(), reason });
+    if incomplete::marker(path).exists() {
+        let marker = incomplete::INCOMPLETE;
+        return damaged(format!(
+            "a backup or a restore into it was interrupted ({marker}); delete the directory and repeat the command"
+        ));
+    }
     let database = database_path(path);
     let mut file = match File::open(&database) {
         Ok(file) => file,
@@ -271,7 +318,8 @@ pub(crate) fn check_complete(path: &Path) -> Result<(), OpenError> {
                     "{DATABASE} is missing, but its write-ahead log exists: the copy is incomplete"
                 ));
             }
-            return Ok(());
+            let defect = witness::check_missing_database(path)?;
+            return defect.map_or(Ok(()), |defect| damaged(defect.detail));
         }
         Err(source) => return Err(OpenError::Io { action: "read", path: database, source }),
     };

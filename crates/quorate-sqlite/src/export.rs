@@ -61,7 +61,7 @@ pub fn export(
     from: Seq,
     mut each: impl FnMut(ExportLine<'_>) -> io::Result<()>,
 ) -> Result<(), ExportError> {
-    let offline = OfflineDatabase::open(dir)?;
+    let offline = OfflineDatabase::open_complete(dir)?;
     let mut spaces = spaces(&offline)?;
     if let Some(name) = space {
         spaces.retain(|found| found.name == name.as_str());
@@ -81,7 +81,7 @@ pub fn export(
 /// # Errors
 /// Fails if the directory cannot be read.
 pub fn checkpoints(dir: &Path) -> Result<Vec<LogCheckpoint>, OpenError> {
-    let offline = OfflineDatabase::open(dir)?;
+    let offline = OfflineDatabase::open_complete(dir)?;
     Ok(spaces(&offline)?
         .into_iter()
         .map(|Space { name, seq, hash, .. }| LogCheckpoint { space: name, seq, hash })

@@ -9,6 +9,7 @@
 mod backup;
 mod baseline;
 mod checkpoint;
+mod checksum;
 mod directory;
 mod directory_lock;
 mod disk;
@@ -16,6 +17,7 @@ mod ended_index;
 mod export;
 mod flush;
 mod hold_histogram;
+mod incomplete;
 mod load;
 mod lookup;
 mod memtable;
@@ -29,6 +31,7 @@ mod schema;
 mod sqlite_store;
 mod symlinks;
 mod verify;
+mod witness;
 mod write_statements;
 mod writer;
 

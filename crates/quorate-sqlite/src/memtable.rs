@@ -428,7 +428,12 @@ impl Memtable {
         self.versions.extend(versions);
         self.client_ids.extend(client_ids);
         self.erased.extend(erased);
-        items.into_iter().for_each(|(key, changed)| self.merge_item(key, changed));
+        // After a flush, the changes of a large commit are moved as a whole.
+        if self.items.is_empty() {
+            self.items = items;
+        } else {
+            items.into_iter().for_each(|(key, changed)| self.merge_item(key, changed));
+        }
         self.timeline.extend(timeline);
         self.paused.extend(paused);
     }

@@ -7,18 +7,24 @@
 
 use std::fs::{self, File};
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 use rusqlite::{Connection, OpenFlags};
 use tempfile::TempDir;
 
 use crate::directory::{OpenError, check_complete, create_private_file, database_path, reject_foreign};
 use crate::directory_lock::{DirectoryLock, lock_shared};
-use crate::schema;
+use crate::disk::Disk;
+use crate::verify::Defect;
+use crate::{schema, witness};
 
 /// Read-only database. The order of the fields is the drop order: the connection, then the copy, then the lock.
 pub(crate) struct OfflineDatabase {
     pub(crate) connection: Connection,
     pub(crate) path: PathBuf,
+    pub(crate) disk: Arc<Disk>,
+    /// Whether the database was migrated in a copy. Then nothing in it corresponds to the witness.
+    is_older: bool,
     _copy: Option<TempDir>,
     _lock: Option<File>,
 }
@@ -44,10 +50,13 @@ impl OfflineDatabase {
         if !database_path(path).exists() {
             return Err(OpenError::Missing { path: path.to_owned() });
         }
-        let (connection, copy) =
-            if has_leftovers(path) { open_copy(path)? } else { open_or_copy_older(path)? };
+        let disk = Disk::new();
+        let opened =
+            if has_leftovers(path) { open_copy(path, &disk) } else { open_or_copy_older(path, &disk) };
+        let Opened { connection, is_older, copy } = opened?;
         check_version(&connection, path)?;
-        let offline = Self { connection, path: path.to_owned(), _copy: copy, _lock: lock };
+        let path = path.to_owned();
+        let offline = Self { connection, path, disk, is_older, _copy: copy, _lock: lock };
         offline
             .connection
             .execute_batch("PRAGMA temp_store = MEMORY; PRAGMA cache_size = -16384")
@@ -55,9 +64,36 @@ impl OfflineDatabase {
         Ok(offline)
     }
 
-    pub(crate) fn sqlite_error(&self, action: &'static str, source: rusqlite::Error) -> OpenError {
-        OpenError::Sqlite { action, path: self.path.clone(), source }
+    /// Opens a directory like [`OfflineDatabase::open`], and fails if data is missing that its witness states.
+    pub(crate) fn open_complete(path: &Path) -> Result<Self, OpenError> {
+        let offline = Self::open(path)?;
+        match offline.lost_data()? {
+            None => Ok(offline),
+            Some(defect) => Err(OpenError::Damaged { path: path.to_owned(), reason: defect.detail }),
+        }
     }
+
+    /// Compares the database with its witness.
+    pub(crate) fn lost_data(&self) -> Result<Option<Defect>, OpenError> {
+        if self.is_older { Ok(None) } else { witness::check(&self.path, &self.connection) }
+    }
+
+    pub(crate) fn sqlite_error(&self, action: &'static str, source: rusqlite::Error) -> OpenError {
+        let error = OpenError::Sqlite { action, path: self.path.clone(), source };
+        match self.disk.damaged_page() {
+            Some(page) if error.is_damage() => {
+                OpenError::Damaged { path: self.path.clone(), reason: page.to_string() }
+            }
+            _ => error,
+        }
+    }
+}
+
+/// Opened database, or a copy of it.
+struct Opened {
+    connection: Connection,
+    is_older: bool,
+    copy: Option<TempDir>,
 }
 
 /// Suffixes of files next to the database that may contain a part of the data.
@@ -74,20 +110,19 @@ fn has_leftovers(path: &Path) -> bool {
     SIDECAR_SUFFIXES.into_iter().any(|suffix| length(suffix) > 0)
 }
 
-fn open_or_copy_older(path: &Path) -> Result<(Connection, Option<TempDir>), OpenError> {
+fn open_or_copy_older(path: &Path, disk: &Disk) -> Result<Opened, OpenError> {
     let sqlite = |source| OpenError::Sqlite { action: "open the database", path: path.to_owned(), source };
     let flags = OpenFlags::SQLITE_OPEN_READ_ONLY | OpenFlags::SQLITE_OPEN_URI;
-    let connection =
-        Connection::open_with_flags(immutable_uri(&database_path(path)), flags).map_err(sqlite)?;
+    let connection = disk.open(Path::new(&immutable_uri(&database_path(path))), flags).map_err(sqlite)?;
     let version: i32 =
         connection.pragma_query_value(None, "user_version", |row| row.get(0)).map_err(sqlite)?;
     if (1..schema::VERSION).contains(&version) {
-        return open_copy(path);
+        return open_copy(path, disk);
     }
-    Ok((connection, None))
+    Ok(Opened { connection, is_older: false, copy: None })
 }
 
-fn open_copy(path: &Path) -> Result<(Connection, Option<TempDir>), OpenError> {
+fn open_copy(path: &Path, disk: &Disk) -> Result<Opened, OpenError> {
     let database = database_path(path);
     let io = |action| move |source| OpenError::Io { action, path: path.to_owned(), source };
     let sqlite =
@@ -102,13 +137,17 @@ fn open_copy(path: &Path) -> Result<(Connection, Option<TempDir>), OpenError> {
                 .map_err(io("copy the write-ahead log in"))?;
         }
     }
-    let connection = Connection::open(&copied).map_err(sqlite)?;
+    let connection = disk.open(&copied, OpenFlags::default()).map_err(sqlite)?;
     let version: i32 =
         connection.pragma_query_value(None, "user_version", |row| row.get(0)).map_err(sqlite)?;
-    if (1..schema::VERSION).contains(&version) {
+    let is_older = (1..schema::VERSION).contains(&version);
+    if is_older {
+        if let Some(defect) = witness::check(path, &connection)? {
+            return Err(OpenError::Damaged { path: path.to_owned(), reason: defect.detail });
+        }
         schema::migrate(&connection).map_err(sqlite)?;
     }
-    Ok((connection, Some(copy)))
+    Ok(Opened { connection, is_older, copy: Some(copy) })
 }
 
 /// Copies the content of a file but not its permissions: the copy must be writable, and accessible to its owner only.

@@ -15,16 +15,19 @@ pub enum Sabotage {
     AcceptStaleToken,
     /// Ignore the expected version of a compare-and-set.
     LoseUpdate,
+    /// Write the witness of a batch before its sync: after a power loss it states data that never was durable.
+    WitnessBeforeSync,
 }
 
 impl Sabotage {
     /// All variants.
-    pub const ALL: [Self; 5] = [
+    pub const ALL: [Self; 6] = [
         Self::AcknowledgeBeforeSync,
         Self::SyncNormal,
         Self::RedeliverAfterAck,
         Self::AcceptStaleToken,
         Self::LoseUpdate,
+        Self::WitnessBeforeSync,
     ];
 }
 

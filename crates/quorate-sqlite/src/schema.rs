@@ -14,7 +14,7 @@ use crate::load;
 pub(crate) const APPLICATION_ID: i32 = 0x5155_4f52;
 
 /// Migrations: each migrates the schema from the version of its index to the next one.
-const MIGRATIONS: &[&str] = &[VERSION_1, VERSION_2];
+const MIGRATIONS: &[&str] = &[VERSION_1, VERSION_2, VERSION_3];
 
 /// Schema version that this release writes.
 pub(crate) const VERSION: i32 = MIGRATIONS.len() as i32;
@@ -211,6 +211,21 @@ const VERSION_2: &str = "
 ALTER TABLE items ADD COLUMN created INTEGER NOT NULL DEFAULT 0;
 CREATE INDEX items_by_creation ON items (space, kind, created);
 ";
+
+/// Adds what the witness of a lost write-ahead log is compared with.
+const VERSION_3: &str = "
+-- Number of the writer's batch that last changed the space. The largest one is the newest batch of the store.
+ALTER TABLE spaces ADD COLUMN batch INTEGER NOT NULL DEFAULT 0;
+-- Identity of the store, so that a witness of another one is recognized. Random, and never changed.
+CREATE TABLE store (one INTEGER PRIMARY KEY CHECK (one = 1), id BLOB NOT NULL) STRICT;
+INSERT INTO store VALUES (1, randomblob(16));
+";
+
+/// Whether the schema is one that a witness belongs to.
+pub(crate) fn has_witness(connection: &Connection) -> rusqlite::Result<bool> {
+    let version: i32 = connection.pragma_query_value(None, "user_version", |row| row.get(0))?;
+    Ok(version >= 3)
+}
 
 /// Migrates the schema to the newest version. Each step is one transaction, together with its version number.
 pub(crate) fn migrate(connection: &Connection) -> rusqlite::Result<()> {

@@ -1,6 +1,8 @@
 //! Opens a data directory and implements the [`Store`] handle.
 
 use std::collections::BTreeMap;
+use std::fs::File;
+use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -12,13 +14,14 @@ use quorate_store::{
     BackupPosition, BoxFuture, CommitResult, PublishedState, ReadQuery, ReadResult, SpaceInfo, Store,
     StoreContext, StoreError, StoreStats,
 };
+use rusqlite::config::DbConfig;
 use rusqlite::{Connection, OpenFlags};
 use tokio::sync::{oneshot, watch};
 
 use crate::checkpoint::{CHECKPOINT_BYTES, Checkpointer, WalMonitor, checkpoint_leftover};
 use crate::directory::{DataDirectory, OpenError};
 use crate::directory_lock::DirectoryLock;
-use crate::disk::{Counters, Disk};
+use crate::disk::{self, Counters, Disk};
 use crate::flush::FLUSH_ROWS;
 use crate::hold_histogram::HoldHistogram;
 use crate::load::{self, LoadError, LoadedSpace};
@@ -26,8 +29,12 @@ use crate::memtable::Memtables;
 use crate::queue::{Job, SpinWait, WriteQueue};
 use crate::readers::{Lane, Readers};
 use crate::rollback_planner::RollbackPlanner;
+use crate::witness::{self, Location, Position, Statement, WitnessFile, WitnessSignal, WitnessThread};
 use crate::writer::Writer;
 use crate::{backup, read, schema};
+
+/// Default delay of the witness behind the sync.
+const WITNESS_DELAY: Duration = Duration::from_millis(30);
 
 /// Options for opening a store.
 #[derive(Clone, Debug)]
@@ -40,6 +47,9 @@ pub struct Options {
     /// Number of rows in a memtable that triggers a flush to the tables. After a crash the memtable is rebuilt from the
     /// log. `usize::MAX` disables flushing, including the flush on close.
     pub flush_rows: usize,
+    /// Time between the sync of a batch and the write of the witness, which states that the batch is durable. The loss of
+    /// a batch is detected from then on.
+    pub witness_delay: Duration,
     /// Deliberate bug to inject, to check that the tests detect it.
     #[cfg(feature = "sabotage")]
     pub sabotage: Option<crate::Sabotage>,
@@ -51,6 +61,7 @@ impl Default for Options {
             disk: None,
             checkpoint_bytes: CHECKPOINT_BYTES,
             flush_rows: FLUSH_ROWS,
+            witness_delay: WITNESS_DELAY,
             #[cfg(feature = "sabotage")]
             sabotage: None,
         }
@@ -65,6 +76,7 @@ pub(crate) struct Shared {
     pub(crate) queue: WriteQueue,
     pub(crate) memtables: Memtables,
     pub(crate) stats: WriterStats,
+    pub(crate) witness: WitnessSignal,
     spaces: Mutex<Spaces>,
     failure: watch::Sender<Option<StoreError>>,
     #[cfg(feature = "sabotage")]
@@ -82,21 +94,28 @@ impl Shared {
 
     /// Marks the storage as failed: this and every later call fails with `error`.
     pub(crate) fn fail(&self, error: StoreError) {
-        tracing::error!(error = %error, "storage failed: no commit is acknowledged until the hub is restarted");
-        self.failure.send_replace(Some(error.clone()));
+        if self.failed().is_none() {
+            tracing::error!(error = %error, "storage failed: no commit is acknowledged until the hub is restarted");
+            self.failure.send_replace(Some(error.clone()));
+        }
         self.queue.close();
         while let Some(jobs) = self.queue.take(&mut SpinWait::default()) {
-            for job in jobs {
-                match job {
-                    Job::Transact { sender, .. } => drop(sender.send(Err(error.clone()))),
-                    Job::OpenSpace { sender, .. } => drop(sender.send(Err(error.clone()))),
-                }
-            }
+            reject(jobs, &error);
         }
     }
 
-    fn failed(&self) -> Option<StoreError> {
+    pub(crate) fn failed(&self) -> Option<StoreError> {
         self.failure.borrow().clone()
+    }
+}
+
+/// Responds to jobs that are not executed.
+pub(crate) fn reject(jobs: Vec<Job>, error: &StoreError) {
+    for job in jobs {
+        match job {
+            Job::Transact { sender, .. } => drop(sender.send(Err(error.clone()))),
+            Job::OpenSpace { sender, .. } => drop(sender.send(Err(error.clone()))),
+        }
     }
 }
 
@@ -163,29 +182,41 @@ impl SqliteStore {
         options: Options,
         context: StoreContext,
     ) -> Result<Arc<Self>, OpenError> {
-        let path = &lock.path().to_owned();
         let disk = options.disk.clone().unwrap_or_else(Disk::new);
-        let directory = DataDirectory::prepare(lock, &disk)?;
+        let path = lock.path().to_owned();
+        Self::open_on(&disk, lock, options, context).map_err(|error| match disk.damaged_page() {
+            Some(page) if error.is_damage() => OpenError::Damaged { path, reason: page.to_string() },
+            _ => error,
+        })
+    }
+
+    fn open_on(
+        disk: &Arc<Disk>,
+        lock: DirectoryLock,
+        options: Options,
+        context: StoreContext,
+    ) -> Result<Arc<Self>, OpenError> {
+        let path = &lock.path().to_owned();
+        let directory = DataDirectory::prepare(lock, disk)?;
         let sqlite = |action| move |source| OpenError::Sqlite { action, path: path.to_owned(), source };
-        let connection = connect(&directory.database(), &disk, OpenFlags::default())
-            .map_err(sqlite("open the database"))?;
-        configure_writer(&connection).map_err(sqlite("set up the database"))?;
+        let (connection, mut spaces, last) = open_intact(&directory, path, disk, &context)?;
         #[cfg(feature = "sabotage")]
         if options.sabotage == Some(crate::Sabotage::SyncNormal) {
             connection.pragma_update(None, "synchronous", "NORMAL").map_err(sqlite("set up the database"))?;
         }
-        let mut spaces = load::spaces(&connection, context.clock.now()).map_err(|error| match error {
-            LoadError::Sqlite(source) => sqlite("load the state")(source),
-            LoadError::Damaged(reason) => OpenError::Damaged { path: path.to_owned(), reason },
-        })?;
+        let witness = WitnessFile::open(disk, &Location::of(path))?;
         let mut wal_file = directory.database().into_os_string();
         wal_file.push("-wal");
         let wal_file = PathBuf::from(wal_file);
+        if last.batch > witness.stated {
+            // What a killed process left may be in the page cache only. The witness must not state it before it is durable.
+            sync_file(&wal_file)?;
+        }
         let leftover = checkpoint_leftover(&connection, &wal_file, options.checkpoint_bytes)
             .map_err(sqlite("checkpoint the write-ahead log"))?;
-        let readers = Arc::new(Readers::start(&directory.database(), &disk).map_err(sqlite("open readers"))?);
+        let readers = Arc::new(Readers::start(&directory.database(), disk).map_err(sqlite("open readers"))?);
         let checkpointer =
-            Checkpointer::start(&directory.database(), &disk).map_err(sqlite("open the checkpointer"))?;
+            Checkpointer::start(&directory.database(), disk).map_err(sqlite("open the checkpointer"))?;
         let memtables = { &mut spaces }
             .iter_mut()
             .map(|(number, loaded)| (*number, std::mem::take(&mut loaded.memtable)));
@@ -193,30 +224,39 @@ impl SqliteStore {
             queue: WriteQueue::default(),
             memtables: Memtables::new(memtables.collect()),
             stats: WriterStats::default(),
+            witness: WitnessSignal::starting_at(last, &witness),
             spaces: Mutex::default(),
             failure: watch::Sender::new(None),
             #[cfg(feature = "sabotage")]
             sabotage: options.sabotage,
         });
         shared.publish_all(&spaces);
+        fail_on_damage(disk, &shared);
         let wal =
-            WalMonitor::new(Arc::clone(&disk), checkpointer.signal(), options.checkpoint_bytes, leftover);
+            WalMonitor::new(Arc::clone(disk), checkpointer.signal(), options.checkpoint_bytes, leftover);
+        let witness = WitnessThread::start(Arc::clone(&shared), witness, options.witness_delay);
         let writer = start_writer(
             connection,
             spaces,
             context,
             Arc::clone(&shared),
-            (wal, options.flush_rows),
-            directory,
+            (wal, options.flush_rows, last),
+            (directory, witness),
         );
         let threads = Mutex::new(Some(Threads { writer, checkpointer }));
-        Ok(Arc::new(Self { shared, readers, disk, wal: wal_file, threads }))
+        Ok(Arc::new(Self { shared, readers, disk: Arc::clone(disk), wal: wal_file, threads }))
     }
 
     /// I/O counters of the disk.
     #[must_use]
     pub fn disk_counters(&self) -> Counters {
         self.disk.counters()
+    }
+
+    /// Waits until the witness states everything that was acknowledged. For tests, which then damage the data.
+    #[cfg(feature = "faults")]
+    pub fn flush_witness(&self) {
+        self.shared.witness.flush();
     }
 
     fn planner(&self) -> RollbackPlanner {
@@ -244,7 +284,7 @@ impl Drop for SqliteStore {
 }
 
 pub(crate) fn connect(database: &Path, disk: &Disk, flags: OpenFlags) -> rusqlite::Result<Connection> {
-    let connection = Connection::open_with_flags_and_vfs(database, flags, disk.vfs_name())?;
+    let connection = disk.open(database, flags)?;
     connection.busy_timeout(std::time::Duration::from_secs(10))?;
     // 2 MiB of page cache for readers and the checkpointer; `configure_writer` gives the writer more.
     connection.pragma_update(None, "cache_size", -2_048)?;
@@ -262,31 +302,125 @@ pub(crate) fn configure_writer(connection: &Connection) -> rusqlite::Result<()> 
     schema::migrate(connection)
 }
 
+/// Opens and loads the database of a directory. A database without page checksums is rewritten first.
+fn open_intact(
+    directory: &DataDirectory,
+    path: &Path,
+    disk: &Disk,
+    context: &StoreContext,
+) -> Result<(Connection, BTreeMap<SpaceNo, LoadedSpace>, Position), OpenError> {
+    let sqlite = |action| move |source| OpenError::Sqlite { action, path: path.to_owned(), source };
+    // Until the data is known to be intact, closing it must not checkpoint the write-ahead log: that would discard what
+    // follows a damaged frame.
+    let open = || {
+        let connection = connect(&directory.database(), disk, OpenFlags::default())?;
+        keep_wal_on_close(&connection, true)?;
+        let has_checksums = disk::has_checksums(&connection)?;
+        Ok((connection, has_checksums))
+    };
+    let (mut connection, has_checksums) = open().map_err(sqlite("open the database"))?;
+    if !has_checksums {
+        load_intact(&connection, path, disk, context)?;
+        directory.add_checksums(connection, disk)?;
+        (connection, _) = open().map_err(sqlite("open the database"))?;
+    }
+    disk.add_checksums_to_new_files();
+    let (spaces, last) = load_intact(&connection, path, disk, context)?;
+    keep_wal_on_close(&connection, false).map_err(sqlite("set up the database"))?;
+    Ok((connection, spaces, last))
+}
+
+fn keep_wal_on_close(connection: &Connection, keep: bool) -> rusqlite::Result<()> {
+    connection.set_db_config(DbConfig::SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, keep).map(drop)
+}
+
+/// Migrates and loads a database, and compares it with its witness.
+fn load_intact(
+    connection: &Connection,
+    path: &Path,
+    disk: &Disk,
+    context: &StoreContext,
+) -> Result<(BTreeMap<SpaceNo, LoadedSpace>, Position), OpenError> {
+    let sqlite = |action| move |source| OpenError::Sqlite { action, path: path.to_owned(), source };
+    let damaged = |reason| OpenError::Damaged { path: path.to_owned(), reason };
+    if !schema::has_witness(connection).map_err(sqlite("read the format"))? {
+        begin_witness(connection, path, disk)?;
+    }
+    configure_writer(connection).map_err(sqlite("set up the database"))?;
+    let spaces = load::spaces(connection, context.clock.now()).map_err(|error| match error {
+        LoadError::Sqlite(source) => sqlite("load the state")(source),
+        LoadError::Damaged(reason) => damaged(reason),
+    })?;
+    if let Some(defect) = witness::check(path, connection)? {
+        return Err(damaged(defect.detail));
+    }
+    let last = Position::stored(connection).map_err(sqlite("load the state"))?;
+    Ok((spaces, last))
+}
+
+fn sync_file(path: &Path) -> Result<(), OpenError> {
+    match File::open(path).and_then(|file| file.sync_all()) {
+        Err(source) if source.kind() != io::ErrorKind::NotFound => {
+            Err(OpenError::Io { action: "sync", path: path.to_owned(), source })
+        }
+        _ => Ok(()),
+    }
+}
+
+/// Creates the witness of a database that an earlier release wrote, before the database is migrated: from then on it
+/// needs one. It states no position yet.
+fn begin_witness(connection: &Connection, path: &Path, disk: &Disk) -> Result<(), OpenError> {
+    if let Some(defect) = witness::check(path, connection)? {
+        return Err(OpenError::Damaged { path: path.to_owned(), reason: defect.detail });
+    }
+    let location = Location::of(path);
+    match location.read() {
+        Ok(Some(Statement::Durable(_))) => Ok(()),
+        Ok(_) => location.create(disk, &Position::default()),
+        Err(source) => Err(OpenError::Io { action: "read", path: location.file, source }),
+    }
+}
+
 fn start_writer(
     connection: Connection,
     spaces: BTreeMap<SpaceNo, LoadedSpace>,
     context: StoreContext,
     shared: Arc<Shared>,
-    (wal, flush_rows): (WalMonitor, usize),
-    directory: DataDirectory,
+    (wal, flush_rows, last): (WalMonitor, usize, Position),
+    (directory, witness): (DataDirectory, WitnessThread),
 ) -> JoinHandle<()> {
     // Log events of the writer go to the tracing subscriber of the thread that opened the store.
     let dispatch = tracing::dispatcher::get_default(Clone::clone);
     let run = move || {
         let _subscriber = tracing::dispatcher::set_default(&dispatch);
+        // Dropped in reverse order, also by a panic: the lock on the directory is released after the witness is written
+        // and the last connection is closed.
+        let _directory = directory;
+        let connection = connection;
+        let _witness = witness;
         let _fail_on_panic = FailOnPanic(Arc::clone(&shared));
-        match Writer::new(&connection, spaces, context, Arc::clone(&shared), wal, flush_rows) {
+        match Writer::new(&connection, spaces, context, Arc::clone(&shared), wal, (flush_rows, last)) {
             Ok(writer) => writer.run(),
             Err(error) => shared.fail(StoreError::Failed(crate::lookup::error_text(&error))),
         }
-        drop(connection);
-        // Releases the lock on the directory, which must happen after the last connection is closed.
-        drop(directory);
     };
     thread::Builder::new()
         .name("quorate-writer".into())
         .spawn(run)
         .expect("failed to spawn the writer thread")
+}
+
+/// Marks the storage as failed when a connection reads a damaged page, on whatever thread: more writes would be lost with
+/// the data.
+fn fail_on_damage(disk: &Disk, shared: &Arc<Shared>) {
+    let dispatch = tracing::dispatcher::get_default(Clone::clone);
+    let shared = Arc::downgrade(shared);
+    disk.on_damage(move |page| {
+        if let Some(shared) = shared.upgrade() {
+            let error = StoreError::Corrupt(page.to_string().into());
+            tracing::dispatcher::with_default(&dispatch, || shared.fail(error));
+        }
+    });
 }
 
 /// Marks the storage as failed if the writer thread panics, because the state on disk is then uncertain.
@@ -418,7 +552,8 @@ impl Store for SqliteStore {
 
     fn backup<'a>(&'a self, to: &'a Path) -> BoxFuture<'a, Result<Vec<BackupPosition>, StoreError>> {
         let to = to.to_owned();
-        let write = move |connection: &_| backup::write_backup(connection, &to);
+        let disk = Arc::clone(&self.disk);
+        let write = move |connection: &_| backup::write_backup(connection, &disk, &to);
         // A backup copies all spaces, so it is queued under none of them.
         Box::pin(self.readers.run(Lane::Backup, SpaceNo(0), write))
     }

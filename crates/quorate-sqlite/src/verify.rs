@@ -198,6 +198,9 @@ fn verify_database(
         }
     }
     if first_defect.is_none() {
+        first_defect = offline.lost_data()?;
+    }
+    if first_defect.is_none() {
         first_defect = tables::check_file(&offline.connection, spaces.len() as u64)
             .or_else(|source| unreadable(offline, "", Seq(0), Damage::Tables, source).map(Some))?;
     }
@@ -266,7 +269,10 @@ fn unreadable(
     use rusqlite::ErrorCode::{DatabaseCorrupt, NotADatabase};
     match source.sqlite_error_code() {
         Some(DatabaseCorrupt | NotADatabase) => {
-            let detail = format!("SQLite cannot read a page of the file: {source}");
+            let detail = match offline.disk.damaged_page() {
+                Some(page) => page.to_string(),
+                None => format!("SQLite cannot read a page of the file: {source}"),
+            };
             Ok(Defect { space: space.into(), seq, damage, detail })
         }
         _ => Err(offline.sqlite_error("read the data", source)),

@@ -1,6 +1,7 @@
 //! Statements that write the state of each commit immediately: the record, the idempotency key and the head of the
 //! space. Everything else can be derived from the records and is collected in the memtable.
 
+use std::collections::BTreeSet;
 use std::io::{Seek as _, SeekFrom, Write as _};
 
 use quorate_core::{
@@ -16,9 +17,12 @@ pub(crate) struct WriteStatements<'c> {
     connection: &'c Connection,
     log: Statement<'c>,
     head: Statement<'c>,
+    batch: Statement<'c>,
     generation: Statement<'c>,
     extended: Statement<'c>,
     keys: [Statement<'c>; 2],
+    /// Spaces with rows of the current batch that no record contains: extended leases and keys of no-ops.
+    changed: BTreeSet<SpaceNo>,
 }
 
 impl<'c> WriteStatements<'c> {
@@ -28,14 +32,16 @@ impl<'c> WriteStatements<'c> {
             connection,
             log: prepare("INSERT INTO log VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9)")?,
             head: prepare(
-                "UPDATE spaces SET seq = ?2, hash = ?3, at = ?4, generation = ?5 WHERE number = ?1",
+                "UPDATE spaces SET seq = ?2, hash = ?3, at = ?4, generation = ?5, batch = ?6 WHERE number = ?1",
             )?,
+            batch: prepare("UPDATE spaces SET batch = ?2 WHERE number = ?1")?,
             generation: prepare("INSERT INTO eras VALUES (?1, ?2, ?3, ?4)")?,
             extended: prepare("INSERT OR REPLACE INTO extended VALUES (?1, ?2, ?3)")?,
             keys: [
                 prepare("INSERT INTO keys_0 VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7)")?,
                 prepare("INSERT INTO keys_1 VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7)")?,
             ],
+            changed: BTreeSet::new(),
         })
     }
 
@@ -60,6 +66,7 @@ impl<'c> WriteStatements<'c> {
         }
         if let Some((key, fingerprint)) = commit.key.as_ref().filter(|_| decided.consumes_key()) {
             self.key(space, &commit.principal, key.as_str(), fingerprint, &decided.receipt, lookups)?;
+            self.changed.insert(space);
         }
         Ok(())
     }
@@ -80,11 +87,27 @@ impl<'c> WriteStatements<'c> {
         Ok(())
     }
 
-    /// Writes the head of a space after a batch.
-    pub(crate) fn write_head(&mut self, space: SpaceNo, working: &WorkingState) -> rusqlite::Result<()> {
+    /// Writes the head of a space after the batch with this number.
+    pub(crate) fn write_head(
+        &mut self,
+        space: SpaceNo,
+        working: &WorkingState,
+        batch: u64,
+    ) -> rusqlite::Result<()> {
         let head = working.head;
-        self.head.execute((space.0, head.seq.0, head.hash, head.at.0, head.generation.0))?;
+        self.head.execute((space.0, head.seq.0, head.hash, head.at.0, head.generation.0, batch))?;
         Ok(())
+    }
+
+    /// Writes the number of a batch that changed a space without a record.
+    pub(crate) fn write_batch(&mut self, space: SpaceNo, batch: u64) -> rusqlite::Result<()> {
+        self.batch.execute((space.0, batch))?;
+        Ok(())
+    }
+
+    /// Takes the spaces in which the current batch changed rows that no record contains.
+    pub(crate) fn take_changed(&mut self) -> BTreeSet<SpaceNo> {
+        std::mem::take(&mut self.changed)
     }
 
     /// Writes the generation that begins with the newest record.
@@ -114,6 +137,7 @@ impl<'c> WriteStatements<'c> {
         let token = working.open(number).and_then(quorate_core::OpenDelivery::token).unwrap_or(LeaseToken(0));
         let lease_ms = working.lease_ms(number).unwrap_or(0);
         self.extended.execute((row_id(space, number.0), token.0, lease_ms))?;
+        self.changed.insert(space);
         Ok(())
     }
 

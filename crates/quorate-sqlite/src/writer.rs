@@ -22,7 +22,8 @@ use crate::lookup::{KeyRotation, SqliteLookup, error_text};
 use crate::memtable::{Memtable, client_ids_of_part};
 use crate::queue::{Job, SpinWait};
 use crate::responder::{CommittedBatch, JobResponse, Responder};
-use crate::sqlite_store::Shared;
+use crate::sqlite_store::{Shared, reject};
+use crate::witness::Position;
 use crate::write_statements::WriteStatements;
 
 /// Work units after which a batch takes no further commit, including the rows of the flush before it. Together with the
@@ -46,6 +47,8 @@ pub(crate) struct Writer<'c> {
     wal: WalMonitor,
     /// Number of rows in a memtable that triggers a flush.
     flush_rows: usize,
+    /// Newest durable batch.
+    last: Position,
     #[cfg(feature = "sabotage")]
     sabotage: Option<crate::Sabotage>,
 }
@@ -57,7 +60,7 @@ impl<'c> Writer<'c> {
         context: StoreContext,
         shared: Arc<Shared>,
         wal: WalMonitor,
-        flush_rows: usize,
+        (flush_rows, last): (usize, Position),
     ) -> rusqlite::Result<Self> {
         #[cfg_attr(
             not(feature = "sabotage"),
@@ -80,6 +83,7 @@ impl<'c> Writer<'c> {
             context,
             wal,
             flush_rows,
+            last,
             #[cfg(feature = "sabotage")]
             sabotage: shared.sabotage,
             shared,
@@ -90,6 +94,10 @@ impl<'c> Writer<'c> {
     pub(crate) fn run(mut self) {
         let mut spin_wait = SpinWait::default();
         while let Some(batch) = self.shared.queue.take(&mut spin_wait) {
+            // The witness could not be written: the disk fails.
+            if let Some(error) = self.shared.failed() {
+                return reject(batch, &error);
+            }
             let (flow, held) = clock::timed(|| self.batch(batch));
             if flow.is_break() {
                 return;
@@ -99,6 +107,9 @@ impl<'c> Writer<'c> {
                 return;
             }
             self.wal.after_batch(self.connection);
+        }
+        if self.shared.failed().is_some() {
+            return;
         }
         // Flush on close, so that the tables are complete for tools that read them while no hub runs.
         if let Err(error) = self.flush_all() {
@@ -318,8 +329,8 @@ impl<'c> Writer<'c> {
         let mut working = WorkingState::new(id);
         let (record, _) = decide_genesis(&mut working, name.clone(), self.context.clock.now().wall);
         self.connection.execute(
-            "INSERT INTO spaces VALUES (?1, ?2, ?3, 0, x'', 0, 0, 1, 1, 0, 0, 0, 0, 0)",
-            (number.0, name.as_str(), id.0),
+            "INSERT INTO spaces VALUES (?1, ?2, ?3, 0, x'', 0, 0, 1, 1, 0, 0, 0, 0, 0, ?4)",
+            (number.0, name.as_str(), id.0, self.last.batch + 1),
         )?;
         self.writes.append_record(number, &record)?;
         self.writes.write_generation(number, &working)?;
@@ -335,20 +346,43 @@ impl<'c> Writer<'c> {
     /// Makes the batch durable. Until COMMIT returns, a power loss discards the whole batch, and no caller has been
     /// acknowledged; once it has returned, the batch is on disk and callers may be acknowledged.
     fn commit_batch(&mut self, touched: &BTreeSet<SpaceNo>) -> Result<(), BatchError> {
-        for number in touched {
-            if let Some(loaded) = self.spaces.get(number)
-                && loaded.working.has_unsaved_records()
-            {
-                self.writes.write_head(*number, &loaded.working)?;
-            }
+        let position = self.write_position(touched)?;
+        #[cfg(feature = "sabotage")]
+        if self.sabotage == Some(crate::Sabotage::WitnessBeforeSync) {
+            self.shared.witness.advance(position);
+            self.shared.witness.flush();
         }
         self.commit.execute([])?;
+        if position.batch > self.last.batch {
+            self.last = position;
+            self.shared.witness.advance(position);
+        }
         for number in touched {
             if let Some(loaded) = self.spaces.get_mut(number) {
                 loaded.working.mark_durable();
             }
         }
         Ok(())
+    }
+
+    /// Writes the heads that the batch moved, with its number. Returns the position that the store has after it.
+    fn write_position(&mut self, touched: &BTreeSet<SpaceNo>) -> rusqlite::Result<Position> {
+        let changed = self.writes.take_changed();
+        let batch = self.last.batch + 1;
+        let mut position = self.last;
+        for number in touched {
+            let Some(LoadedSpace { working, .. }) = self.spaces.get(number) else { continue };
+            if working.has_unsaved_records() {
+                self.writes.write_head(*number, working, batch)?;
+            } else if changed.contains(number) {
+                self.writes.write_batch(*number, batch)?;
+            } else {
+                continue;
+            }
+            let head = working.head;
+            position = Position { batch, space: *number, seq: head.seq, hash: head.hash, ..self.last };
+        }
+        Ok(position)
     }
 
     /// Clears the memtables that were flushed, then merges the changes of the batch.
@@ -385,6 +419,7 @@ impl<'c> Writer<'c> {
             let _ = self.connection.execute_batch("ROLLBACK");
         }
         self.lookups.staged.take();
+        self.writes.take_changed();
         for number in touched {
             if self.shared.published(*number).is_none() {
                 // Created by this batch, so it does not exist.

@@ -308,11 +308,11 @@ impl Hub {
             "backup to a local directory",
             "run `quorate backup` on the machine that stores the hub's data",
         )?;
-        let positions = space.engine().store().backup(to.as_ref()).await?;
+        // The main store completes the copy, so it comes last.
         if let Some(private) = space.engine().private_engine() {
             private.store().backup(&quorate_sqlite::private_directory(to.as_ref())).await?;
         }
-        Ok(positions)
+        Ok(space.engine().store().backup(to.as_ref()).await?)
     }
 
     /// Flushes queued writes, then releases the data directory or closes the connections.

@@ -101,7 +101,7 @@ fn c11_a_backup_is_verified() {
         "quorate backup verify quorate-data 2>&1 | grep -o 'is in use'",
     ]);
     expect_file!["golden/backup.txt"].assert_eq(&transcript);
-    let copy = rusqlite::Connection::open(fixture.work().join("copy/quorate.db")).expect("it opens");
+    let copy = crate::support::database(&fixture.work().join("copy/quorate.db"));
     copy.execute("UPDATE log SET principal = 'agent:mallory' WHERE id & 15 = 3", []).expect("edited");
     drop(copy);
     let output = fixture.shell("quorate backup verify copy --json");

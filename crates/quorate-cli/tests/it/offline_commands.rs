@@ -94,7 +94,7 @@ fn verify_prints_the_head_of_each_space() {
 #[test]
 fn verify_names_the_first_bad_record_and_exits_with_65() {
     let (_directory, data, _) = demo();
-    let connection = rusqlite::Connection::open(data.join("quorate.db")).expect("it opens");
+    let connection = crate::support::database(&data.join("quorate.db"));
     let id: i64 = connection
         .query_row("SELECT id FROM log WHERE length(payload) > 0 ORDER BY id LIMIT 1 OFFSET 5", [], |row| {
             row.get(0)
@@ -307,7 +307,7 @@ fn an_erased_payload_is_gone_and_the_log_still_verifies() {
     assert_eq!(json(&erased)["erasedBy"].as_u64(), Some(before.len() as u64 + 1), "{}", text(&erased.stderr));
     assert_eq!(lines().last().expect("a line")["effects"][0]["effect"], "payload.erased");
     assert!(quorate(&["verify", "--data", &directory]).status.success());
-    let connection = rusqlite::Connection::open(data.join("quorate.db")).expect("it opens");
+    let connection = crate::support::database(&data.join("quorate.db"));
     let row = (1_i64 << 47) + seq.parse::<i64>().expect("a number");
     let bytes: Vec<u8> = connection
         .query_row("SELECT payload FROM log WHERE id = ?1", [row], |row| row.get(0))
@@ -354,8 +354,8 @@ fn bench_measures_and_prints_one_object_a_line() {
         seen.push(measurement["workload"].as_str().unwrap_or_default().to_owned());
     }
     let expected = "W0 W1 W1 W2 W2 W3 W3 W3 W3 W4 W4 W5 W5 W6 W6 W7 W9 BEATS WAITS HOLD HOLD HOLD HOLD HOLD HOLD HTTP HTTP LOAD LOAD";
-    // Without readers, and with four kinds of readers in another space and in the same one.
-    let neighbours = " NEIGHBOUR".repeat(10);
+    // Idle, and with nine kinds of neighbours, in another space and in the same one.
+    let neighbours = " NEIGHBOUR".repeat(20);
     assert_eq!(seen.join(" "), format!("{expected}{neighbours}"));
     assert_eq!(quorate(&["bench", "W99"]).status.code(), Some(2));
 }

@@ -40,7 +40,7 @@ async fn put(space: &Space, key: &str) -> Seq {
 
 /// Overwrites the payloads of these records with zeros, as a failing disk might.
 fn corrupt(directory: &Path, seqs: &[Seq]) {
-    let database = rusqlite::Connection::open(directory.join("quorate.db")).unwrap();
+    let database = recovery::database(directory).unwrap();
     for seq in seqs {
         let sql = "UPDATE log SET payload = zeroblob(length(payload)) WHERE id = ?1";
         assert_eq!(database.execute(sql, [row_id(SpaceNo(1), seq.0)]).unwrap(), 1);

@@ -8,8 +8,8 @@ use axum::http::Request;
 use http_body_util::BodyExt as _;
 use quorate_core::error_chain;
 use quorate_core::{
-    Bearer, Commit, CreateToken, IdempotencyKey, Key, Op, Principal, PutEntry, Receipt, RegisterAgent,
-    Secret, SpaceName, TokenName, TokenRole, Version,
+    Bearer, Commit, CreateToken, Grants, IdempotencyKey, Key, Op, Principal, PutEntry, Receipt,
+    RegisterAgent, Secret, SpaceName, TokenName, TokenRole, Version,
 };
 use quorate_engine::{Engine, Error, Space};
 use quorate_server::{App, Settings};
@@ -220,6 +220,7 @@ async fn i22_i27_over_http_a_full_disk_returns_507_and_a_failed_disk_an_unknown_
         name: TokenName::new("test").unwrap(),
         expires_at: None,
         parent: None,
+        grants: Grants::default(),
     };
     hub.space.commit(Commit::new(Principal::System, vec![Op::CreateToken(create)])).await.unwrap();
     let private = recovery::open(&hub.directory.path().join("private"), Options::default()).await.unwrap();

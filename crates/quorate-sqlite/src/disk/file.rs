@@ -2,7 +2,7 @@
 //!
 //! The memory that SQLite allocates for a file contains our `File`, followed by the file of the real VFS.
 
-use std::ffi::{CStr, c_int, c_void};
+use std::ffi::{CStr, c_char, c_int, c_void};
 use std::ptr;
 use std::slice;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -10,6 +10,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use rusqlite::ffi::{self, sqlite3_file, sqlite3_int64, sqlite3_io_methods};
 
 use super::clock::timed;
+use super::page_checksum::{self, CHECKSUM_BYTES, DamagedPage, RESERVED_AT};
 use super::{FileId, FileKind, VfsContext};
 
 /// Open file. The real file follows at `REAL_AT`.
@@ -22,6 +23,10 @@ struct File {
     context: &'static VfsContext,
     kind: FileKind,
     id: FileId,
+    /// Name of the file; SQLite keeps it until the file is closed. Null if the file has no name.
+    name: *const c_char,
+    /// Whether its pages have checksums.
+    has_checksums: bool,
     /// For a write-ahead log: end of the preallocated range, in bytes.
     allocated_end: AtomicU64,
 }
@@ -75,17 +80,40 @@ pub(super) unsafe fn open(
             let methods = methods_over(&*(*real).pMethods);
             let ours = file.cast::<File>();
             let base = sqlite3_file { pMethods: &raw const (*ours).methods };
+            let kind = kind_of(flags);
+            let has_checksums =
+                code == ffi::SQLITE_OK && kind == FileKind::Database && has_checksums(real, context);
             ours.write(File {
                 base,
                 methods,
                 context,
-                kind: kind_of(flags),
+                kind,
                 id,
+                name: name.map_or(ptr::null(), CStr::as_ptr),
+                has_checksums,
                 allocated_end: AtomicU64::new(0),
             });
         }
     }
     code
+}
+
+/// Whether the pages of a database have checksums: its header reserves the bytes for them.
+///
+/// # Safety
+///
+/// `real` is an open file of the real VFS.
+unsafe fn has_checksums(real: *mut sqlite3_file, context: &VfsContext) -> bool {
+    let mut header = [0u8; RESERVED_AT + 1];
+    // SAFETY: the file is open, the methods are those of the real VFS, and the buffer has the given length.
+    let code = unsafe {
+        let Some(read) = (*(*real).pMethods).xRead else { return false };
+        read(real, header.as_mut_ptr().cast(), header.len() as c_int, 0)
+    };
+    match code {
+        ffi::SQLITE_OK => usize::from(header[RESERVED_AT]) == CHECKSUM_BYTES,
+        _ => context.checksums_new_files.load(Ordering::Relaxed),
+    }
 }
 
 fn kind_of(flags: c_int) -> FileKind {
@@ -102,9 +130,9 @@ fn kind_of(flags: c_int) -> FileKind {
 /// SQLite checks for its presence: without `xShmMap` there is no WAL mode.
 fn methods_over(real: &sqlite3_io_methods) -> sqlite3_io_methods {
     let second = real.iVersion >= 2;
-    let third = real.iVersion >= 3;
     sqlite3_io_methods {
-        iVersion: real.iVersion.min(3),
+        // Version 3 adds memory-mapped reads.
+        iVersion: real.iVersion.min(2),
         xClose: Some(close),
         xRead: Some(read),
         xWrite: Some(write),
@@ -121,8 +149,8 @@ fn methods_over(real: &sqlite3_io_methods) -> sqlite3_io_methods {
         xShmLock: if second { real.xShmLock.and(Some(shm_lock)) } else { None },
         xShmBarrier: if second { real.xShmBarrier.and(Some(shm_barrier)) } else { None },
         xShmUnmap: if second { real.xShmUnmap.and(Some(shm_unmap)) } else { None },
-        xFetch: if third { real.xFetch.and(Some(fetch)) } else { None },
-        xUnfetch: if third { real.xUnfetch.and(Some(unfetch)) } else { None },
+        xFetch: None,
+        xUnfetch: None,
     }
 }
 
@@ -189,8 +217,34 @@ unsafe extern "C" fn read(
     at: sqlite3_int64,
 ) -> c_int {
     // SAFETY: SQLite calls this on an open file, with a buffer of `amount` bytes.
-    unsafe {
-        ours(file).context.faults.read(|| real!(file.xRead(out, amount, at), or ffi::SQLITE_IOERR_READ))
+    let (this, code) = unsafe {
+        let this = ours(file);
+        let read = || real!(file.xRead(out, amount, at), or ffi::SQLITE_IOERR_READ);
+        (this, this.context.faults.read(read))
+    };
+    // The rest of a page that is not completely in the file is read as zeros.
+    let is_read = code == ffi::SQLITE_OK || code == ffi::SQLITE_IOERR_SHORT_READ;
+    if this.has_checksums && is_read && page_checksum::is_page(amount as usize, at as u64) {
+        // SAFETY: the call above has filled the buffer.
+        let page = unsafe { slice::from_raw_parts(out.cast::<u8>(), amount as usize) };
+        if !page_checksum::matches(page, at as u64) {
+            let page = at as u64 / amount as u64 + 1;
+            this.context.report_damage(DamagedPage { file: this.file_name(), page });
+            return ffi::SQLITE_CORRUPT;
+        }
+    }
+    code
+}
+
+impl File {
+    /// Name of the file without its directory.
+    fn file_name(&self) -> String {
+        if self.name.is_null() {
+            return String::new();
+        }
+        // SAFETY: SQLite keeps the name, a C string, until the file is closed.
+        let name = unsafe { CStr::from_ptr(self.name) }.to_string_lossy();
+        name.rsplit('/').next().unwrap_or_default().to_owned()
     }
 }
 
@@ -202,6 +256,11 @@ unsafe extern "C" fn write(
 ) -> c_int {
     // SAFETY: SQLite calls this on an open file, with `amount` bytes to write, at least one.
     let (this, bytes) = unsafe { (ours(file), slice::from_raw_parts(data.cast::<u8>(), amount as usize)) };
+    // A copy: SQLite may still use the page, and it is not ours.
+    let page = (this.has_checksums && page_checksum::is_page(bytes.len(), at as u64))
+        .then(|| page_checksum::with_checksum(bytes, at as u64));
+    let bytes = page.as_deref().unwrap_or(bytes);
+    let data = bytes.as_ptr().cast();
     let code = this.context.faults.write(
         this.id,
         this.kind,
@@ -291,6 +350,13 @@ unsafe extern "C" fn file_control(file: *mut sqlite3_file, op: c_int, arg: *mut 
     code
 }
 
+unsafe extern "C" fn device_characteristics(file: *mut sqlite3_file) -> c_int {
+    // SAFETY: SQLite calls this on an open file.
+    let (this, found) = unsafe { (ours(file), real!(file.xDeviceCharacteristics(), or 0)) };
+    // Reads of a part of a page could not be verified.
+    if this.has_checksums { found & !ffi::SQLITE_IOCAP_SUBPAGE_READ } else { found }
+}
+
 /// Declares functions that forward their arguments to the real file.
 macro_rules! forward {
     ($($name:ident => $field:ident($($arg:ident: $kind:ty),*) $(-> $out:ty)?, or $missing:expr;)*) => {$(
@@ -309,12 +375,9 @@ forward! {
     unlock => xUnlock(level: c_int) -> c_int, or ffi::SQLITE_IOERR_UNLOCK;
     check_reserved_lock => xCheckReservedLock(out: *mut c_int) -> c_int, or ffi::SQLITE_IOERR_CHECKRESERVEDLOCK;
     sector_size => xSectorSize() -> c_int, or 0;
-    device_characteristics => xDeviceCharacteristics() -> c_int, or 0;
     shm_map => xShmMap(page: c_int, size: c_int, extend: c_int, out: *mut *mut c_void) -> c_int,
         or ffi::SQLITE_IOERR_SHMMAP;
     shm_lock => xShmLock(offset: c_int, n: c_int, flags: c_int) -> c_int, or ffi::SQLITE_IOERR_SHMLOCK;
     shm_barrier => xShmBarrier(), or ();
     shm_unmap => xShmUnmap(delete: c_int) -> c_int, or ffi::SQLITE_OK;
-    fetch => xFetch(at: sqlite3_int64, amount: c_int, out: *mut *mut c_void) -> c_int, or ffi::SQLITE_OK;
-    unfetch => xUnfetch(at: sqlite3_int64, page: *mut c_void) -> c_int, or ffi::SQLITE_OK;
 }

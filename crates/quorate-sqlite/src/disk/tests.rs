@@ -6,6 +6,7 @@ mod concurrency;
 mod counters;
 #[cfg(feature = "faults")]
 mod io_errors;
+mod page_checksums;
 #[cfg(feature = "faults")]
 mod power_loss;
 #[cfg(feature = "faults")]

@@ -8,6 +8,7 @@ use crate::directory::database_path;
 use crate::verify;
 use crate::verify::tests::fixture::Hub;
 use crate::verify::tests::populated_directory;
+use crate::witness::WITNESS;
 
 /// Creates a populated data directory with schema version 1.
 fn schema_1_directory() -> TempDir {
@@ -21,12 +22,20 @@ fn schema_1_directory() -> TempDir {
     let mut tables = connection.prepare("SELECT name FROM main.sqlite_schema WHERE type = 'table'").unwrap();
     let names: Vec<String> = tables.query_map([], |row| row.get(0)).unwrap().map(Result::unwrap).collect();
     for name in names {
-        let columns = if name == "items" { "space, kind, id, state" } else { "*" };
+        let columns = match name.as_str() {
+            "items" => "space, kind, id, state",
+            "spaces" => SPACE_COLUMNS,
+            _ => "*",
+        };
         let copy = format!("INSERT INTO main.{name} SELECT {columns} FROM newer.{name}");
         connection.execute_batch(&copy).unwrap();
     }
     old
 }
+
+const SPACE_COLUMNS: &str =
+    "number, name, id, seq, hash, at, generation, tables_at, next_delivery, last_token,
+                             acked, dead, expired, purged";
 
 fn read<T: rusqlite::types::FromSql>(dir: &TempDir, sql: &str) -> T {
     let connection = Connection::open(database_path(dir.path())).unwrap();
@@ -46,6 +55,54 @@ fn opening_an_older_directory_fills_the_positions_of_creation() {
     assert_eq!(read::<String>(&old, DUMP), read::<String>(&newer, DUMP));
     let report = verify(old.path(), None).unwrap();
     assert!(report.ok, "{report:?}");
+}
+
+// Fails under: a migration that adds no checksums, or that leaves the database without a witness.
+#[test]
+fn i22_an_older_directory_gets_a_witness_and_checksums() {
+    let old = schema_1_directory();
+    let reserved = || std::fs::read(database_path(old.path())).unwrap()[20];
+    assert_eq!(reserved(), 0);
+    Hub::open(old.path()).close();
+    assert_eq!(reserved(), 8);
+    let report = verify(old.path(), None).unwrap();
+    assert!(report.ok, "{report:?}");
+    std::fs::remove_file(old.path().join(WITNESS)).unwrap();
+    assert!(!verify(old.path(), None).unwrap().ok);
+}
+
+// Fails under: a witness that is created after the migration; a rewritten database that replaces the old one before it is
+// complete; a write-ahead log of the old database that is left for the new one.
+#[cfg(feature = "faults")]
+#[test]
+fn i24_a_migration_that_is_killed_at_any_disk_operation_is_continued() {
+    use quorate_store::{Entropy, ManualClock, StoreContext};
+
+    use crate::{Disk, Options, SqliteStore};
+
+    let old = schema_1_directory();
+    let head = verify(old.path(), None).unwrap().spaces[0].head_hash;
+    let bytes = std::fs::read(database_path(old.path())).unwrap();
+    for op in (1..).step_by(8) {
+        let directory = tempfile::tempdir().unwrap();
+        std::fs::write(database_path(directory.path()), &bytes).unwrap();
+        let disk = Disk::new();
+        disk.faults().cut_power_at(op);
+        let context = StoreContext {
+            clock: ManualClock::at(1_800_000_000_000),
+            entropy: Entropy::seeded(1),
+            sink: std::sync::Arc::new(drop),
+        };
+        let options = Options { disk: Some(std::sync::Arc::clone(&disk)), ..Options::default() };
+        let is_done = SqliteStore::open(directory.path(), options, context).is_ok();
+        Hub::open(directory.path()).close();
+        let report = verify(directory.path(), None).unwrap();
+        assert!(report.ok && report.spaces[0].head_hash == head, "operation {op}: {report:?}");
+        if is_done {
+            assert!(op > 30, "only {op} operations");
+            return;
+        }
+    }
 }
 
 #[test]

@@ -13,23 +13,37 @@ use std::path::Path;
 
 use quorate_core::hash_chain::{RecordHeader, record_hash};
 use quorate_core::{Seq, SpaceId, Timestamp};
-use rusqlite::Connection;
+use rusqlite::{Connection, OpenFlags};
 use tempfile::TempDir;
 
 use super::{Damage, Defect, LogCheckpoint, VerifyReport, verify};
 use crate::directory::database_path;
+use crate::disk::Disk;
+use crate::witness::{self, WITNESS};
+
+/// Opens the database of a directory like a hub, so that a change has valid page checksums.
+pub(crate) fn open_database(dir: &Path) -> Connection {
+    Disk::new().open(&database_path(dir), OpenFlags::default()).unwrap()
+}
+
+/// Rewrites the witness, like a forger who can write to the directory.
+fn forge_witness(dir: &Path) {
+    fs::remove_file(dir.join(WITNESS)).unwrap();
+    witness::write_for_copy(dir).unwrap();
+}
 
 /// Creates a closed data directory that contains the results of all kinds of operations.
 pub(crate) fn populated_directory() -> TempDir {
     let copy = tempfile::tempdir().unwrap();
     fs::write(database_path(copy.path()), fixture::database()).unwrap();
+    fs::write(copy.path().join(WITNESS), fixture::witness()).unwrap();
     copy
 }
 
 /// Creates a populated directory and applies `damage` to its database.
 fn damaged_copy(damage: impl FnOnce(&Connection)) -> TempDir {
     let copy = populated_directory();
-    let connection = Connection::open(database_path(copy.path())).unwrap();
+    let connection = open_database(copy.path());
     damage(&connection);
     connection.close().unwrap();
     copy
@@ -98,6 +112,7 @@ fn rechain(connection: &Connection, from: u64) {
             (last.0, previous, last.1),
         )
         .unwrap();
+    forge_witness(Path::new(connection.path().unwrap()).parent().unwrap());
 }
 
 #[test]

@@ -68,5 +68,5 @@ fn a_page_that_sqlite_cannot_read_is_reported() {
     bytes[(root - 1) * 4096..root * 4096].fill(0xa5);
     fs::write(&path, bytes).unwrap();
     let defect = assert_defect(dir.path(), None, 1, Damage::Edited);
-    assert!(defect.detail.contains("SQLite"), "{}", defect.detail);
+    assert!(defect.detail.contains("does not match its checksum"), "{}", defect.detail);
 }

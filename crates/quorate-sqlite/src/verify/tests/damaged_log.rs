@@ -159,7 +159,7 @@ fn a_log_truncated_with_its_head_is_detected_by_a_checkpoint() {
 }
 
 #[test]
-fn an_older_copy_of_the_directory_is_detected_only_by_a_checkpoint() {
+fn an_older_copy_is_detected_by_the_witness_or_a_checkpoint() {
     let dir = tempfile::tempdir().unwrap();
     let hub = fixture::Hub::open(dir.path());
     hub.register();
@@ -171,6 +171,9 @@ fn an_older_copy_of_the_directory_is_detected_only_by_a_checkpoint() {
     let checkpoints = crate::checkpoints(dir.path()).unwrap();
     assert!(verify(dir.path(), Some(&checkpoints)).unwrap().ok);
     fs::write(database_path(dir.path()), older).unwrap();
+    assert_eq!(report(dir.path()).first_defect.unwrap().damage, Damage::Truncated);
+    // A copy of the whole directory, with its witness.
+    forge_witness(dir.path());
     assert!(report(dir.path()).ok);
     assert_defect(dir.path(), Some(&checkpoints), sent.0, Damage::Truncated);
 }
@@ -195,7 +198,7 @@ fn rewritten_history_is_forked_and_detected_only_by_a_checkpoint() {
 }
 
 fn record(dir: &Path, seq: u64) -> Record {
-    let connection = Connection::open(database_path(dir)).unwrap();
+    let connection = open_database(dir);
     crate::load::record(&connection, quorate_core::SpaceNo(1), Seq(seq)).unwrap().unwrap()
 }
 
@@ -240,10 +243,14 @@ fn a_deleted_space_is_detected() {
          DELETE FROM agents WHERE id >= {second}; DELETE FROM eras WHERE space = 2;"
     );
     let dir = damaged_by_sql(&everything);
+    // The second space has the newest batch.
+    assert_eq!(report(dir.path()).first_defect.unwrap().damage, Damage::Truncated);
+    forge_witness(dir.path());
     assert!(report(dir.path()).ok);
     let defect = verify(dir.path(), Some(&checkpoints)).unwrap().first_defect.unwrap();
     assert_eq!((defect.space.as_str(), defect.seq, defect.damage), ("second", Seq(1), Damage::Truncated));
     let dir = damaged_by_sql("DELETE FROM spaces WHERE number = 2");
+    forge_witness(dir.path());
     assert_eq!(report(dir.path()).first_defect.unwrap().damage, Damage::Tables);
     let dir = damaged_by_sql("DELETE FROM spaces WHERE number = 1");
     assert_eq!(report(dir.path()).first_defect.unwrap().damage, Damage::Deleted);
@@ -264,8 +271,7 @@ fn damage_in_the_second_space_is_reported_for_that_space() {
 #[test]
 fn an_erased_part_with_restored_bytes_is_edited() {
     let before = populated_directory();
-    let erased: u64 = Connection::open(database_path(before.path()))
-        .unwrap()
+    let erased: u64 = open_database(before.path())
         .query_row("SELECT max(seq) FROM erased WHERE space = 1", [], |row| row.get(0))
         .unwrap();
     let dir = damaged_copy(|connection| {

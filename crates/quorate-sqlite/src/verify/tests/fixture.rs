@@ -18,19 +18,30 @@ use quorate_store::{Entropy, ManualClock, Store as _, StoreContext};
 use tokio::runtime::Runtime;
 
 use crate::directory::database_path;
+use crate::witness::WITNESS;
 use crate::{Options, SqliteStore};
 
 pub(crate) const START: u64 = 1_800_000_000_000;
 
 /// Returns the bytes of the populated database, which is created once and shared by all tests.
 pub(super) fn database() -> &'static [u8] {
-    static DATABASE: OnceLock<Vec<u8>> = OnceLock::new();
-    DATABASE.get_or_init(|| {
+    &files().0
+}
+
+/// Returns the bytes of its witness.
+pub(super) fn witness() -> &'static [u8] {
+    &files().1
+}
+
+fn files() -> &'static (Vec<u8>, Vec<u8>) {
+    static FILES: OnceLock<(Vec<u8>, Vec<u8>)> = OnceLock::new();
+    FILES.get_or_init(|| {
         let dir = tempfile::tempdir().unwrap();
         let hub = Hub::open(dir.path());
         hub.run_all_operations();
         hub.close_into_one_file(dir.path());
-        std::fs::read(database_path(dir.path())).unwrap()
+        let witness = std::fs::read(dir.path().join(WITNESS)).unwrap();
+        (std::fs::read(database_path(dir.path())).unwrap(), witness)
     })
 }
 
@@ -81,7 +92,7 @@ impl Hub {
     /// Closes the store and truncates the write-ahead log, so that one file contains everything.
     pub(crate) fn close_into_one_file(self, dir: &Path) {
         self.close();
-        let connection = rusqlite::Connection::open(database_path(dir)).unwrap();
+        let connection = crate::verify::tests::open_database(dir);
         connection.query_row("PRAGMA wal_checkpoint(TRUNCATE)", [], |_| Ok(())).unwrap();
         connection.close().unwrap();
     }

@@ -2,9 +2,10 @@
 
 use quorate_core::{
     AccessToken, Agent, AgentNo, AgentRole, Bearer, DeliveryNo, DeliveryOrigin, Destination, Effect, Epoch,
-    Generation, Item, Key, LeaseToken, LoggedLease, Message, NewDelivery, Payload, Pool, PoolAccess, PoolNo,
-    Presence, Priority, Recipient, RecordedMessage, ReturnCause, ReturnOutcome, SpaceName, Subscription,
-    SubscriptionState, Timestamp, TokenDigest, TokenId, TokenRole, TokenState, Verb, Version, codec,
+    Generation, Grants, Item, Key, LeaseToken, LoggedLease, Message, NewDelivery, Payload, Pool, PoolAccess,
+    PoolNo, Presence, Priority, Recipient, RecordedMessage, ReturnCause, ReturnOutcome, SpaceName,
+    Subscription, SubscriptionState, Timestamp, TokenDigest, TokenId, TokenRole, TokenState, Verb, Version,
+    codec,
 };
 
 use super::*;
@@ -94,6 +95,7 @@ fn token_created(n: u32, digest: [u8; 32]) -> Effect {
         created_at: Timestamp(0),
         state: TokenState::Active,
         parent: None,
+        grants: Grants::default(),
     };
     Effect::Changed { verb: Verb::TokenCreated, item: Item::Token(std::sync::Arc::new(token)) }
 }
@@ -197,8 +199,7 @@ fn impossible_effects_are_forked() {
 #[test]
 fn a_plausible_record_is_only_detected_by_a_checkpoint_or_the_tables() {
     // The next delivery number is plausible, so the log alone does not reveal the forgery; the tables do.
-    let next: u64 = Connection::open(database_path(populated_directory().path()))
-        .unwrap()
+    let next: u64 = open_database(populated_directory().path())
         .query_row("SELECT next_delivery FROM spaces WHERE number = 1", [], |row| row.get(0))
         .unwrap();
     let dir = with_last(&[sent(next, 2)]);
