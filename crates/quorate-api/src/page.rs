@@ -109,8 +109,8 @@ impl PageQuery {
     }
 }
 
-/// Returns the cursor of the rest of a list; `None` if nothing was read yet. It names the list and the order, so that
-/// it is valid for no other.
+/// Returns the cursor of the rest of a list; `None` if nothing was read yet. It names the list and the order, so that it
+/// is valid for no other. The cursor of a list in the order of ids is the last id.
 #[must_use]
 pub fn encode_cursor(kind: ItemKind, rest: &ItemRange) -> Option<String> {
     let (order, position) = match rest {

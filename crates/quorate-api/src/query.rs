@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use quorate_core::{
     AgentId, Epoch, Message, MessageId, MessageType, Principal, Refused, Seq, SessionId, TaskStatus,
-    Timestamp,
+    Timestamp, TokenId,
 };
 
 use crate::page::invalid_cursor;
@@ -116,6 +116,8 @@ pub struct TaskClaimQuery {
     pub principal: Principal,
     /// Epoch of the calling agent; checked if present.
     pub epoch: Option<Epoch>,
+    /// Access token of the calling agent, whose grants limit the types.
+    pub token: Option<TokenId>,
     /// Agent that claims the tasks.
     pub agent: AgentId,
     /// Task types; if empty, all types for which the agent has a capability.

@@ -124,6 +124,10 @@ inline_schema!(
     AgentRoleName => one_of(&["coordinator", "worker", "specialist", "observer"])
 );
 inline_schema!(
+    /// Role of an agent, or `*` for all roles.
+    GrantedRoleName => one_of(&["coordinator", "worker", "specialist", "observer", "*"])
+);
+inline_schema!(
     /// Status of a task.
     TaskStatusName => one_of(&TaskStatus::ALL.map(TaskStatus::as_str))
 );

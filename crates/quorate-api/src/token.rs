@@ -1,7 +1,8 @@
 //! Access tokens and spaces.
 
 use quorate_core::{
-    AccessToken, AgentId, Bearer, CreateToken, Refused, Secret, Seq, SpaceName, Timestamp, TokenId, TokenName,
+    AccessToken, AgentId, Bearer, CreateToken, Granted, Grants, Refused, Secret, Seq, SpaceName, Timestamp,
+    TokenId, TokenName,
 };
 use serde::{Deserialize, Serialize};
 
@@ -29,13 +30,16 @@ pub struct NewToken {
     /// Expiry time; the token does not expire by default.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub expires_at: Option<Timestamp>,
+    /// What the agent may register with this token, for the role `agent`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub grants: Option<TokenGrants>,
 }
 
 impl NewToken {
     /// Converts the request into an operation.
     ///
     /// # Errors
-    /// `INVALID` if the role is unknown, or inconsistent with the agent.
+    /// `INVALID` if the role or a granted role is unknown, or the role is inconsistent with the agent.
     pub fn into_core(self, secret: &Secret) -> Result<CreateToken, Refused> {
         let name = match self.name {
             Some(name) => name,
@@ -47,7 +51,69 @@ impl NewToken {
             name,
             expires_at: self.expires_at,
             parent: None,
+            grants: self.grants.map(TokenGrants::into_core).transpose()?.unwrap_or_default(),
         })
+    }
+}
+
+/// Roles and capabilities that an agent may register with its access token. What it has registered already may be
+/// registered again without a grant.
+#[derive(Clone, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[serde(deny_unknown_fields)]
+pub struct TokenGrants {
+    /// Agent roles; `*` is all. By default all but `coordinator` in a `mesh`, and the role that the agent has when the
+    /// token is created in a `supervised` space. A token created for a coordinator grants that role, too.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[cfg_attr(feature = "schema", schemars(with = "Option<Vec<schema::GrantedRoleName>>", length(max = 4)))]
+    pub roles: Option<Vec<String>>,
+    /// Capabilities, which are also the types of tasks that the agent may claim; `*` is all. By default all in a `mesh`,
+    /// and the capabilities that the agent has when the token is created in a `supervised` space.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[cfg_attr(feature = "schema", schemars(length(max = 256), inner(length(max = 128))))]
+    pub capabilities: Option<Vec<String>>,
+}
+
+/// Name that grants all values.
+const ALL: &str = "*";
+
+impl TokenGrants {
+    /// Parses the grants.
+    ///
+    /// # Errors
+    /// `INVALID` for an unknown role.
+    pub fn into_core(self) -> Result<Grants, Refused> {
+        Ok(Grants {
+            roles: parse_granted(self.roles, |role| role.parse())?,
+            capabilities: parse_granted(self.capabilities, Ok)?,
+        })
+    }
+
+    /// Returns the recorded grants; `None` if the policy decides everything.
+    #[must_use]
+    pub fn of(grants: &Grants) -> Option<Self> {
+        let roles = granted_names(&grants.roles, |role| role.as_str().to_owned());
+        let capabilities = granted_names(&grants.capabilities, String::clone);
+        (roles.is_some() || capabilities.is_some()).then_some(Self { roles, capabilities })
+    }
+}
+
+fn parse_granted<T>(
+    names: Option<Vec<String>>,
+    parse: impl Fn(String) -> Result<T, Refused>,
+) -> Result<Granted<T>, Refused> {
+    Ok(match names {
+        None => Granted::ByPolicy,
+        Some(names) if names.iter().any(|name| name == ALL) => Granted::All,
+        Some(names) => Granted::Only(names.into_iter().map(parse).collect::<Result<_, _>>()?),
+    })
+}
+
+fn granted_names<T>(granted: &Granted<T>, name: impl Fn(&T) -> String) -> Option<Vec<String>> {
+    match granted {
+        Granted::ByPolicy => None,
+        Granted::All => Some(vec![ALL.to_owned()]),
+        Granted::Only(values) => Some(values.iter().map(name).collect()),
     }
 }
 
@@ -85,6 +151,9 @@ pub struct Token {
     /// For a web session, the token that it was created with. It ends with that token.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub parent: Option<TokenId>,
+    /// Recorded grants of an agent. Omitted if there are none: the policy of the space decides.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub grants: Option<TokenGrants>,
 }
 
 impl From<&AccessToken> for Token {
@@ -98,6 +167,7 @@ impl From<&AccessToken> for Token {
             created_at: token.created_at,
             created_by: token.created_by.clone(),
             parent: token.parent,
+            grants: TokenGrants::of(&token.grants),
         }
     }
 }
@@ -129,4 +199,38 @@ pub struct Space {
     pub name: SpaceName,
     /// Sequence number of the newest record.
     pub seq: Seq,
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+
+    use quorate_core::AgentRole;
+
+    use super::*;
+
+    // Fails under: `*` among other names that grants only these; an empty list that means the default.
+    #[test]
+    fn i19_grants_are_lists_in_which_an_asterisk_is_all() {
+        let parse = |json: &str| serde_json::from_str::<TokenGrants>(json).unwrap().into_core();
+        let sum = || Granted::Only(vec!["sum".to_owned()]);
+        for (json, roles, capabilities) in [
+            ("{}", Granted::ByPolicy, Granted::ByPolicy),
+            (r#"{"roles":["*"]}"#, Granted::All, Granted::ByPolicy),
+            (r#"{"roles":["worker","*"],"capabilities":[]}"#, Granted::All, Granted::Only(vec![])),
+            (
+                r#"{"roles":["coordinator"],"capabilities":["sum"]}"#,
+                Granted::Only(vec![AgentRole::Coordinator]),
+                sum(),
+            ),
+        ] {
+            let grants = parse(json).unwrap();
+            assert_eq!(grants, Grants { roles, capabilities }, "{json}");
+            let shown = TokenGrants::of(&grants);
+            assert_eq!(shown.is_none(), json == "{}");
+            assert_eq!(shown.unwrap_or_default().into_core(), Ok(grants));
+        }
+        assert!(parse(r#"{"roles":["boss"]}"#).unwrap_err().detail.contains("boss"));
+        assert!(serde_json::from_str::<TokenGrants>(r#"{"role":["worker"]}"#).is_err());
+    }
 }

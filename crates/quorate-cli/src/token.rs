@@ -6,11 +6,13 @@ use std::time::Duration;
 
 use clap::{Args, Subcommand};
 use jiff::{SignedDuration, Timestamp};
+use quorate_api::token::TokenGrants;
 use quorate_store::{Clock as _, SystemClock};
+use serde_json::Value;
 
 use crate::exit::{CommandError, USAGE};
 use crate::hub::{DryRunArgs, HubArgs, JsonFields, Method, OrderedPageArgs, Resource, percent_encode};
-use crate::output::{Column, OutputArgs, field, format_time, parse_response};
+use crate::output::{Column, OutputArgs, field, format_time, parse_response, to_text};
 use crate::terminal;
 
 /// Arguments of `quorate token`.
@@ -31,7 +33,14 @@ enum TokenVerb {
     #[command(after_help = "Example: quorate token create --role agent --agent bob --name pc > bob.token
 
 The owner of the data directory needs no token: if no hub is running, the token is created in the \
-directory itself. At startup the hub creates its own admin token, in the file admin-token, if it is missing.")]
+directory itself. At startup the hub creates its own admin token, in the file admin-token, if it is missing.
+
+By default the policy of the space decides what an agent may register with its token: any capability and any agent \
+role except coordinator, or with the preset `supervised` only what is registered when the token is created. To grant \
+more or less:
+
+  quorate token create --role agent --agent bob --name pc \\
+      --grant-role coordinator --grant-capability deploy")]
     Create(CreateArgs),
     /// List tokens without their secrets, newest first. [ro]
     #[command(after_help = "Example: quorate token list")]
@@ -63,6 +72,13 @@ struct CreateArgs {
     /// Expiry: 12h, 30d, or a time such as 2026-01-31T09:30:00Z. By default it does not expire.
     #[arg(long, value_name = "WHEN")]
     expires_at: Option<String>,
+    /// Agent role that the agent may register, or '*' for all; can be repeated.
+    #[arg(long, value_name = "ROLE", requires = "agent")]
+    #[arg(value_parser = ["coordinator", "worker", "specialist", "observer", "*"])]
+    grant_role: Vec<String>,
+    /// Capability that the agent may register, and type of tasks that it may claim, or '*' for all; can be repeated.
+    #[arg(long, value_name = "CAPABILITY", requires = "agent")]
+    grant_capability: Vec<String>,
     #[command(flatten)]
     dry_run: DryRunArgs,
 }
@@ -75,7 +91,18 @@ const COLUMNS: &[Column] = &[
     ("CREATED", |token| format_time(&token["createdAt"])),
     ("EXPIRES", |token| format_time(&token["expiresAt"])),
     ("CREATED BY", |token| field(token, "createdBy")),
+    ("GRANTS", |token| grants_text(&token["grants"])),
 ];
+
+/// Returns the recorded grants of a token as text.
+fn grants_text(grants: &Value) -> String {
+    let text = |name| match &grants[name] {
+        Value::Null => None,
+        Value::Array(list) if list.is_empty() => Some(format!("{name}: none")),
+        list => Some(format!("{name}: {}", to_text(list))),
+    };
+    [text("roles"), text("capabilities")].into_iter().flatten().collect::<Vec<_>>().join("; ")
+}
 
 pub(crate) async fn run(args: TokenArgs) -> anyhow::Result<()> {
     let TokenArgs { hub, output, verb } = args;
@@ -108,8 +135,16 @@ impl CreateArgs {
             .set("role", &self.role)?
             .set_if_some("agent", self.agent.as_ref())?
             .set("name", &self.name)?
-            .set_if_some("expiresAt", self.expires_at.as_deref().map(parse_time).transpose()?)?;
+            .set_if_some("expiresAt", self.expires_at.as_deref().map(parse_time).transpose()?)?
+            .set_if_some("grants", self.grants())?;
         Ok(body.to_json())
+    }
+
+    /// Returns the grants; `None` if the policy decides.
+    fn grants(&self) -> Option<TokenGrants> {
+        let list = |names: &[String]| (!names.is_empty()).then(|| names.to_vec());
+        let (roles, capabilities) = (list(&self.grant_role), list(&self.grant_capability));
+        (roles.is_some() || capabilities.is_some()).then_some(TokenGrants { roles, capabilities })
     }
 }
 

@@ -143,6 +143,7 @@ impl RemoteHub {
             name: Some(TokenName::new("connection")?),
             space: None,
             expires_at: None,
+            grants: None,
         })?;
         let CreatedToken { id, token } =
             self.caller.http.post("/v1/tokens").json(body).send().await?.json()?;

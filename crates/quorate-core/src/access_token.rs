@@ -7,6 +7,7 @@ use std::str::FromStr;
 use std::sync::Arc;
 
 use crate::commit::Principal;
+use crate::grants::Grants;
 use crate::ids::{AgentId, TokenId};
 use crate::item::ItemTimer;
 use crate::limits::{NUMBER_MAX, TOKEN_NAME_CHARS_MAX};
@@ -211,6 +212,8 @@ pub struct AccessToken {
     pub state: TokenState,
     /// For a web session, the token that it was created with. It ends with that token.
     pub parent: Option<TokenId>,
+    /// What the agent that it authenticates may register.
+    pub grants: Grants,
 }
 
 /// Lifecycle state of an access token.
@@ -260,10 +263,19 @@ pub struct CreateToken {
     pub expires_at: Option<Timestamp>,
     /// For a web session, the token that it is created with.
     pub parent: Option<TokenId>,
+    /// What the agent may register. What is left to the policy is recorded from the registration of the agent, see
+    /// [`Grants`].
+    pub grants: Grants,
 }
 
 impl CreateToken {
     pub(crate) fn check(&self) -> Result<(), Refused> {
+        if self.bearer.agent().is_none() && self.grants != Grants::default() {
+            let detail =
+                format!("unexpected grants: a token with role {} registers no agent", self.bearer.role());
+            return Err(Refused::new(Code::Invalid, detail).hint("omit the grants, or use role agent"));
+        }
+        self.grants.check()?;
         if self.expires_at.is_none_or(|at| at.0 <= NUMBER_MAX) {
             return Ok(());
         }

@@ -78,6 +78,9 @@ pub struct Commit {
     pub principal: Principal,
     /// The epoch of the acting agent; checked if present.
     pub epoch: Option<Epoch>,
+    /// The access token of the acting agent, whose grants limit what it may register; `None` for other principals, and in
+    /// an embedding program, which are not limited.
+    pub token: Option<TokenId>,
     /// The idempotency key, with the fingerprint of the request that it belongs to.
     pub key: Option<(IdempotencyKey, [u8; 32])>,
     /// The operations, in order. Each one sees the effects of those before it.
@@ -91,7 +94,7 @@ impl Commit {
     /// Creates a commit without an epoch and an idempotency key.
     #[must_use]
     pub fn new(principal: Principal, ops: Vec<Op>) -> Self {
-        Self { principal, epoch: None, key: None, ops, plans: BTreeMap::new() }
+        Self { principal, epoch: None, token: None, key: None, ops, plans: BTreeMap::new() }
     }
 
     /// Returns the prefix rollbacks that still need a plan, with the indexes of their operations.

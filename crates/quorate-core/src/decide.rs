@@ -7,6 +7,7 @@ mod agents;
 mod approvals;
 mod deadlock;
 mod dispatch;
+mod grants;
 mod inspect;
 mod items;
 mod leases;

@@ -19,6 +19,7 @@ mod destination;
 mod effect;
 mod entry;
 mod error_chain;
+mod grants;
 pub mod hash_chain;
 pub mod hex;
 mod hidden_character;
@@ -79,6 +80,7 @@ pub use effect::{
 };
 pub use entry::EntryHead;
 pub use error_chain::error_chain;
+pub use grants::{Granted, Grants};
 pub use hidden_character::is_hidden_character;
 pub use history_position::{AsOf, TimelinePage};
 pub use ids::{

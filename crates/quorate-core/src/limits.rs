@@ -50,7 +50,7 @@ pub const APPROVAL_MS_MAX: u64 = 90 * 24 * 60 * 60 * 1000;
 pub const ROLLBACK_KEYS_MAX: usize = 4096;
 /// Entries scanned by the rollbacks of one commit.
 pub const ROLLBACK_SCAN_MAX: usize = 100_000;
-/// Dependencies of one memory entry; also capabilities and actions of one agent.
+/// Dependencies of one memory entry; also capabilities and actions of one agent, and capabilities granted by one token.
 pub const LIST_MAX: usize = 256;
 /// Deliveries per claim.
 pub const CLAIM_MAX: u32 = 256;

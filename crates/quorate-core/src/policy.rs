@@ -231,7 +231,8 @@ impl Policy {
         }
     }
 
-    /// Refuses an agent that registers itself as coordinator: in a supervised space only operators may do that.
+    /// Refuses an agent of an embedding program that registers itself as coordinator in a supervised space. What an agent
+    /// with an access token may register is decided by the grants of the token.
     pub(crate) fn check_role(&self, current: Option<&Agent>, role: AgentRole) -> Result<(), Refused> {
         let was_subordinate = current.is_none_or(|agent| agent.role != AgentRole::Coordinator);
         if self.preset == Preset::Supervised && was_subordinate && role == AgentRole::Coordinator {

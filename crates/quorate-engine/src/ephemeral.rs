@@ -18,10 +18,10 @@ use crate::space::Space;
 
 pub(crate) use requests::EphemeralRequests;
 
-/// Maximum number of messages in a buffer.
-const MESSAGES_MAX: usize = 1024;
-/// Maximum number of payload bytes in a buffer.
-const BYTES_MAX: usize = 16 * 1024 * 1024;
+/// Maximum number of ephemeral messages that are buffered for one recipient.
+pub const EPHEMERAL_MESSAGES_MAX: usize = 1024;
+/// Maximum number of payload bytes that are buffered for one recipient.
+pub const EPHEMERAL_BYTES_MAX: usize = 16 * 1024 * 1024;
 
 /// Counters of one space. They are not shared, because their values would reveal the traffic of other spaces.
 #[derive(Default)]
@@ -76,7 +76,7 @@ impl MailboxUsage {
     /// Whether there is capacity for the message.
     pub(crate) fn has_capacity(&self, message: &EphemeralMessage) -> bool {
         let bytes = self.bytes.load(Ordering::Relaxed) + message.message.payload.bytes.len();
-        self.messages.load(Ordering::Relaxed) < MESSAGES_MAX && bytes <= BYTES_MAX
+        self.messages.load(Ordering::Relaxed) < EPHEMERAL_MESSAGES_MAX && bytes <= EPHEMERAL_BYTES_MAX
     }
 }
 
@@ -115,7 +115,7 @@ pub(crate) struct EphemeralBuffer {
 /// Creates the error for a full buffer.
 pub(crate) fn buffer_full() -> Refused {
     Refused::new(Code::QueueFull, "the buffer for ephemeral messages of the recipient is full")
-        .limit(MESSAGES_MAX as u64)
+        .limit(EPHEMERAL_MESSAGES_MAX as u64)
         .hint("send a durable message, or retry when the recipient is connected")
 }
 
@@ -123,7 +123,7 @@ impl EphemeralBuffer {
     /// Whether there is capacity for the message.
     pub(crate) fn has_capacity(&self, message: &EphemeralMessage) -> bool {
         let bytes = self.bytes + message.message.payload.bytes.len();
-        self.messages.len() < MESSAGES_MAX && bytes <= BYTES_MAX
+        self.messages.len() < EPHEMERAL_MESSAGES_MAX && bytes <= EPHEMERAL_BYTES_MAX
     }
 
     /// Appends a message. The caller checks the capacity.

@@ -43,7 +43,8 @@ pub(crate) fn claim_commit(claim: &TaskClaimQuery, max: u32, wait: WaitMode) -> 
         lease_ms: claim.lease_ms,
         wait,
     });
-    Commit { epoch: claim.epoch, ..Commit::new(claim.principal.clone(), vec![op]) }
+    let commit = Commit::new(claim.principal.clone(), vec![op]);
+    Commit { epoch: claim.epoch, token: claim.token, ..commit }
 }
 
 impl Space {

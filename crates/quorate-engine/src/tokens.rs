@@ -3,7 +3,8 @@
 use std::sync::Arc;
 
 use quorate_core::{
-    AccessTokens, Bearer, Commit, CreateToken, Op, OpResult, Principal, Secret, Timestamp, TokenId, TokenName,
+    AccessTokens, Bearer, Commit, CreateToken, Grants, Op, OpResult, Principal, Secret, Timestamp, TokenId,
+    TokenName,
 };
 use quorate_store::StoreError;
 
@@ -26,7 +27,7 @@ impl Space {
         Secret::from_random(self.engine().entropy.bytes_32())
     }
 
-    /// Creates an access token. The secret cannot be retrieved again.
+    /// Creates an access token. `grants` are those of an agent. The secret cannot be retrieved again.
     ///
     /// # Errors
     /// `FORBIDDEN` without permission, another refusal, or a storage failure.
@@ -36,9 +37,10 @@ impl Space {
         bearer: Bearer,
         name: TokenName,
         expires_at: Option<Timestamp>,
+        grants: Grants,
     ) -> Result<(TokenId, Secret), Error> {
         let secret = self.generate_secret();
-        let create = CreateToken { digest: secret.digest(), bearer, name, expires_at, parent: None };
+        let create = CreateToken { digest: secret.digest(), bearer, name, expires_at, parent: None, grants };
         let receipt = self.commit(Commit::new(principal.clone(), vec![Op::CreateToken(create)])).await?;
         match receipt.results.first() {
             Some(OpResult::TokenCreated { id, .. }) => Ok((*id, secret)),

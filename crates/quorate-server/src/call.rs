@@ -14,7 +14,7 @@ use quorate_api::result::OperationResult;
 use quorate_core::limits::{NUMBER_MAX, PAGE_BYTES_MAX};
 use quorate_core::{
     AccessToken, AgentId, AgentNo, Bearer, Code, Commit, Epoch, IdempotencyKey, Op, Principal, Receipt,
-    Refused, Secret, Seq, SpaceName, SpaceNo, TokenDigest, TokenLookup, TokenRole, TraceContext,
+    Refused, Secret, Seq, SpaceName, SpaceNo, TokenDigest, TokenId, TokenLookup, TokenRole, TraceContext,
     describe_json_error,
 };
 use quorate_engine::{Error, Space, is_marked_private};
@@ -47,6 +47,8 @@ pub(crate) struct Call {
     pub(crate) token_space: SpaceNo,
     pub(crate) principal: Principal,
     pub(crate) bearer: Bearer,
+    /// Token of the calling agent; `None` for other principals.
+    pub(crate) agent_token: Option<TokenId>,
     pub(crate) epoch: Option<Epoch>,
     pub(crate) key: Option<IdempotencyKey>,
     pub(crate) uri: Uri,
@@ -72,7 +74,7 @@ impl FromRequest<App> for Call {
         let (authenticated, credential) = authenticate(app, &head.headers).map_err(|refused| {
             count_failed_authentication(app, connection.as_ref().map(|connection| connection.peer), refused)
         })?;
-        let Authenticated { space, token_space, principal, bearer } = authenticated;
+        let Authenticated { space, token_space, principal, bearer, agent_token } = authenticated;
         connection.as_ref().inspect(|connection| connection.authenticated());
         app.rates().check_call(token_space, &principal, app.engine().clock().now().mono)?;
         if let Some(slot) = head.extensions.get::<observe::CallerSlot>() {
@@ -106,6 +108,7 @@ impl FromRequest<App> for Call {
             token_space,
             principal,
             bearer,
+            agent_token,
             epoch: epoch.transpose()?,
             key,
             uri: head.uri,
@@ -149,6 +152,8 @@ pub(crate) struct Authenticated {
     pub(crate) token_space: SpaceNo,
     pub(crate) principal: Principal,
     pub(crate) bearer: Bearer,
+    /// Token of the calling agent; `None` for other principals. Its grants limit what the agent may register.
+    pub(crate) agent_token: Option<TokenId>,
 }
 
 /// Identifies a token, to recheck its validity on long-lived connections.
@@ -219,20 +224,21 @@ pub(crate) fn authenticate_secret(
     let found = app.spaces().iter().find_map(|(name, space)| {
         let published = space.published();
         match published.tokens.find(&digest, now) {
-            TokenLookup::Active(token) => {
-                Some(Ok((name.clone(), space.clone(), token.principal(), token.bearer.clone())))
-            }
+            TokenLookup::Active(token) => Some(Ok((name.clone(), space.clone(), Arc::clone(token)))),
             TokenLookup::Expired(_) => Some(Err(unauthenticated("the access token has expired"))),
             TokenLookup::Unknown => None,
         }
     });
     let not_found = || unauthenticated("unknown access token; it may have been revoked or have expired");
-    let (name, token_space, principal, bearer) = found.ok_or_else(not_found)??;
+    let (name, token_space, token) = found.ok_or_else(not_found)??;
+    let (principal, bearer) = (token.principal(), token.bearer.clone());
     let space = match requested_space {
         Some(other) if other != name.as_str() => other_space(app, &name, &bearer, other)?,
         _ => token_space.clone(),
     };
-    let authenticated = Authenticated { space, token_space: token_space.number(), principal, bearer };
+    let agent_token = bearer.agent().map(|_| token.id);
+    let authenticated =
+        Authenticated { space, token_space: token_space.number(), principal, bearer, agent_token };
     Ok((authenticated, Credential { token_space, digest }))
 }
 
@@ -424,11 +430,15 @@ impl Call {
 
     /// Builds a commit with the caller's principal, epoch and idempotency key.
     pub(crate) fn new_commit(&self, ops: Vec<Op>) -> Commit {
-        let commit = Commit { epoch: self.epoch, ..Commit::new(self.principal.clone(), ops) };
         match &self.key {
-            Some(key) => commit.keyed(key.clone()),
-            None => commit,
+            Some(key) => self.unkeyed_commit(ops).keyed(key.clone()),
+            None => self.unkeyed_commit(ops),
         }
+    }
+
+    fn unkeyed_commit(&self, ops: Vec<Op>) -> Commit {
+        let commit = Commit::new(self.principal.clone(), ops);
+        Commit { epoch: self.epoch, token: self.agent_token, ..commit }
     }
 
     /// Like [`Self::commit`], for operations derived from current state: the idempotency key covers the request (path
@@ -447,7 +457,7 @@ impl Call {
     }
 
     fn request_commit(&self, ops: Vec<Op>) -> Commit {
-        let commit = Commit { epoch: self.epoch, ..Commit::new(self.principal.clone(), ops) };
+        let commit = self.unkeyed_commit(ops);
         match &self.key {
             Some(key) => commit.keyed_for(key.clone(), &[self.uri.path().as_bytes(), &self.body]),
             None => commit,

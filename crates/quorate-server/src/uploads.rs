@@ -1,6 +1,7 @@
 //! Bodies of webhook events, which the hub reads before it can check their signature. Their number is limited. When the
-//! limit is reached, a new upload replaces one of the webhook, then of the address, that has more than its fair share,
-//! or one that is slow. So nobody without a secret can keep signed events out by sending bodies that never end.
+//! limit is reached, a new upload evicts the oldest one of the webhook with more than its fair share, else of such an
+//! address, else the oldest one if it is slow. So a client without a secret cannot keep signed events out by sending
+//! bodies that never end.
 
 use std::collections::HashMap;
 use std::hash::Hash;
@@ -130,7 +131,7 @@ impl State {
     }
 }
 
-/// Returns the most frequent value, if it occurs at least twice more often than `own`.
+/// Returns the most frequent value, if it occurs at least two times more than `own`.
 fn larger<'a, T: Eq + Hash>(values: impl Iterator<Item = &'a T>, own: &T) -> Option<&'a T> {
     let mut counts: HashMap<&T, usize> = HashMap::new();
     values.for_each(|value| *counts.entry(value).or_default() += 1);

@@ -22,7 +22,7 @@ use axum::extract::ws::{CloseFrame, Message, WebSocket, WebSocketUpgrade};
 use axum::response::Response;
 use bytes::Bytes;
 use quorate_api::ParseContext;
-use quorate_core::{AgentId, Code, Commit, Epoch, Mono, Op, Principal, Refused};
+use quorate_core::{AgentId, Code, Commit, Epoch, Mono, Op, Principal, Refused, TokenId};
 use quorate_engine::Space;
 
 use crate::app::App;
@@ -48,6 +48,8 @@ struct Session {
     principal: Principal,
     /// The calling agent, if the token belongs to an agent.
     calling_agent: Option<AgentId>,
+    /// Token of the calling agent.
+    agent_token: Option<TokenId>,
     /// The agent whose deliveries are sent on this connection.
     agent: Option<AgentId>,
     /// Epoch of that agent.
@@ -82,7 +84,8 @@ impl Session {
     }
 
     fn commit(&self, ops: Vec<Op>) -> Commit {
-        Commit { epoch: self.epoch, ..Commit::new(self.principal.clone(), ops) }
+        let commit = Commit::new(self.principal.clone(), ops);
+        Commit { epoch: self.epoch, token: self.agent_token, ..commit }
     }
 }
 

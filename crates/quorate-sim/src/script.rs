@@ -6,9 +6,10 @@
 //!
 //! Statements are separated by `;`. A statement that starts with a principal (or `hub`) is a commit; `&` joins several
 //! operations in one commit, `with key K` adds an idempotency key. `old bob` acts with the epoch before bob's last
-//! registration. alice, bob and carol are registered initially; `operator`, `admin`, `viewer`, `approver` and
-//! `moderator` are holders of an access token. `m1` refers to the newest lease of that message, `m1#1` to its first
-//! lease, `m1/carol` to carol's delivery of it.
+//! registration, `bob holding T` with the access token T (otherwise with none, so that no grants apply). alice, bob and
+//! carol are registered initially; `operator`, `admin`, `viewer`, `approver` and `moderator` are holders of an access
+//! token. `m1` refers to the newest lease of that message, `m1#1` to its first lease, `m1/carol` to carol's delivery of
+//! it.
 //!
 //! | principal | operations |
 //! |---|---|
@@ -32,7 +33,7 @@
 //! | | `proposes A [saying W] [within T] [default W] [then B,B]`; `approver approves A`, `rejects A`, `modifies A to W`, each `[of W] [because W]` |
 //! | hub | all of the above, and `sweeps`, `relays A,B` (a batch of heartbeats), `redrives M`, `purges A`, `removes A`, `erases M` or `erases K vN`, `claims N of A` |
 //! | | `registers A [as ROLE] [able C,C]`, `backfills M,M to A of P wanting last N [until #SEQ] [by A]` |
-//! | | `creates T for A`, `creates T as ROLE`, each `[until T] [secret T]`, `revokes T` |
+//! | | `creates T for A`, `creates T as ROLE`, each `[until T] [secret T] [granting ROLE,ROLE] [able C,C]` (`all`: everything), `revokes T` |
 //! | | `sets mesh|supervised [bytes N] [chars N] [broadcasts N] [asking structured,confidence,rationale]` |
 //!
 //! Time: `+31s` advances both clocks and runs the sweeps that fall due, `quietly +31s` only advances them; `wall +1d`

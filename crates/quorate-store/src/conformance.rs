@@ -16,6 +16,8 @@ pub mod consumers;
 #[allow(missing_docs)]
 pub mod delivery_order;
 #[allow(missing_docs)]
+pub mod grants;
+#[allow(missing_docs)]
 pub mod idempotency;
 #[allow(missing_docs)]
 pub mod isolation;
@@ -387,6 +389,7 @@ macro_rules! conformance_tests {
                 c4_task_inputs_are_delivered_unchanged,
                 c4_an_erased_task_input_is_not_delivered,
                 i3_creating_the_same_graph_again_is_idempotent,
+                i3_a_graph_with_a_used_id_is_refused,
                 i8_task_lease_tokens_increase_and_stale_ones_are_refused,
                 i8_a_failure_report_is_idempotent_until_the_task_is_claimed_again,
                 i8_one_completion_is_accepted_and_its_repetition_is_idempotent,
@@ -403,6 +406,15 @@ macro_rules! conformance_tests {
                 i3_keyed_task_commits_are_replayed,
                 c4_an_agent_has_at_most_256_waiting_task_claims,
                 i16_tasks_are_scoped_to_one_space,
+            }
+            grants {
+                i19_by_policy_a_mesh_grants_everything_but_coordinator,
+                i19_a_supervised_space_grants_what_was_registered,
+                i19_recorded_grants_limit_registrations,
+                i19_recorded_grants_limit_claimed_task_types,
+                i19_only_agents_with_a_token_are_limited,
+                i19_a_token_that_has_ended_grants_nothing,
+                i19_grants_survive_a_restart,
             }
             restore {
                 i8_a_restore_ends_every_lease,

@@ -10,6 +10,7 @@ mod agents;
 mod approvals;
 mod deadlock;
 mod dispatch;
+mod grants;
 mod inspect;
 mod leases;
 mod locks;

@@ -19,7 +19,7 @@ impl Agent {
     /// messages inherit the budget.
     ///
     /// # Errors
-    /// Returns `FORBIDDEN` if another principal owns the budget, or a storage error.
+    /// Returns `INVALID` if the id is invalid, `FORBIDDEN` if another principal owns the budget, or a storage error.
     pub async fn set_budget(&self, id: &str, messages: u64) -> Result<(), Error> {
         self.backend.commit(self.new_commit(vec![set_budget_op(id, messages)?])).await.map(drop)
     }
@@ -29,7 +29,7 @@ impl Hub {
     /// Creates a budget of `messages` messages, or changes any existing one.
     ///
     /// # Errors
-    /// Returns a storage error.
+    /// Returns `INVALID` if the id is invalid, or a storage error.
     pub async fn set_budget(&self, id: &str, messages: u64) -> Result<(), Error> {
         let commit = Commit::new(Principal::System, vec![set_budget_op(id, messages)?]);
         self.backend.commit(commit).await.map(drop)
@@ -38,7 +38,7 @@ impl Hub {
     /// Returns a budget and its consumption; `None` if it does not exist.
     ///
     /// # Errors
-    /// Returns a storage error.
+    /// Returns `INVALID` if the id is invalid, or a storage error.
     pub async fn budget(&self, id: &str) -> Result<Option<Budget>, Error> {
         self.backend.budget(BudgetId::new(id)?).await
     }

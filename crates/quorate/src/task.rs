@@ -120,6 +120,7 @@ impl Agent {
         TaskClaimQuery {
             principal: self.principal(),
             epoch: Some(self.epoch),
+            token: None,
             agent: self.id.clone(),
             types,
             // The lease duration is a property of the task, set by its creator.
@@ -170,7 +171,7 @@ impl Agent {
         self.backend.commit(self.new_commit(vec![op])).await.map(drop)
     }
 
-    /// Waits up to `wait` until a task has ended. The wait takes part in deadlock detection.
+    /// Waits at most `wait` for a task to end. The wait takes part in deadlock detection.
     ///
     /// # Errors
     /// Returns `TIMEOUT`, `DEADLOCK` with the cycle of waits, `NOT_FOUND`, or a storage error.
@@ -214,7 +215,7 @@ impl Hub {
         self.backend.task(id.clone()).await
     }
 
-    /// Waits up to `wait` until a task has ended, then returns it in its current state.
+    /// Waits at most `wait` for a task to end, and returns it in its current state, also if it has not ended.
     ///
     /// # Errors
     /// Returns `NOT_FOUND`, or a storage error.

@@ -7,10 +7,10 @@ use bytes::Bytes;
 use quorate_core::{
     AccessToken, ActivePolicy, Agent, AgentNo, AgentRole, Bearer, Budget, Completion, DeliveryNo,
     DeliveryOrigin, Destination, Effect as CoreEffect, Epoch, EscalationTarget, Fence, Generation,
-    GenerationStart, Generations, Grant, History, Item, LeaseToken, Lock, LoggedLease, Message, NewDelivery,
-    OnDependencyFailure, PartRef, Payload, Policy, Pool, PoolAccess, PoolNo, Presence, Priority, Procedure,
-    ProcedureStatus, Recipient, RecipientOutcome, Record, RecordKind, RecordedMessage, ReplyState, Request,
-    RequestState, ReturnCause, ReturnOutcome, Seq, Session, SessionNo, SessionStatus, Snapshot,
+    GenerationStart, Generations, Grant, Grants, History, Item, LeaseToken, Lock, LoggedLease, Message,
+    NewDelivery, OnDependencyFailure, PartRef, Payload, Policy, Pool, PoolAccess, PoolNo, Presence, Priority,
+    Procedure, ProcedureStatus, Recipient, RecipientOutcome, Record, RecordKind, RecordedMessage, ReplyState,
+    Request, RequestState, ReturnCause, ReturnOutcome, Seq, Session, SessionNo, SessionStatus, Snapshot,
     SnapshotState, SpaceId, Subscription, SubscriptionState, Task, TaskInput, TaskNo, TaskSpec, TaskState,
     Timestamp, TokenState, Verb, Version,
 };
@@ -328,6 +328,7 @@ fn long_lived_items() -> Vec<CoreEffect> {
                 created_at: Timestamp(1),
                 state: TokenState::Active,
                 parent: None,
+                grants: Grants::default(),
             })),
         ),
         changed(

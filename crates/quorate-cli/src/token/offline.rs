@@ -2,6 +2,7 @@
 
 use std::path::Path;
 
+use quorate_api::token::TokenGrants;
 use quorate_core::{AgentId, Bearer, Code, Principal, Refused, SpaceName, Timestamp, TokenName};
 use quorate_engine::{Engine, Error};
 use quorate_store::SystemClock;
@@ -46,7 +47,9 @@ async fn commit(
     let bearer = Bearer::new(&args.role, agent).map_err(Error::from)?;
     let name = TokenName::new(&args.name).map_err(Error::from)?;
     let expires_at = args.expires_at.as_deref().map(to_timestamp).transpose()?;
-    let (id, secret) = space.create_token(&Principal::System, bearer, name, expires_at).await?;
+    let grants = args.grants().map(TokenGrants::into_core).transpose().map_err(Error::from)?;
+    let grants = grants.unwrap_or_default();
+    let (id, secret) = space.create_token(&Principal::System, bearer, name, expires_at, grants).await?;
     Ok(json!({"id": id.to_string(), "token": secret.reveal()}).to_string())
 }
 

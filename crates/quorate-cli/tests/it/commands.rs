@@ -268,6 +268,24 @@ fn i18_a_secret_is_printed_once_and_alone() {
     assert!(refused.err.starts_with("error[FORBIDDEN]"), "{}", refused.err);
 }
 
+// Fails under: a flag that is not sent; a list that does not show the grants; a refusal without the command to run.
+#[test]
+fn i19_tokens_are_created_with_grants() {
+    let fixture = Fixture::with_hub();
+    let transcript = fixture.transcript(&[
+        "quorate agent add bob --capability sum > bob.token",
+        "quorate token create --role agent --agent bob --name pc --grant-role coordinator \
+         --grant-capability deploy --grant-capability sum > pc.token",
+        "quorate token create --role agent --agent bob --name pc --grant-capability '*' --dry-run",
+        "quorate token create --role viewer --name dash --grant-role worker",
+        "quorate token list",
+        "quorate agent set bob --role coordinator --token-file bob.token",
+        "quorate agent set bob --role coordinator --token-file pc.token",
+        "quorate agent set bob --capability deploy --capability audit --token-file pc.token",
+    ]);
+    expect_file!["golden/grants.txt"].assert_eq(&transcript);
+}
+
 #[test]
 fn every_kind_of_error_has_its_exit_code() {
     let mut fixture = Fixture::with_hub();
@@ -369,7 +387,7 @@ fn a_closed_pipe_does_not_panic() {
     ] {
         let line = line.replace("DATA", "copy");
         if line.contains("copy") {
-            let copied = fixture.shell("mkdir copy && cp quorate-data/quorate.db* copy/");
+            let copied = fixture.shell("cp -r quorate-data copy");
             assert_eq!(copied.code, Some(0), "{}", copied.err);
         }
         let output = fixture.shell(&format!("set -o pipefail; quorate {line} | head -n 1"));
@@ -512,7 +530,7 @@ fn the_log_of_a_directory_is_verified_printed_and_exported() {
         "quorate audit verify --data nowhere",
     ]);
     expect_file!["golden/audit.txt"].assert_eq(&transcript);
-    let connection = rusqlite::Connection::open(fixture.data().join("quorate.db")).expect("it opens");
+    let connection = crate::support::database(&fixture.data().join("quorate.db"));
     connection.execute("UPDATE log SET principal = 'agent:mallory' WHERE id & 15 = 3", []).expect("edited");
     drop(connection);
     let output = fixture.shell("quorate audit verify --data quorate-data --json");

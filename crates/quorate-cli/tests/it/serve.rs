@@ -237,6 +237,11 @@ fn the_commands_of_the_policy_and_budgets_guide_work() {
 }
 
 #[test]
+fn the_commands_of_the_security_guide_work() {
+    run_guide("security.md");
+}
+
+#[test]
 fn the_commands_of_the_dialects_guide_work() {
     run_guide("dialects.md");
 }

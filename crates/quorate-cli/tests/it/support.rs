@@ -16,6 +16,11 @@ const SCRIPT_MAX: Duration = Duration::from_secs(180);
 /// Path of the binary.
 pub(crate) const QUORATE: &str = env!("CARGO_BIN_EXE_quorate");
 
+/// Opens the database of a data directory like a hub, so that a change has valid page checksums.
+pub(crate) fn database(file: &Path) -> rusqlite::Connection {
+    quorate_sqlite::Disk::new().open(file, rusqlite::OpenFlags::default()).expect("it opens")
+}
+
 /// A running hub that is killed at the end of the test.
 pub(crate) struct Hub {
     pub(crate) child: Child,

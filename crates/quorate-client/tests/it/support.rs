@@ -9,7 +9,7 @@ use std::sync::Arc;
 
 use quorate::Hub as Library;
 use quorate_client::{HttpClient, HttpOptions};
-use quorate_core::{Bearer, Principal, TokenName, TokenRole};
+use quorate_core::{Bearer, Grants, Principal, TokenName, TokenRole};
 use quorate_server::{App, Server, Settings, Tls};
 use tempfile::TempDir;
 
@@ -41,7 +41,7 @@ impl TestServer {
         let library = Library::open(directory.path().join("data")).await.expect("a hub");
         let space = library.space().expect("an embedded hub");
         let (admin, name) = (Bearer::Holder(TokenRole::Admin), TokenName::new("test").expect("a name"));
-        let created = space.create_token(&Principal::System, admin, name, None).await;
+        let created = space.create_token(&Principal::System, admin, name, None, Grants::default()).await;
         let (_, secret) = created.expect("a token");
         let private = Library::open(directory.path().join("private")).await.expect("a hub");
         let private = Arc::clone(private.space().expect("an embedded hub").engine());

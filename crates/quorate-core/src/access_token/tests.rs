@@ -46,6 +46,7 @@ fn i19_a_token_determines_principal_and_expiry() {
         created_at: Timestamp(1),
         state: TokenState::Active,
         parent: None,
+        grants: Grants::default(),
     };
     assert_eq!(token.principal().to_text(), "agent:bob");
     assert_eq!((token.is_expired(Timestamp(9)), token.is_expired(Timestamp(10))), (false, true));

@@ -423,7 +423,7 @@ fn read_cause(input: &mut Reader<'_>) -> Result<ReturnCause, DecodeError> {
         .map_or_else(|| input.expected("the cause of a return"), Ok)
 }
 
-fn role_number(role: AgentRole) -> u64 {
+pub(in crate::codec) fn role_number(role: AgentRole) -> u64 {
     match role {
         AgentRole::Coordinator => 0,
         AgentRole::Worker => 1,
@@ -432,7 +432,7 @@ fn role_number(role: AgentRole) -> u64 {
     }
 }
 
-fn read_role(input: &mut Reader<'_>) -> Result<AgentRole, DecodeError> {
+pub(in crate::codec) fn read_role(input: &mut Reader<'_>) -> Result<AgentRole, DecodeError> {
     let number = input.number()?;
     let all = [AgentRole::Coordinator, AgentRole::Worker, AgentRole::Specialist, AgentRole::Observer];
     all.into_iter().find(|role| role_number(*role) == number).map_or_else(|| input.expected("a role"), Ok)

@@ -12,6 +12,7 @@ use crate::codec::{
 };
 use crate::commit::{LeaseRef, NackAction, Op, PutEntry, RegisterAgent, WaitMode};
 use crate::effect::Effect;
+use crate::grants::Grants;
 use crate::ids::{AgentId, MessageId};
 use crate::item::{Item, Verb};
 use crate::lock::{AcquireLocks, FenceRef};
@@ -206,16 +207,7 @@ fn write_op(out: &mut Writer, op: &Op) {
         // These write no record either.
         Op::AwaitTask(_) => out.number(57),
         Op::HeartbeatBatch { .. } => out.number(59),
-        // Without the digest: a retry generates a new secret.
-        Op::CreateToken(CreateToken { digest: _, bearer, name, expires_at, parent }) => {
-            out.number(60);
-            item::write_bearer(out, bearer);
-            out.text(name);
-            out.option(expires_at.map(|at| at.0));
-            if let Some(parent) = parent {
-                item::write_token_id(out, *parent);
-            }
-        }
+        Op::CreateToken(new) => write_create_token(out, new),
         Op::RevokeToken { token } => {
             out.numbers(&[61, token.generation.0, token.seq.0, u64::from(token.n)]);
         }
@@ -227,6 +219,22 @@ fn write_op(out: &mut Writer, op: &Op) {
             write_named(out, 70, agent);
             out.number(*lease_ms);
         }
+    }
+}
+
+/// Writes everything but the digest: a retry generates a new secret.
+fn write_create_token(out: &mut Writer, new: &CreateToken) {
+    let CreateToken { digest: _, bearer, name, expires_at, parent, grants } = new;
+    out.number(60);
+    item::write_bearer(out, bearer);
+    out.text(name);
+    out.option(expires_at.map(|at| at.0));
+    if let Some(parent) = parent {
+        item::write_token_id(out, *parent);
+    }
+    if *grants != Grants::default() {
+        out.text("grants");
+        item::write_grants(out, grants);
     }
 }
 

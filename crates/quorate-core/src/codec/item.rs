@@ -18,7 +18,7 @@ use std::sync::Arc;
 use crate::codec::{DecodeError, Reader, Writer};
 use crate::item::{Item, ItemKind};
 
-pub(super) use token::{read_id as read_token_id, write_bearer, write_id as write_token_id};
+pub(super) use token::{read_id as read_token_id, write_bearer, write_grants, write_id as write_token_id};
 
 /// Encodes the state of an item.
 pub(super) fn write(out: &mut Writer, item: &Item) {

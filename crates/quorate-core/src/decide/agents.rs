@@ -67,9 +67,7 @@ impl Draft<'_> {
             .retryable()
             .into());
         }
-        if let Principal::Agent(_) = &self.commit.principal {
-            self.working.policy().check_role(current.as_ref(), new.role)?;
-        }
+        self.check_registration(current.as_ref(), new)?;
         if let (Some(_), None) = (&current, new.epoch) {
             self.release_all_of(number, ReturnCause::EpochEnded)?;
         }

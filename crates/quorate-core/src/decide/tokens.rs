@@ -6,6 +6,7 @@ use crate::access_token::{AccessToken, Bearer, CreateToken, TokenState};
 use crate::commit::OpResult;
 use crate::decide::Draft;
 use crate::effect::Effect;
+use crate::grants::Grants;
 use crate::ids::{AgentId, TokenId};
 use crate::item::{Item, ItemKey, Verb};
 use crate::limits::{TOKENS_MAX, WEB_SESSIONS_PER_TOKEN_MAX};
@@ -54,9 +55,18 @@ impl Draft<'_> {
             created_at: self.now.wall,
             state: TokenState::Active,
             parent: new.parent,
+            grants: self.recorded_grants(new),
         };
         self.change_item(Verb::TokenCreated, Item::Token(Arc::new(token)));
         Ok(OpResult::TokenCreated { id, digest: new.digest })
+    }
+
+    /// Returns the grants to record: those that were requested, completed from the registration of the agent.
+    fn recorded_grants(&self, new: &CreateToken) -> Grants {
+        match new.bearer.agent().and_then(|agent| self.working.agents().by_id(agent)) {
+            Some(agent) => new.grants.completed(self.working.policy(), agent),
+            None => Grants::default(),
+        }
     }
 
     pub(super) fn revoke_token(&mut self, id: TokenId) -> Result<OpResult, Refused> {

@@ -4,6 +4,7 @@ use super::*;
 use crate::access_token::{Bearer, CreateToken, TokenDigest};
 use crate::approval::{ActionDigest, DecideApproval, Verdict};
 use crate::commit::{DeleteEntry, ErasePayload};
+use crate::grants::Grants;
 use crate::ids::{AgentId, DeliveryId, DeliveryNo, Generation, Seq, TokenId};
 use crate::inspect::{AgentFilter, Inspect};
 use crate::message::Payload;
@@ -24,7 +25,14 @@ fn ops() -> [(&'static str, Vec<Op>); 6] {
     let delivery = DeliveryId { generation: Generation(0), number: DeliveryNo(1) };
     let filter = AgentFilter::default();
     let (bearer, name) = (Bearer::Holder(TokenRole::Admin), "x".parse().unwrap());
-    let new = CreateToken { digest: TokenDigest([0; 32]), bearer, name, expires_at: None, parent: None };
+    let new = CreateToken {
+        digest: TokenDigest([0; 32]),
+        bearer,
+        name,
+        expires_at: None,
+        parent: None,
+        grants: Grants::default(),
+    };
     let backfill = Backfill {
         agent: agent.clone(),
         pattern: "a".parse().unwrap(),

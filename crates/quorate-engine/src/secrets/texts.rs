@@ -2,8 +2,8 @@
 //! texts.
 
 use quorate_core::{
-    ApprovalId, ClientId, Commit, CreateTasks, Destination, Message, NewTask, Op, ProcedureId, PutEntry,
-    RegisterAgent, RequestApproval, RollbackScope, SessionId, TaskId,
+    ApprovalId, ClientId, Commit, CreateTasks, CreateToken, Destination, Granted, Message, NewTask, Op,
+    ProcedureId, PutEntry, RegisterAgent, RequestApproval, RollbackScope, SessionId, TaskId,
 };
 
 /// Visits every text of a commit: index of the operation, field and bytes. Stops at the first error.
@@ -77,7 +77,7 @@ fn fields<'a, E>(op: &'a Op, visit: Visit<'_, 'a, E>) -> Result<(), E> {
         Op::Request(request) => of_message(&request.message, visit),
         Op::Heartbeat(heartbeat) => visit("health", heartbeat.health.note()),
         Op::Subscribe(subscribe) => visit("pattern", subscribe.pattern.as_str()),
-        Op::CreateToken(new) => visit("name", new.name.as_str()),
+        Op::CreateToken(new) => of_token(new, visit),
         Op::StartProcedure(start) => {
             named(start.id.as_ref().map(ProcedureId::as_str), ("kind", &start.kind), visit)
         }
@@ -123,6 +123,14 @@ fn named<'a, E>(
 ) -> Result<(), E> {
     id.map_or(Ok(()), |id| visit("id", id))?;
     visit(text.0, text.1)
+}
+
+fn of_token<'a, E>(new: &'a CreateToken, visit: Visit<'_, 'a, E>) -> Result<(), E> {
+    visit("name", new.name.as_str())?;
+    match &new.grants.capabilities {
+        Granted::ByPolicy | Granted::All => Ok(()),
+        Granted::Only(names) => names.iter().try_for_each(|name| visit("grants.capabilities", name)),
+    }
 }
 
 fn of_agent<'a, E>(agent: &'a RegisterAgent, visit: Visit<'_, 'a, E>) -> Result<(), E> {

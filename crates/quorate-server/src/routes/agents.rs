@@ -7,8 +7,8 @@ use quorate_api::inbox::{InboxDelivery, OutboxMessage};
 use quorate_api::page::CursorQuery;
 use quorate_api::result::ChangeReceipt;
 use quorate_core::{
-    AgentFilter, AgentId, AgentNo, AgentStatus, Bearer, Code, CreateToken, DeliveryNo, Op, OpResult, Refused,
-    TokenName,
+    AgentFilter, AgentId, AgentNo, AgentStatus, Bearer, Code, CreateToken, DeliveryNo, Grants, Op, OpResult,
+    Refused, TokenName,
 };
 use quorate_engine::{MessageCursor, views};
 
@@ -84,6 +84,7 @@ pub(crate) async fn register(Path(id): Path<String>, call: Call) -> ApiResult {
         name: TokenName::new("registration")?,
         expires_at: None,
         parent: None,
+        grants: Grants::default(),
     };
     let create_ops = || vec![Op::RegisterAgent(registration.clone()), Op::CreateToken(token.clone())];
     let ops = if is_new { create_ops() } else { vec![Op::RegisterAgent(registration.clone())] };

@@ -6,7 +6,7 @@ use axum::extract::{Request, State};
 use axum::http::StatusCode;
 use quorate_api::sign_in::{SignIn, SignInCode, SignedIn};
 use quorate_api::token::RevokedToken;
-use quorate_core::{Bearer, Code, Commit, CreateToken, Op, OpResult, Permission, Principal, Refused};
+use quorate_core::{Bearer, Code, Commit, CreateToken, Grants, Op, OpResult, Permission, Principal, Refused};
 
 use crate::api::{Route, post};
 use crate::app::App;
@@ -62,6 +62,7 @@ pub(crate) async fn create_code(call: Call) -> ApiResult {
         token_space: call.token_space,
         principal: call.principal.clone(),
         bearer: call.bearer.clone(),
+        agent_token: call.agent_token,
     };
     let owner = CodeOwner { authenticated, credential: call.credential.clone(), key: call.key.clone() };
     let bits = call.app.engine().random_16();
@@ -114,6 +115,7 @@ pub(crate) async fn sign_in(
         name: name.clone(),
         expires_at: Some(expires_at),
         parent: Some(parent.id),
+        grants: Grants::default(),
     };
     // Committed by the hub itself; the new token grants no more than the token that created the code.
     let commit = Commit::new(Principal::System, vec![Op::CreateToken(create_token)]);

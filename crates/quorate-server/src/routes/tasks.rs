@@ -87,6 +87,7 @@ pub(crate) async fn claim(call: Call) -> ApiResult {
     let claim = TaskClaimQuery {
         principal: call.principal.clone(),
         epoch: call.epoch,
+        token: call.agent_token,
         agent: call.acting_agent(request.agent)?,
         types: request.types,
         lease_ms: request.lease_ms,

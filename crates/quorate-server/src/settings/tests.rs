@@ -1,6 +1,10 @@
 //! The table of limits in the security guide. It is generated here; `cargo xtask openapi` writes it.
 
+use std::time::Duration;
+
+use quorate_agents::limits as agent_limits;
 use quorate_core::limits;
+use quorate_engine::{EPHEMERAL_BYTES_MAX, EPHEMERAL_MESSAGES_MAX};
 
 use super::{Durations, HEADER_BYTES_MAX, Limits, Timeouts};
 use crate::body::{BODY_BYTES_MAX, DEPTH_MAX};
@@ -121,6 +125,58 @@ fn time_rows() -> Vec<Row> {
     ]
     .map(|(label, time, when_exceeded)| row(label, time.as_millis(), "ms", when_exceeded))
     .into()
+}
+
+/// Buffers of ephemeral messages.
+fn ephemeral_rows() -> Vec<Row> {
+    let messages = "ephemeral messages buffered for one recipient";
+    let bytes = "size of the ephemeral messages buffered for one recipient";
+    vec![
+        row(messages, count(EPHEMERAL_MESSAGES_MAX), "", "`QUEUE_FULL`"),
+        row(bytes, count(EPHEMERAL_BYTES_MAX), "bytes", "`QUEUE_FULL`"),
+    ]
+}
+
+/// Declared agents of `quorate run` and `quorate deliberate`.
+fn declared_agent_rows() -> Vec<Row> {
+    let failed = "the call fails";
+    let killed = "the process group is killed";
+    let sizes = [
+        ("answer of a declared agent", agent_limits::ANSWER_BYTES_MAX, "bytes", failed),
+        (
+            "retained end of a command's stderr",
+            agent_limits::STDERR_TAIL_BYTES,
+            "bytes",
+            "the start is dropped",
+        ),
+        (
+            "text of a program or server in an error",
+            agent_limits::QUOTED_CHARS_MAX,
+            "characters",
+            "it is cut",
+        ),
+        ("retries of a failed call of an agent", agent_limits::RETRIES_MAX as usize, "", failed),
+        ("default tokens of a model's answer", agent_limits::ANSWER_TOKENS_MAX as usize, "", failed),
+    ];
+    let times: [(&str, Duration, &'static str); 6] = [
+        ("default time for the answer of a declared agent", agent_limits::ANSWER_TIMEOUT, failed),
+        ("maximum time for one call of a declared agent", agent_limits::CALL_TIMEOUT, failed),
+        (
+            "time to connect to an agent's server or model",
+            agent_limits::CONNECT_TIMEOUT,
+            "the call is retried",
+        ),
+        ("maximum delay between retries of a call", agent_limits::RETRY_DELAY_MAX, ""),
+        ("time of a command to exit after SIGTERM", agent_limits::TERMINATE_GRACE, killed),
+        (
+            "time to read the output of a command after its exit",
+            agent_limits::DRAIN_TIMEOUT,
+            "the rest is dropped",
+        ),
+    ];
+    let sizes = sizes.map(|(label, value, unit, exceeded)| row(label, count(value), unit, exceeded));
+    let times = times.map(|(label, time, exceeded)| row(label, time.as_millis(), "ms", exceeded));
+    sizes.into_iter().chain(times).collect()
 }
 
 /// Lists constants of `quorate_core::limits` with what happens when they are exceeded.
@@ -281,7 +337,15 @@ fn grouped(value: u128) -> String {
 
 fn table() -> String {
     let mut table = "| limit | value | unit | when exceeded |\n|---|---|---|---|\n".to_owned();
-    let rows = [connection_rows(), rate_rows(), sign_in_and_webhook_rows(), kernel_rows(), time_rows()];
+    let rows = [
+        connection_rows(),
+        rate_rows(),
+        sign_in_and_webhook_rows(),
+        kernel_rows(),
+        ephemeral_rows(),
+        time_rows(),
+        declared_agent_rows(),
+    ];
     for Row { label, value, unit, when_exceeded } in rows.into_iter().flatten() {
         let cells = [label, grouped(value), unit.to_owned(), when_exceeded.to_owned()];
         table += &format!("| {} |\n", cells.join(" | "));

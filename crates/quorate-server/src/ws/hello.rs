@@ -5,9 +5,9 @@ use std::time::Duration;
 use axum::extract::ws::{Message, WebSocket};
 use bytes::Bytes;
 use quorate_core::{
-    AgentId, Code, Epoch, Op, OpResult, Principal, Refused, RegisterAgent, SpaceNo, check_lease,
+    AgentId, Code, Commit, Epoch, Op, OpResult, Refused, RegisterAgent, SpaceNo, check_lease,
 };
-use quorate_engine::{Consumer, Space};
+use quorate_engine::Consumer;
 use serde::Deserialize;
 
 use super::active::ActiveConnection;
@@ -15,7 +15,7 @@ use super::ledger::Ledger;
 use super::{READ_BUFFER_BYTES, Session, frame, read_error};
 use crate::app::App;
 use crate::body;
-use crate::call::{self, Credential};
+use crate::call::{self, Authenticated, Credential};
 use crate::listen::Connection;
 use crate::problem::Problem;
 use crate::unauthenticated::UNAUTHENTICATED_BYTES_MAX;
@@ -72,9 +72,7 @@ pub(super) async fn accept(
     check_lease(lease_ms)?;
     let (mut epoch, mut consumer, mut active) = (None, None, None);
     if let Some(agent) = &agent {
-        let agent_epoch =
-            resolve_epoch(&authenticated.space, &authenticated.principal, agent, hello.epoch.map(Epoch))
-                .await?;
+        let agent_epoch = resolve_epoch(&authenticated, agent, hello.epoch.map(Epoch)).await?;
         // The older connection must be closed before its deliveries are resumed here.
         active = Some(app.active_connections().activate(authenticated.space.number(), agent).await);
         let resumes = hello.resume.unwrap_or(true);
@@ -90,6 +88,7 @@ pub(super) async fn accept(
         space: authenticated.space,
         principal: authenticated.principal,
         calling_agent,
+        agent_token: authenticated.agent_token,
         agent: agent.clone(),
         epoch,
         starved_after: Duration::from_millis(lease_ms / 2),
@@ -157,11 +156,11 @@ fn with_hello_hint(refused: Refused) -> Refused {
 /// Returns the epoch of the agent: the given one if it is current, else a new registration. A new epoch ends the
 /// previous one and releases its leases.
 async fn resolve_epoch(
-    space: &Space,
-    principal: &Principal,
+    authenticated: &Authenticated,
     id: &AgentId,
     epoch: Option<Epoch>,
 ) -> Result<Epoch, Problem> {
+    let space = &authenticated.space;
     let published = space.published();
     let missing =
         || Refused::new(Code::NotFound, format!("there is no agent {id}")).hint("register the agent first");
@@ -188,7 +187,9 @@ async fn resolve_epoch(
         epoch: None,
         heartbeat_ms: agent.heartbeat_ms,
     };
-    let commit = quorate_core::Commit::new(principal.clone(), vec![Op::RegisterAgent(registration)]);
+    let ops = vec![Op::RegisterAgent(registration)];
+    let commit =
+        Commit { token: authenticated.agent_token, ..Commit::new(authenticated.principal.clone(), ops) };
     let receipt = space.commit(commit).await?;
     match receipt.results.first() {
         Some(OpResult::Registered { epoch }) => Ok(*epoch),

@@ -3,6 +3,7 @@
 use quorate_core::Policy;
 use serde_json::{Value, json};
 
+use crate::events::Reader;
 use crate::support::TestHub;
 
 /// Text of a finding that only its author may see while the analysis runs.
@@ -81,6 +82,8 @@ async fn s4_findings_are_hidden_from_agents_that_have_not_answered() {
             let response = hub.get(token, &read).await;
             assert!(!response.text.contains(MARKER), "{read}: {}", response.text);
         }
+        let events = json!(Reader::open(&hub, token, "?from=1", None).await.until(seq).await);
+        assert!(!events.to_string().contains(MARKER), "{events}");
         let shown = hub.get(token, &path).await.ok(200);
         assert_eq!((&shown["phase"], &shown["state"]["findings"]), (&json!("analysis"), &json!({})));
     }

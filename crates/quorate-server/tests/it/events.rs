@@ -19,13 +19,13 @@ use crate::support::socket::TestServer;
 const NOON: u64 = 1_800_000_000_000;
 
 /// A reader of an event stream.
-struct Reader {
+pub(crate) struct Reader {
     body: Body,
     text: String,
 }
 
 impl Reader {
-    async fn open(hub: &TestHub, token: &str, query: &str, seen: Option<u64>) -> Self {
+    pub(crate) async fn open(hub: &TestHub, token: &str, query: &str, seen: Option<u64>) -> Self {
         let uri = format!("/v1/events{query}");
         let mut request = Request::builder().uri(uri).header("host", "localhost");
         request = request.header("authorization", format!("Bearer {token}"));
@@ -66,7 +66,7 @@ impl Reader {
     }
 
     /// Returns the events up to a sequence number.
-    async fn until(&mut self, seq: u64) -> Vec<Value> {
+    pub(crate) async fn until(&mut self, seq: u64) -> Vec<Value> {
         let mut received = Vec::new();
         while received.last().is_none_or(|last: &Value| last["seq"].as_u64() < Some(seq)) {
             received.push(self.next().await);

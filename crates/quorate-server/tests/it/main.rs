@@ -9,6 +9,7 @@ mod dialects;
 mod events;
 mod flags;
 mod flags_as_messages;
+mod grants;
 mod http_api;
 mod idempotency_coverage;
 mod idempotency_keys;

@@ -11,7 +11,7 @@ use axum::body::Body;
 use axum::http::Request;
 use http_body_util::BodyExt as _;
 use quorate::Hub as Library;
-use quorate_core::{Bearer, Commit, Op, Policy, Principal, Timestamp, TokenName, TokenRole};
+use quorate_core::{Bearer, Commit, Grants, Op, Policy, Principal, Timestamp, TokenName, TokenRole};
 use quorate_engine::Space;
 use quorate_server::{App, Settings};
 use quorate_store::{Clock, Entropy, SystemClock};
@@ -85,7 +85,7 @@ impl TestHub {
         let private = open_library(&directory.path().join("private"), clock, private_entropy).await;
         let space = library.space().expect("an embedded hub");
         let (admin, name) = (Bearer::Holder(TokenRole::Admin), TokenName::new("test").expect("a name"));
-        let created = space.create_token(&Principal::System, admin, name, None).await;
+        let created = space.create_token(&Principal::System, admin, name, None, Grants::default()).await;
         let (_, secret) = created.expect("a token");
         let private = Arc::clone(private.space().expect("an embedded hub").engine());
         let app = App::new(Arc::clone(space.engine()), private, settings).await.expect("an app");
@@ -138,8 +138,8 @@ impl TestHub {
     /// Creates a token as `quorate token create --data` does, without a caller.
     pub(crate) async fn create_token_offline(&self, role: TokenRole, name: &str, expires_at: u64) -> String {
         let (bearer, name) = (Bearer::Holder(role), TokenName::new(name).expect("a name"));
-        let created =
-            self.space.create_token(&Principal::System, bearer, name, Some(Timestamp(expires_at))).await;
+        let (expires_at, grants) = (Some(Timestamp(expires_at)), Grants::default());
+        let created = self.space.create_token(&Principal::System, bearer, name, expires_at, grants).await;
         created.expect("a token").1.reveal().to_owned()
     }
 

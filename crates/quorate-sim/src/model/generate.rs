@@ -71,8 +71,8 @@ fn commit() -> BoxedStrategy<PlannedCommit> {
     let by_holder = (0..TokenRole::ALL.len(), prop_oneof![vec(any_op(), 1..=1), vec(hub_op(), 1..=3)])
         .prop_map(|(role, ops)| (Actor::Holder(role), ops));
     let ops = prop_oneof![12 => by_agent, 6 => by_hub, 1 => mixed, 2 => by_holder];
-    (ops, epoch(), weighted(0.12, 0..3u8))
-        .prop_map(|((actor, ops), epoch, key)| PlannedCommit { actor, epoch, key, ops })
+    (ops, epoch(), weighted(0.4, 0..2usize), weighted(0.12, 0..3u8))
+        .prop_map(|((actor, ops), epoch, token, key)| PlannedCommit { actor, epoch, token, key, ops })
         .boxed()
 }
 

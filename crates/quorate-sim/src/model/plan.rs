@@ -50,6 +50,8 @@ pub(super) enum Step {
 pub(super) struct PlannedCommit {
     pub(super) actor: Actor,
     pub(super) epoch: StatedEpoch,
+    /// The token of an agent, counted back from its newest.
+    pub(super) token: Option<usize>,
     pub(super) key: Option<u8>,
     pub(super) ops: Vec<PlannedOp>,
 }
@@ -288,7 +290,8 @@ impl fmt::Display for PlannedCommit {
             Actor::Holder(role) => TokenRole::ALL[role].as_str(),
         };
         let ops: Vec<_> = self.ops.iter().map(ToString::to_string).collect();
-        write!(f, "{actor}{} {}", epoch_suffix(self.epoch), ops.join(" & "))?;
+        let token = self.token.map_or(String::new(), |back| format!(" (token -{back})"));
+        write!(f, "{actor}{}{token} {}", epoch_suffix(self.epoch), ops.join(" & "))?;
         self.key.map_or(Ok(()), |key| write!(f, " with key k{key}"))
     }
 }

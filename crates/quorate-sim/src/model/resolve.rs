@@ -7,7 +7,7 @@ use quorate_core::{
     AgentId, AgentRegistry, ClientId, Commit, ConsumerId, DeleteEntry, DeliveryId, DeliveryNo, Epoch,
     ErasePayload, Extend, FenceRef, Generation, IdempotencyKey, Item, Key, LeaseRef, LeaseToken,
     LeasedDelivery, Message, Nack, NackAction, Op, OpResult, Payload, Principal, Priority, PutEntry, Receipt,
-    RegisterAgent, RenewLocks, Seq, Timestamp, TokenId, Version, WaitMode,
+    RegisterAgent, RenewLocks, Seq, Timestamp, Version, WaitMode,
 };
 
 use super::approvals::ApprovalDigests;
@@ -20,6 +20,7 @@ use super::procedures::ProcedureVersions;
 use super::requests::SentRequest;
 use super::sessions::SESSION_IDS;
 use super::tasks::SeenTasks;
+use super::tokens::CreatedTokens;
 use super::topics::registration;
 
 /// Results of a space so far, which later steps refer to.
@@ -43,7 +44,7 @@ pub(super) struct SeenResults {
     /// All requests.
     pub(super) requests: Vec<SentRequest>,
     /// All created access tokens.
-    tokens: Vec<TokenId>,
+    tokens: CreatedTokens,
     procedures: ProcedureVersions,
     approvals: ApprovalDigests,
 }
@@ -91,7 +92,7 @@ impl SeenResults {
                     self.record_locks(agent, granted);
                 }
                 (Op::Send { .. }, OpResult::Sent { id, .. }) => self.sent.push((id.seq, id.n)),
-                (_, OpResult::TokenCreated { id, .. }) => self.tokens.push(*id),
+                (op, OpResult::TokenCreated { id, .. }) => self.tokens.record(op, *id),
                 _ => {}
             }
         }
@@ -135,6 +136,7 @@ impl SeenResults {
         let mut commit = Commit::new(principal, ops);
         if let Actor::Agent(agent) = planned.actor {
             commit.epoch = self.epoch(agent, planned.epoch, view);
+            commit.token = planned.token.map(|back| self.tokens.acting(agent, back));
         }
         match planned.key {
             Some(key) => {

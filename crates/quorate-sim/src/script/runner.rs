@@ -194,6 +194,13 @@ impl ScriptRunner {
     /// Executes a commit. `epochs_back` selects the epoch: 0 is the newest registration of the agent.
     async fn commit_statement(&mut self, actor: &str, statement: &str, epochs_back: usize) {
         let parts = statement.strip_prefix(actor).expect("statement starts with the principal");
+        let (parts, token) = match parts.trim_start().strip_prefix("holding ") {
+            None => (parts, None),
+            Some(rest) => {
+                let (name, parts) = rest.split_once(' ').expect("a token and an operation");
+                (parts, Some(self.token_id(name).unwrap_or_else(|| panic!("unknown token: {name}"))))
+            }
+        };
         let (parts, repeat_key) = match parts.split_once(" with key ") {
             Some((parts, key)) => (parts, Some(IdempotencyKey::new(key).expect("valid idempotency key"))),
             None => (parts, None),
@@ -205,7 +212,7 @@ impl ScriptRunner {
             names.push(parsed.message);
             ops.extend(parsed.ops);
         }
-        let mut commit = Commit::new(principal(actor), ops.clone());
+        let mut commit = Commit { token, ..Commit::new(principal(actor), ops.clone()) };
         if epochs_back > 0 {
             commit.epoch = Some(self.names().epoch(actor, epochs_back));
         }

@@ -3,8 +3,8 @@
 use std::sync::Arc;
 
 use quorate_core::{
-    AccessTokens, Bearer, CreateToken, Op, Principal, Secret, TokenDigest, TokenId, TokenLookup, TokenRole,
-    TokenState, limits,
+    AccessTokens, Bearer, CreateToken, Granted, Grants, Op, Principal, Secret, TokenDigest, TokenId,
+    TokenLookup, TokenRole, TokenState, limits,
 };
 use quorate_store::Store as _;
 
@@ -22,6 +22,31 @@ pub(super) fn holder(role: TokenRole) -> Principal {
     Principal::Holder { role, name: "desk".parse().expect("valid token name") }
 }
 
+/// Parses a list of granted values.
+fn granted<T>(list: Option<&str>, parse: impl Fn(&str) -> T) -> Granted<T> {
+    match list {
+        None => Granted::ByPolicy,
+        Some("all") => Granted::All,
+        Some(list) => Granted::Only(list.split(',').map(parse).collect()),
+    }
+}
+
+/// Renders grants that were recorded.
+fn grants_text(grants: &Grants) -> String {
+    fn list<T>(granted: &Granted<T>, text: impl Fn(&T) -> String) -> String {
+        match granted {
+            Granted::ByPolicy => "by policy".to_owned(),
+            Granted::All => "all".to_owned(),
+            Granted::Only(list) => format!("[{}]", list.iter().map(text).collect::<Vec<_>>().join(",")),
+        }
+    }
+    if *grants == Grants::default() {
+        return String::new();
+    }
+    let roles = list(&grants.roles, |role| role.as_str().to_owned());
+    format!(", grants roles {roles}, capabilities {}", list(&grants.capabilities, String::clone))
+}
+
 /// Returns the digest of the secret that belongs to a token name.
 fn digest(name: &str) -> TokenDigest {
     let mut bits = [0; 32];
@@ -30,7 +55,8 @@ fn digest(name: &str) -> TokenDigest {
 }
 
 impl ScriptRunner {
-    /// Parses `creates T for A` or `creates T as ROLE`, then `[until T] [secret T]`.
+    /// Parses `creates T for A` or `creates T as ROLE`, then `[until T] [secret T] [granting ROLE,ROLE] [able C,C]`; `all`
+    /// grants everything.
     pub(super) fn parse_create_token(&self, words: &mut Words<'_>) -> Op {
         let name = words.require("a name for the token");
         let bearer = match (words.option("for"), words.option("as")) {
@@ -40,20 +66,27 @@ impl ScriptRunner {
         };
         let expires_at = words.option("until").map(|time| self.now().plus_ms(duration_ms(time)));
         let digest = digest(words.option("secret").unwrap_or(name));
+        let roles = granted(words.option("granting"), |role| role.parse().expect("a role"));
+        let capabilities = granted(words.option("able"), str::to_owned);
         Op::CreateToken(CreateToken {
             digest,
             bearer,
             name: name.parse().expect("valid token name"),
             expires_at,
             parent: None,
+            grants: Grants { roles, capabilities },
         })
+    }
+
+    /// Returns the id of an active token.
+    pub(super) fn token_id(&self, name: &str) -> Option<TokenId> {
+        self.tokens().list().into_iter().find(|token| token.name.as_str() == name).map(|token| token.id)
     }
 
     /// Parses `revokes T` or `revokes tok_0-3-0`.
     pub(super) fn parse_revoke_token(&self, words: &mut Words<'_>) -> Op {
         let name = words.require("a token");
-        let found = self.tokens().list().into_iter().find(|token| token.name.as_str() == name);
-        let id = found.map(|token| token.id).or_else(|| name.parse::<TokenId>().ok());
+        let id = self.token_id(name).or_else(|| name.parse::<TokenId>().ok());
         Op::RevokeToken { token: id.unwrap_or_else(|| panic!("unknown token: {name}")) }
     }
 
@@ -70,11 +103,12 @@ impl ScriptRunner {
             assert_eq!(token.state, TokenState::Active, "published tokens are active");
             let until = token.expires_at.map_or(String::new(), |at| format!(" until {}", since_start(at)));
             format!(
-                "{} {} of {}{until}, created by {}",
+                "{} {} of {}{until}, created by {}{}",
                 token.id,
                 token.name,
                 token.principal(),
-                token.created_by
+                token.created_by,
+                grants_text(&token.grants)
             )
         });
         let lines: Vec<_> = lines.collect();

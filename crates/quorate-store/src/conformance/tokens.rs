@@ -3,8 +3,8 @@
 use std::sync::Arc;
 
 use quorate_core::{
-    AccessToken, Bearer, Code, Commit, CreateToken, Item, ItemKind, NextWake, Op, OpResult, Principal,
-    Receipt, Timestamp, TokenDigest, TokenId, TokenLookup, TokenRole, TokenState, limits,
+    AccessToken, Bearer, Code, Commit, CreateToken, Grants, Item, ItemKind, NextWake, Op, OpResult,
+    Principal, Receipt, Timestamp, TokenDigest, TokenId, TokenLookup, TokenRole, TokenState, limits,
 };
 
 use super::builders::{agent, id, idempotency_key, message_to, put_entry, register, send};
@@ -13,8 +13,14 @@ use crate::{Clock as _, ReadQuery, ReadResult};
 
 /// Builds the creation of a token with this secret.
 pub(super) fn create_token(secret: u8, bearer: Bearer) -> CreateToken {
-    let name = "laptop".parse().expect("valid name");
-    CreateToken { digest: TokenDigest([secret; 32]), bearer, name, expires_at: None, parent: None }
+    CreateToken {
+        digest: TokenDigest([secret; 32]),
+        bearer,
+        name: "laptop".parse().expect("valid name"),
+        expires_at: None,
+        parent: None,
+        grants: Grants::default(),
+    }
 }
 
 fn for_agent(secret: u8, name: &str) -> Op {
@@ -34,11 +40,11 @@ fn revoke(token: TokenId) -> Op {
     Op::RevokeToken { token }
 }
 
-fn holder(role: TokenRole) -> Principal {
+pub(super) fn holder(role: TokenRole) -> Principal {
     Principal::Holder { role, name: "anna".parse().expect("valid name") }
 }
 
-fn created_id(receipt: &Receipt, index: usize) -> TokenId {
+pub(super) fn created_id(receipt: &Receipt, index: usize) -> TokenId {
     match receipt.results[index] {
         OpResult::TokenCreated { id, .. } => id,
         ref other => panic!("not a token: {other:?}"),
@@ -83,6 +89,7 @@ pub async fn i19_a_token_is_found_by_its_digest(bench: TestBench) {
         created_at: receipt.at,
         state: TokenState::Active,
         parent: None,
+        grants: Grants::default(),
     };
     let tokens = vec![
         Arc::new(token(0, 1, Bearer::Agent(id("bob")), None)),

@@ -58,7 +58,7 @@ impl Transaction<'_> {
             (Some(current), false) => current,
             (_, _) => self.next_epoch(),
         };
-        self.check_coordinator_role(existing, new.role)?;
+        self.check_registration(existing, new)?;
         let pools = existing.map_or_else(Vec::new, |number| self.space.pools_of(number));
         if let (Some(number), true) = (existing, starts_epoch) {
             self.dismiss(number);

@@ -37,7 +37,7 @@ impl Transaction<'_> {
         Ok(OpResult::Done)
     }
 
-    /// Checks that an agent in a supervised space does not make itself a coordinator.
+    /// Checks that an agent without a token does not make itself a coordinator in a supervised space.
     pub(super) fn check_coordinator_role(
         &self,
         existing: Option<AgentNo>,

@@ -112,6 +112,7 @@ impl Transaction<'_> {
             created_at: self.now.wall,
             state: TokenState::Active,
             parent: new.parent,
+            grants: self.new_grants(new),
         })));
         Ok(OpResult::TokenCreated { id, digest: new.digest })
     }

@@ -6,10 +6,10 @@ use std::time::Duration;
 
 use quorate::{Code, Failure, Hub, HubOptions, Refused, SecretHandling, Work};
 use quorate_core::{
-    AcquireLocks, AgentId, Commit, CompleteTask, CreateTasks, DeleteEntry, Destination, HeartbeatTask,
-    IdempotencyKey, Key, LeaseRef, LeaseToken, LockName, MakeSnapshot, Message, Nack, NackAction, NewTask,
-    Op, OpenSession, Payload, Principal, Priority, PutEntry, Receipt, RegisterAgent, SnapshotName, Subscribe,
-    TaskId, TaskLeaseRef, TaskStatus, WaitMode,
+    AcquireLocks, AgentId, Bearer, Commit, CompleteTask, CreateTasks, CreateToken, DeleteEntry, Destination,
+    Granted, Grants, HeartbeatTask, IdempotencyKey, Key, LeaseRef, LeaseToken, LockName, MakeSnapshot,
+    Message, Nack, NackAction, NewTask, Op, OpenSession, Payload, Principal, Priority, PutEntry, Receipt,
+    RegisterAgent, SnapshotName, Subscribe, TaskId, TaskLeaseRef, TaskStatus, TokenDigest, WaitMode,
 };
 use quorate_engine::Error;
 use tempfile::TempDir;
@@ -168,6 +168,18 @@ async fn e6_a_detected_secret_is_a_violation_without_content() {
     hub.close().await;
 }
 
+fn token_granting(capability: &str) -> Op {
+    let capabilities = Granted::Only(vec![capability.to_owned()]);
+    Op::CreateToken(CreateToken {
+        digest: TokenDigest([1; 32]),
+        bearer: Bearer::Agent(agent("bob")),
+        name: "laptop".parse().expect("a name"),
+        expires_at: None,
+        parent: None,
+        grants: Grants { capabilities, ..Grants::default() },
+    })
+}
+
 #[tokio::test]
 async fn i18_a_secret_is_refused_in_every_field_and_never_stored() {
     let (directory, hub) = hub(SecretHandling::Refuse).await;
@@ -201,6 +213,7 @@ async fn i18_a_secret_is_refused_in_every_field_and_never_stored() {
             Op::Nack(Nack { lease, action: NackAction::DeadLetter, reason: format!("401 with {TOKEN}") }),
         ),
         ("capabilities", Op::RegisterAgent(register)),
+        ("grants.capabilities", token_granting(TOKEN)),
         ("to", with(|message, token| message.to = Destination::Topic(token.parse().expect("a topic")))),
         ("input", task(&format!("\"{TOKEN}\""))),
         ("type", Op::CreateTasks(CreateTasks::pack([(NewTask::new(TOKEN), None)], [1; 16]))),

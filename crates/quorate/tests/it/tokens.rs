@@ -4,8 +4,8 @@ use std::path::Path;
 
 use quorate::{Code, Hub};
 use quorate_core::{
-    AgentId, Bearer, Commit, Destination, Message, Op, Principal, RegisterAgent, Timestamp, TokenLookup,
-    TokenRole,
+    AgentId, Bearer, Commit, Destination, Grants, Message, Op, Principal, RegisterAgent, Timestamp,
+    TokenLookup, TokenRole,
 };
 use quorate_engine::Error;
 use tempfile::TempDir;
@@ -54,13 +54,13 @@ async fn i18_only_the_digest_of_a_secret_is_stored() {
     let created = hub
         .space()
         .expect("an embedded hub")
-        .create_token(&admin, Bearer::Agent(agent("bob")), name(), None)
+        .create_token(&admin, Bearer::Agent(agent("bob")), name(), None, Grants::default())
         .await;
     let (id, secret) = created.expect("it is created");
     let (_, other) = hub
         .space()
         .expect("an embedded hub")
-        .create_token(&admin, Bearer::Holder(TokenRole::Viewer), name(), None)
+        .create_token(&admin, Bearer::Holder(TokenRole::Viewer), name(), None, Grants::default())
         .await
         .expect("it is created");
     assert_ne!(secret.digest(), other.digest(), "each has a secret of its own");
@@ -79,7 +79,7 @@ async fn i18_only_the_digest_of_a_secret_is_stored() {
     let refused = hub
         .space()
         .expect("an embedded hub")
-        .create_token(&admin, Bearer::Holder(TokenRole::Viewer), leaked, None)
+        .create_token(&admin, Bearer::Holder(TokenRole::Viewer), leaked, None, Grants::default())
         .await;
     assert_eq!(code(refused), Some(Code::SecretDetected));
     hub.close().await;
@@ -116,8 +116,8 @@ async fn i19_published_tokens_are_shared_until_they_change() {
     let (_directory, hub) = hub().await;
     let viewer = || Bearer::Holder(TokenRole::Viewer);
     let name = || "laptop".parse().expect("a plain word");
-    let create =
-        || hub.space().expect("an embedded hub").create_token(&Principal::System, viewer(), name(), None);
+    let space = hub.space().expect("an embedded hub");
+    let create = || space.create_token(&Principal::System, viewer(), name(), None, Grants::default());
     create().await.expect("it is created");
     let before = hub.space().expect("an embedded hub").tokens();
     let register = Op::RegisterAgent(RegisterAgent::named(agent("carol")));

@@ -3,8 +3,10 @@
 use super::*;
 use crate::access_token::{AccessToken, Bearer, CreateToken, TokenDigest, TokenRole, TokenState};
 use crate::commit::{Commit, Op, OpResult, Principal};
+use crate::grants::{Granted, Grants};
 use crate::ids::TokenId;
 use crate::item::{Item, ItemKind, Verb};
+use crate::registry::AgentRole;
 
 const ID: TokenId = TokenId { generation: Generation(1), seq: Seq(300), n: 2 };
 
@@ -19,6 +21,7 @@ fn token(bearer: Bearer, expires_at: Option<Timestamp>, state: TokenState) -> It
         created_at: Timestamp(1_800_000_000_000),
         state,
         parent: None,
+        grants: Grants::default(),
     }))
 }
 
@@ -55,7 +58,39 @@ fn i19_the_bytes_of_web_sessions_never_change() {
     assert_eq!(own, write_item(&Item::Token(token)));
     assert_eq!(hex(optional), "0101ab0201");
     assert_eq!(read_item(ItemKind::Token, &bytes).unwrap(), session);
-    assert!(read_item(ItemKind::Token, &[own, &[2, 0]].concat()).is_err(), "an unknown field");
+    assert!(read_item(ItemKind::Token, &[own, &[3, 0]].concat()).is_err(), "an unknown field");
+}
+
+fn recorded_grants() -> Grants {
+    Grants {
+        roles: Granted::Only(vec![AgentRole::Worker, AgentRole::Coordinator]),
+        capabilities: Granted::Only(vec!["sum".into()]),
+    }
+}
+
+// Fails under: a token without grants that gets other bytes than before there were grants; a changed number of the field.
+#[test]
+fn i19_the_bytes_of_grants_never_change() {
+    let Item::Token(token) = token(Bearer::Agent("bob".parse().unwrap()), None, TokenState::Active) else {
+        panic!("a token")
+    };
+    let own = write_item(&Item::Token(token.clone()));
+    let parent = Some(TokenId { generation: Generation(1), seq: Seq(299), n: 1 });
+    let all = Grants { roles: Granted::All, ..Grants::default() };
+    for (parent, grants, expected) in [
+        (None, recorded_grants(), "02020201000201 0373756d"),
+        (None, all.clone(), "020100"),
+        (None, Grants { capabilities: Granted::Only(vec![]), ..Grants::default() }, "02000200"),
+        (parent, all, "0101ab0201 020100"),
+    ] {
+        let item = Item::Token(Arc::new(AccessToken { parent, grants, ..AccessToken::clone(&token) }));
+        let bytes = write_item(&item);
+        assert_eq!(hex(&bytes[own.len()..]), expected.replace(' ', ""));
+        assert_eq!((&bytes[..own.len()], read_item(ItemKind::Token, &bytes)), (&own[..], Ok(item)));
+    }
+    for wrong in [&[2][..], &[2, 3, 0], &[2, 2, 1, 9, 0], &[2, 0, 2, 200, 1]] {
+        assert!(read_item(ItemKind::Token, &[&own[..], wrong].concat()).is_err(), "{wrong:?}");
+    }
 }
 
 #[test]
@@ -76,6 +111,7 @@ fn i19_a_retried_commit_may_differ_only_in_its_secret() {
         name: "ci".parse().unwrap(),
         expires_at: None,
         parent: None,
+        grants: Grants::default(),
     };
     let first = key(vec![Op::CreateToken(create.clone())]);
     let retry = CreateToken { digest: TokenDigest([2; 32]), ..create.clone() };
@@ -85,7 +121,8 @@ fn i19_a_retried_commit_may_differ_only_in_its_secret() {
         CreateToken { bearer: Bearer::Holder(TokenRole::Admin), ..create.clone() },
         CreateToken { name: "cd".parse().unwrap(), ..create.clone() },
         CreateToken { expires_at: Some(Timestamp(0)), ..create.clone() },
-        CreateToken { parent: Some(ID), ..create },
+        CreateToken { parent: Some(ID), ..create.clone() },
+        CreateToken { grants: recorded_grants(), ..create },
     ];
     for other in others {
         assert_ne!(key(vec![Op::CreateToken(other)]), first);

@@ -16,6 +16,7 @@ impl Draft<'_> {
     pub(in crate::decide) fn claim_tasks(&mut self, claim: &ClaimTasks) -> Result<OpResult, Refused> {
         self.require_self(&claim.agent, "claim tasks for")?;
         let agent = self.require_agent(&claim.agent)?;
+        self.check_claimed_types(agent, &claim.types)?;
         // Consumers that already wait are served first.
         self.dispatch_tasks();
         let targets = self.targets(agent, &claim.types);

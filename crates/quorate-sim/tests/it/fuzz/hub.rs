@@ -9,7 +9,7 @@ use axum::http::Request;
 use futures_util::{SinkExt as _, StreamExt as _};
 use http_body_util::BodyExt as _;
 use quorate::Hub as Library;
-use quorate_core::{Bearer, Commit, CreateToken, Op, Principal, Record, Seq, TokenName, TokenRole};
+use quorate_core::{Bearer, Commit, CreateToken, Grants, Op, Principal, Record, Seq, TokenName, TokenRole};
 use quorate_server::{App, Server, Settings};
 use quorate_sim::data_directory;
 use quorate_sim::fuzz::{FuzzLimit, Mutator, fuzz_seed};
@@ -93,6 +93,7 @@ impl TestHub {
             name: TokenName::new("test").unwrap(),
             expires_at: None,
             parent: None,
+            grants: Grants::default(),
         };
         space.commit(Commit::new(Principal::System, vec![Op::CreateToken(create)])).await.unwrap();
         let private = Library::open(directory.path().join("private")).await.unwrap();

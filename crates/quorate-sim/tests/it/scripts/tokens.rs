@@ -182,6 +182,61 @@ fn i19_supervision_applies_to_agents_but_not_to_operators() {
     );
 }
 
+// Fails under: a registration or claim that is not checked against the grants of the token; grants that limit operators.
+#[test]
+fn i19_an_agent_registers_only_what_its_token_grants() {
+    check(
+        "hub creates t1 for bob; hub creates t2 for bob granting coordinator able deploy; tokens; \
+         bob holding t1 starts as specialist able sum; bob holding t1 starts as coordinator able sum; \
+         bob holding t2 starts as coordinator able sum,audit; bob holding t2 starts as coordinator able sum,deploy; \
+         bob holding t1 starts as coordinator able sum,deploy; hub makes j1 of audit; bob holding t2 takes on audit; \
+         bob holding t1 takes on audit; operator registers bob as observer able audit; agents can audit",
+        expect![[r#"
+            #3 token.created tok_0-3-0
+            #4 token.created tok_0-4-0
+            tok_0-3-0 t1 of agent:bob, created by system
+            tok_0-4-0 t2 of agent:bob, created by system, grants roles [coordinator], capabilities [deploy]
+            #5 bob starts epoch 5
+            refused FORBIDDEN by grants at role
+            refused FORBIDDEN by grants at capabilities
+            #6 bob starts epoch 6
+            #7 bob starts epoch 7
+            #8 j1 created: ready
+            refused FORBIDDEN by grants at types
+            bob claims j1 (attempt 1, token 1)
+            #10 j1 holder gone: ready
+            #10 bob starts epoch 10
+            bob: idle, 0 open, 0 leased, 0 requests pending"#]],
+    );
+}
+
+// Fails under: grants that are not recorded in a supervised space, or that do not replace the rule of the policy there.
+#[test]
+fn i19_a_supervised_space_grants_what_was_registered_when_the_token_was_created() {
+    check(
+        "hub registers bob able sum; hub creates t1 for bob; admin sets supervised; hub creates t2 for bob; tokens; \
+         bob holding t1 starts as worker able sum; bob holding t1 starts as worker able sum,deploy; \
+         bob holding t2 starts as specialist able sum; bob starts as coordinator able sum; \
+         bob holding t2 takes on deploy; hub creates t3 for bob granting coordinator; \
+         bob holding t3 starts as coordinator able sum; alice sends m1 to bob sure 0.5 reason x",
+        expect![[r#"
+            #3 bob starts epoch 5
+            #4 token.created tok_0-4-0
+            #5 policy.set policy
+            #6 token.created tok_0-6-0
+            tok_0-4-0 t1 of agent:bob, created by system
+            tok_0-6-0 t2 of agent:bob, created by system, grants roles [worker], capabilities [sum]
+            #7 bob starts epoch 7
+            refused FORBIDDEN by grants at capabilities
+            refused FORBIDDEN by grants at role
+            refused POLICY_VIOLATION by supervised at role
+            refused FORBIDDEN by grants at types
+            #8 token.created tok_0-8-0
+            #9 bob starts epoch 9
+            #10 m1 sent to bob"#]],
+    );
+}
+
 // Fails under: tokens shared between spaces.
 #[test]
 fn i16_a_token_is_valid_in_one_space() {

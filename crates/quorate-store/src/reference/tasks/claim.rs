@@ -26,6 +26,7 @@ struct Offer {
 impl Transaction<'_> {
     pub(in crate::reference) fn claim_tasks(&mut self, claim: &ClaimTasks) -> Result<OpResult, Refused> {
         let agent = self.require_own_agent(&claim.agent)?;
+        self.check_claimed_types(agent, &claim.types)?;
         self.dispatch_tasks();
         let mut targets = vec![TaskTarget::Agent(agent)];
         let own = self.space.agent(agent).capabilities.clone();
