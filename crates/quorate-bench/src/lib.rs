@@ -57,7 +57,7 @@ pub struct Scale {
     pub data: Option<PathBuf>,
     /// Maximum number of acked messages in the log of W8, in millions.
     pub acked_millions_max: u64,
-    /// Path of the `quorate` binary. Workloads over sockets start its `serve`; W8 starts its `bench-child`, which calls
+    /// Path of the measured `quorate` binary. Workloads over sockets start its `serve`; W8 starts its `bench-child`, which calls
     /// [`growth_child`].
     pub binary: PathBuf,
 }

@@ -36,7 +36,8 @@ Workloads:
   DELIBERATE  one deliberation of agents that answer immediately, and 200 in
               parallel
   NEIGHBOUR   round trip of an agent while other clients request large
-              responses and do not read them, in another space and in its own
+              responses and do not read them, stall, or fill quotas, in
+              another space and in its own
 
 Network workloads run against a hub in a separate process; memory and CPU are the hub's. In JSON, commits \
 is the number of store transactions, each with one fsync, perCommit the operations per transaction, and \
@@ -56,6 +57,9 @@ pub(crate) struct BenchArgs {
     /// Print one JSON object per line.
     #[arg(long)]
     json: bool,
+    /// Binary that the network workloads and W8 start; by default this one. Use it to compare releases.
+    #[arg(long, value_name = "FILE")]
+    binary: Option<PathBuf>,
     /// For W8: maximum number of acked messages in the log, in millions.
     #[arg(long, default_value_t = 10, value_name = "N")]
     millions: u64,
@@ -84,7 +88,7 @@ pub(crate) async fn run(args: BenchArgs) -> anyhow::Result<()> {
         divisor,
         data: args.data,
         acked_millions_max: args.millions,
-        binary: std::env::current_exe()?,
+        binary: args.binary.map_or_else(std::env::current_exe, Ok)?,
     };
     if !args.json {
         terminal::print(quorate_bench::table_header());

@@ -1,6 +1,7 @@
 //! NEIGHBOUR: round-trip latency of a well-behaved agent, first on an idle hub, then with noisy neighbours: event
-//! streams, audit exports and lists whose responses are not read, and scans without matches. The readers are in a space
-//! with large records; the agent is in another space, then in the same one.
+//! streams, audit exports and lists whose responses are not read, scans without matches, as-of reads, verifications of
+//! the audit log, unauthenticated connections that stall, and an agent that fills its share of a quota. The neighbours are
+//! in a space with large records; the agent is in another space, then in the same one.
 
 use std::net::SocketAddr;
 use std::time::{Duration, Instant};
@@ -28,39 +29,69 @@ const OPS: u64 = 250;
 const PRINCIPALS: usize = 4;
 /// Time for which a reader leaves a response unread before it reconnects.
 const UNREAD: Duration = Duration::from_millis(500);
+/// Pause between two calls of a probe.
+const PROBE_INTERVAL: Duration = Duration::from_millis(50);
 /// Timeout of a round trip; a slower one is recorded with this latency.
 const ROUND_MAX: Duration = Duration::from_secs(15);
 
-/// Load of one kind of reader.
+/// Load of one kind of neighbour.
 #[derive(Clone, Copy)]
 struct Load {
     name: &'static str,
-    readers: usize,
-    path: &'static str,
-    /// Whether the response is read. If so, the reader repeats the request immediately.
-    reads: bool,
-    /// Whether agents are allowed to make this request; if not, viewers make it.
-    by_agents: bool,
+    clients: usize,
+    request: Request,
+    by: Caller,
+    /// A call that the well-behaved side repeats under this load. Failures are counted.
+    probe: Option<&'static str>,
 }
 
-const LOADS: [Load; 4] = [
-    Load { name: "32 event readers", readers: 32, path: "/v1/events?from=1", reads: false, by_agents: true },
-    Load { name: "32 audit readers", readers: 32, path: "/v1/audit", reads: false, by_agents: false },
-    Load {
-        name: "64 unread lists",
-        readers: 64,
-        path: "/v1/context?prefix=&limit=1000",
-        reads: false,
-        by_agents: true,
-    },
-    Load {
-        name: "16 message scans",
-        readers: 16,
-        path: "/v1/messages?from=nobody",
-        reads: true,
-        by_agents: true,
-    },
+/// What each client of a load does, until the measurement ends.
+#[derive(Clone, Copy)]
+enum Request {
+    /// GET request; the response is read and the request repeated.
+    Read(&'static str),
+    /// GET request; the response is not read.
+    LeaveUnread(&'static str),
+    /// POST request of a large body, of which only this many bytes are sent.
+    Stall(&'static str, usize),
+    /// Creates lists of tasks until the quota refuses them, and then keeps trying.
+    CreateTasks,
+}
+
+/// Who makes the requests of a load.
+#[derive(Clone, Copy)]
+enum Caller {
+    Agents,
+    /// For requests that agents are not allowed to make.
+    Viewers,
+    /// Nobody: the requests carry no token.
+    Unauthenticated,
+}
+
+const STATE: &str = "/v1/state?at=2";
+const VERIFY: &str = "/v1/audit/verify";
+
+const LOADS: [Load; 9] = [
+    Load::new("32 event readers", 32, Request::LeaveUnread("/v1/events?from=1"), Caller::Agents),
+    Load::new("32 audit readers", 32, Request::LeaveUnread("/v1/audit"), Caller::Viewers),
+    Load::new("64 unread lists", 64, Request::LeaveUnread("/v1/context?prefix=&limit=1000"), Caller::Agents),
+    Load::new("16 message scans", 16, Request::Read("/v1/messages?from=nobody"), Caller::Agents),
+    Load::new("16 as-of reads", 16, Request::Read("/v1/state?at=300"), Caller::Viewers).probed(STATE),
+    Load::new("16 verifications", 16, Request::Read(VERIFY), Caller::Viewers).probed(VERIFY),
+    Load::new("64 stalled webhooks", 64, Request::Stall("/v1/webhooks/x", 64), Caller::Unauthenticated),
+    Load::new("300 large sign-ins", 300, Request::Stall("/v1/sign-in", 1 << 20), Caller::Unauthenticated),
+    Load::new("4 task creators", 4, Request::CreateTasks, Caller::Agents),
 ];
+
+impl Load {
+    const fn new(name: &'static str, clients: usize, request: Request, by: Caller) -> Self {
+        Self { name, clients, request, by, probe: None }
+    }
+
+    const fn probed(self, path: &'static str) -> Self {
+        Self { probe: Some(path), ..self }
+    }
+}
 
 /// Size of a run.
 struct Size {
@@ -81,12 +112,18 @@ struct Rounds {
     seconds: f64,
 }
 
+/// Access tokens of the measured agent, and of a viewer of its space for the probes.
+struct Measured {
+    agent: String,
+    viewer: String,
+}
+
 /// Access tokens of the participants.
 struct Tokens {
-    /// Measured agent in the other space.
-    calm: String,
-    /// Measured agent in the space of the readers.
-    same: String,
+    /// In the other space.
+    calm: Measured,
+    /// In the space of the readers.
+    same: Measured,
     agents: Vec<String>,
     viewers: Vec<String>,
 }
@@ -97,13 +134,16 @@ pub(crate) async fn measure(scale: &Scale) -> anyhow::Result<Vec<Measurement>> {
     let tokens = prepare(&hub, &size).await?;
     let mut lines = Vec::new();
     for (location, token) in [("other space", &tokens.calm), ("same space", &tokens.same)] {
-        let idle = rounds(hub.address, token, size.duration).await?;
+        let idle = rounds(hub.address, &token.agent, size.duration).await?;
         let limit_us = 2 * idle.latencies.quantile(0.99) + 20_000;
         lines.push(line(format!("{location}, idle"), &idle, &size));
         for load in &LOADS {
-            let busy = rounds_under_load(&hub, &tokens, load, token, &size).await?;
+            let (busy, probes) = rounds_under_load(&hub, &tokens, load, token, &size).await?;
             let is_within_limit = busy.latencies.quantile(0.99) <= limit_us;
-            let line = line(format!("{location}, {}", load.name), &busy, &size);
+            let mut line = line(format!("{location}, {}", load.name), &busy, &size);
+            if load.probe.is_some() {
+                line = line.set("probes", probes.sent).set("probesFailed", probes.failed);
+            }
             lines.push(line.set("limitUs", limit_us).set("withinLimit", is_within_limit));
         }
     }
@@ -117,34 +157,49 @@ fn line(variant: String, rounds: &Rounds, size: &Size) -> Measurement {
     line.set("records", size.commits).set("opsARecord", OPS)
 }
 
-/// Measures the round trips of an agent while readers load the hub.
+/// Number of calls of a probe, and how many of them failed.
+#[derive(Default)]
+struct Probes {
+    sent: u64,
+    failed: u64,
+}
+
+/// Measures the round trips of an agent under a load.
 async fn rounds_under_load(
     hub: &HubProcess,
     tokens: &Tokens,
     load: &Load,
-    token: &str,
+    measured: &Measured,
     size: &Size,
-) -> anyhow::Result<Rounds> {
-    let reader_tokens = if load.by_agents { &tokens.agents } else { &tokens.viewers };
-    let mut readers = JoinSet::new();
-    for index in 0..load.readers {
-        let token = reader_tokens[index % reader_tokens.len()].clone();
-        readers.spawn(reader(hub.address, token, *load));
+) -> anyhow::Result<(Rounds, Probes)> {
+    let callers = match load.by {
+        Caller::Agents => &tokens.agents[..],
+        Caller::Viewers => &tokens.viewers[..],
+        Caller::Unauthenticated => &[],
+    };
+    let mut clients = JoinSet::new();
+    for index in 0..load.clients {
+        let token = callers.get(index % callers.len().max(1)).cloned();
+        clients.spawn(client(hub.address, token.unwrap_or_default(), load.request));
     }
-    let result = rounds(hub.address, token, size.duration).await;
-    readers.shutdown().await;
-    // Give the hub time to end the work for these readers, so that it does not distort the next measurement.
+    let (result, probes) = tokio::join!(
+        rounds(hub.address, &measured.agent, size.duration),
+        probe(hub.address, &measured.viewer, load.probe, size.duration)
+    );
+    clients.shutdown().await;
+    // Give the hub time to end the work for these clients, so that it does not distort the next measurement.
     tokio::time::sleep(UNREAD.min(size.duration)).await;
-    result
+    Ok((result?, probes))
 }
 
 /// Repeats the request of a load forever. Ignores errors, because the hub may reject it under load.
-async fn reader(address: SocketAddr, token: String, load: Load) {
+async fn client(address: SocketAddr, token: String, request: Request) {
     loop {
-        let _ = if load.reads {
-            read(address, &token, load.path).await
-        } else {
-            leave_unread(address, &token, load.path).await
+        let _ = match request {
+            Request::Read(path) => read(address, &token, path).await,
+            Request::LeaveUnread(path) => leave_unread(address, &token, path).await,
+            Request::Stall(path, sent) => stall(address, path, sent).await,
+            Request::CreateTasks => create_tasks(address, &token).await,
         };
         tokio::task::yield_now().await;
     }
@@ -163,6 +218,44 @@ async fn leave_unread(address: SocketAddr, token: &str, path: &str) -> anyhow::R
     stream.write_all(request.as_bytes()).await?;
     tokio::time::sleep(UNREAD).await;
     Ok(())
+}
+
+/// Announces a body of 2 MB, sends `sent` bytes of it and waits.
+async fn stall(address: SocketAddr, path: &str, sent: usize) -> anyhow::Result<()> {
+    let mut stream = TcpStream::connect(address).await?;
+    let headers = format!(
+        "POST {path} HTTP/1.1\r\nHost: {address}\r\nContent-Type: application/json\r\nContent-Length: 2000000\r\n\r\n"
+    );
+    stream.write_all(headers.as_bytes()).await?;
+    // The hub may stop reading or close the connection.
+    let _ = tokio::time::timeout(UNREAD, stream.write_all(&vec![b' '; sent])).await;
+    tokio::time::sleep(UNREAD).await;
+    Ok(())
+}
+
+async fn create_tasks(address: SocketAddr, token: &str) -> anyhow::Result<()> {
+    let mut http = HttpConnection::connect(address, token).await?;
+    let tasks: Vec<Value> = (0..1_000).map(|_| json!({"type": "fill"})).collect();
+    let graph = json!({"tasks": tasks});
+    loop {
+        http.call("POST", "/v1/tasks", &graph).await?;
+    }
+}
+
+/// Repeats a call for the duration of a measurement, one after the other.
+async fn probe(address: SocketAddr, token: &str, path: Option<&str>, duration: Duration) -> Probes {
+    let mut probes = Probes::default();
+    let Some(path) = path else { return probes };
+    let start = Instant::now();
+    while start.elapsed() < duration {
+        let call = async {
+            HttpConnection::connect(address, token).await?.call("GET", path, &Value::Null).await.map(drop)
+        };
+        probes.sent += 1;
+        probes.failed += u64::from(!matches!(tokio::time::timeout(ROUND_MAX, call).await, Ok(Ok(()))));
+        tokio::time::sleep(PROBE_INTERVAL).await;
+    }
+    probes
 }
 
 /// Runs sequential round trips: query the hub info, send a message to itself, claim it, and ack it.
@@ -204,14 +297,12 @@ async fn prepare(hub: &HubProcess, size: &Size) -> anyhow::Result<Tokens> {
     }
     let mut calm = HttpConnection::connect(hub.address, &hub.admin).await?.in_space(CALM);
     let mut crowded = HttpConnection::connect(hub.address, &hub.admin).await?.in_space(CROWDED);
-    let calm = agent(&mut calm, "good").await?;
-    let same = agent(&mut crowded, "good").await?;
+    let calm = measured(&mut calm).await?;
+    let same = measured(&mut crowded).await?;
     let (mut agents, mut viewers) = (Vec::new(), Vec::new());
     for index in 0..PRINCIPALS {
         agents.push(agent(&mut crowded, &format!("a{index}")).await?);
-        let viewer = json!({"role": "viewer", "name": format!("v{index}")});
-        let created = crowded.call("POST", "/v1/tokens", &viewer).await?;
-        viewers.push(created["token"].as_str().context("no token in the response")?.to_owned());
+        viewers.push(viewer(&mut crowded, &format!("v{index}")).await?);
     }
     agent(&mut crowded, "nobody").await?;
     let mut filler = HttpConnection::connect(hub.address, &agents[0]).await?;
@@ -219,6 +310,15 @@ async fn prepare(hub: &HubProcess, size: &Size) -> anyhow::Result<Tokens> {
         filler.call("POST", "/v1/commit", &json!({"ops": large(commit)})).await?;
     }
     Ok(Tokens { calm, same, agents, viewers })
+}
+
+async fn measured(http: &mut HttpConnection) -> anyhow::Result<Measured> {
+    Ok(Measured { agent: agent(http, "good").await?, viewer: viewer(http, "probe").await? })
+}
+
+async fn viewer(http: &mut HttpConnection, name: &str) -> anyhow::Result<String> {
+    let created = http.call("POST", "/v1/tokens", &json!({"role": "viewer", "name": name})).await?;
+    Ok(created["token"].as_str().context("no token in the response")?.to_owned())
 }
 
 async fn agent(http: &mut HttpConnection, id: &str) -> anyhow::Result<String> {
