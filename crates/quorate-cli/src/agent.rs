@@ -75,7 +75,7 @@ changed and the exit code is 5.")]
         #[command(flatten)]
         dry_run: DryRunArgs,
     },
-    /// Update the registration of an agent; it keeps its epoch and leases. [rw]
+    /// Update the registration of an agent; it keeps its leases. [rw]
     Set(set::SetArgs),
     /// Test one agent: whether it is reachable, how fast it answers, and whether the answer is valid. [rw]
     #[command(after_help = "Example: quorate agent test risk_assessor --playbook playbook.yaml

@@ -36,7 +36,7 @@ pub(crate) struct DeliberateArgs {
     /// Text file that the agents read.
     #[arg(long, value_name = "FILE")]
     input: Option<PathBuf>,
-    /// Allowed answers, separated by commas and ordered along a scale; by default any.
+    /// Allowed answers, separated by commas, in order (such as no,maybe,yes); by default any.
     #[arg(long, value_name = "A,B", value_delimiter = ',')]
     options: Vec<String>,
     /// Rule to tally the votes with.

@@ -92,20 +92,26 @@ pub(crate) fn run(args: &ExplainArgs) -> anyhow::Result<()> {
     }
 }
 
-/// Returns the first line below the title.
-fn summary(page: &str) -> &str {
-    page.lines().skip(1).find(|line| !line.trim().is_empty()).unwrap_or_default()
+/// Returns the first sentence below the title.
+fn summary(page: &str) -> String {
+    let below = page.lines().skip(1).skip_while(|line| line.trim().is_empty());
+    let paragraph: Vec<_> = below.take_while(|line| !line.trim().is_empty()).collect();
+    let text = paragraph.join(" ");
+    let end = text.find(". ").map_or(text.len(), |at| at + 1);
+    text[..end].to_owned()
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
+    // Fails under: a summary that ends with the first line of a wrapped sentence.
     #[test]
     fn every_code_has_a_page_with_a_summary() {
         for code in Code::ALL.iter().copied() {
             assert!(page(code).starts_with(&format!("# {code}")), "{code}");
-            assert!(summary(page(code)).len() > 10, "{code}");
+            let summary = summary(page(code));
+            assert!(summary.len() > 10 && summary.ends_with('.'), "{code}: {summary}");
         }
     }
 }

@@ -36,7 +36,7 @@ enum MemoryVerb {
         /// Version to print.
         #[arg(long, value_name = "N", conflicts_with = "at")]
         version: Option<u64>,
-        /// Print the content as of this record or time.
+        /// Print the content as of this record, or time such as 2026-01-31T09:30:00Z.
         #[arg(long, value_name = "SEQ|TIME")]
         at: Option<String>,
         /// Also print author, time and dependencies.
@@ -125,10 +125,10 @@ struct RollbackArgs {
     /// Restore the content of this version.
     #[arg(long, value_name = "N")]
     to_version: Option<u64>,
-    /// Restore the content as of this time.
+    /// Restore the content as of this time, such as 2026-01-31T09:30:00Z.
     #[arg(long, value_name = "TIME", conflicts_with = "to_version")]
     to_time: Option<String>,
-    /// Restore the content of this snapshot.
+    /// Restore the content of this snapshot (created with POST /v1/context:snapshot).
     #[arg(long, value_name = "NAME", conflicts_with_all = ["to_version", "to_time"])]
     to_snapshot: Option<String>,
     /// Roll back only if the entry is at this version.

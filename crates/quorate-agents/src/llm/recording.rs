@@ -1,4 +1,4 @@
-//! Recorded answers: one file per question, named by the SHA-256 of the question. Neither contains an API key.
+//! Recorded answers: one file per request, named by the first 128 bits of the SHA-256 of model and prompt. Neither contains an API key.
 
 use std::io;
 use std::path::{Path, PathBuf};

@@ -8,7 +8,9 @@ use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
 
 use anyhow::Context as _;
-use quorate_core::{AccessToken, Bearer, Commit, CreateToken, Op, Principal, Secret, TokenName, TokenRole};
+use quorate_core::{
+    AccessToken, Bearer, Commit, CreateToken, Grants, Op, Principal, Secret, TokenName, TokenRole,
+};
 use quorate_engine::Space;
 use quorate_server::JournalFormat;
 
@@ -48,6 +50,7 @@ pub(super) async fn token_file(
         name,
         expires_at: None,
         parent: None,
+        grants: Grants::default(),
     }));
     space.commit(Commit::new(Principal::System, ops)).await?;
     let line = format!("{}\n", secret.reveal());

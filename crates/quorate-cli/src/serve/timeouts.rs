@@ -13,7 +13,7 @@ pub(crate) struct TimeoutArgs {
     /// Default lease of a delivery, task or lock [default: 30000].
     #[arg(long, value_name = "MS", hide_short_help = true, value_parser = clap::value_parser!(u64).range(1_000..))]
     lease_ms: Option<u64>,
-    /// Default heartbeat interval of agents, offline after three missed heartbeats; 0 expects none [default: 0].
+    /// Default heartbeat interval; an agent that misses three is offline, 0 disables this [default: 0].
     #[arg(long, value_name = "MS", hide_short_help = true)]
     heartbeat_ms: Option<u64>,
     /// How long agent heartbeats are collected before they are committed together [default: 1000].
@@ -40,7 +40,7 @@ pub(crate) struct TimeoutArgs {
     /// Write timeout of a connection, after which it is closed [default: 10000].
     #[arg(long, value_name = "MS", hide_short_help = true, value_parser = clap::value_parser!(u64).range(1..))]
     write_timeout_ms: Option<u64>,
-    /// Ping interval of an idle WebSocket, closed after three unanswered pings [default: 20000].
+    /// Ping interval of an idle WebSocket; closes it after three unanswered pings [default: 20000].
     #[arg(long, value_name = "MS", hide_short_help = true, value_parser = clap::value_parser!(u64).range(1..))]
     ping_ms: Option<u64>,
     /// Timeout of a TLS handshake [default: 10000].
