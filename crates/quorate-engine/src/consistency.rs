@@ -15,11 +15,11 @@ use crate::dependencies::Dependencies;
 use crate::error::Error;
 use crate::space::Space;
 
-/// Maximum number of tasks checked.
+/// Maximum number of tasks checked by one consistency check.
 const TASKS_MAX: usize = 100_000;
 /// Number of tasks read together.
 const PAGE: usize = 1000;
-/// Maximum number of inconsistencies listed.
+/// Maximum number of inconsistencies listed by a consistency check.
 const FINDINGS_MAX: usize = 100;
 
 /// Checks a space. The findings are ordered: cycles, then dangling entries, then tasks without a result, then stale

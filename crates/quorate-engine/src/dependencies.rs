@@ -8,9 +8,9 @@ use quorate_store::{EntryDependencies, ReadQuery, ReadResult, Store, StoreError}
 
 use crate::error::Error;
 
-/// Maximum number of derived entries.
+/// Maximum number of derived entries that one call follows.
 const ENTRIES_MAX: usize = 100_000;
-/// Maximum total number of dependencies.
+/// Maximum number of their dependencies.
 const DEPENDENCIES_MAX: usize = 1_000_000;
 /// Number of entries read together.
 const PAGE: usize = 256;

@@ -16,7 +16,7 @@ use crate::error::Error;
 use crate::reads::unexpected_result;
 use crate::space::Space;
 
-/// Maximum number of items scanned for one page; the cursor continues after them.
+/// Maximum number of items scanned for one page of a filtered list.
 const SCANNED_MAX: usize = 10_000;
 /// Number of items read together.
 const PAGE: usize = 500;

@@ -13,7 +13,7 @@ pub use quorate_api::query::{ListedMessage, MessageCursor, MessageFilter, Messag
 
 /// Number of records read together.
 const PAGE: u64 = 64;
-/// Maximum number of records scanned for one page; the cursor continues after them.
+/// Maximum number of records scanned for one page of a list of messages.
 const SCANNED_MAX: u64 = 10_000;
 /// Maximum number of records of a session scanned for one page.
 const SESSION_PAGE: usize = 256;

@@ -13,7 +13,7 @@ use crate::dependencies::Dependencies;
 use crate::error::Error;
 use crate::space::Space;
 
-/// Maximum number of derived entries listed.
+/// Maximum number of derived entries listed by a rollback.
 const LISTED_MAX: usize = 1000;
 
 impl Space {

@@ -15,7 +15,7 @@ use crate::items::StoredItem as _;
 use crate::reads::{payload_of, undecodable_record};
 use crate::space::Space;
 
-/// Maximum number of records of a timeline that one call reads.
+/// Maximum number of records of a session's timeline that one call reads.
 pub const TIMELINE_MAX: usize = 256;
 
 /// Entry of a session's timeline.

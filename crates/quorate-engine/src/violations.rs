@@ -6,7 +6,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use quorate_core::{AgentNo, BroadcastQuota, Policy, Principal, Refused, SpaceNo, Timestamp, Violation};
 
-/// Number of violations retained per space.
+/// Number of policy violations retained per space.
 const VIOLATIONS_MAX: usize = 1000;
 
 #[derive(Default)]

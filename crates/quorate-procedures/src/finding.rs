@@ -31,15 +31,15 @@ use serde_json::Value;
 pub use parse::{FieldError, ROOT_PATH, parse, parse_answer};
 pub(crate) use parse::{check_confidence, check_name, not_allowed, parse_object};
 
-/// Maximum size of an answer in bytes.
+/// Maximum size of an answer in a deliberation.
 pub const ANSWER_BYTES_MAX: usize = 256 * 1024;
-/// Maximum length of a summary, a detail or another long text, in characters.
+/// Maximum length of a summary, a detail or another long text of a finding.
 pub const TEXT_CHARS_MAX: usize = 8_000;
-/// Maximum length of a name (topic, choice, fact) in characters.
+/// Maximum length of a name (topic, choice, fact) of a finding.
 pub const NAME_CHARS_MAX: usize = 200;
 /// Maximum absolute value of a score.
 pub const SCORE_MAX: f64 = 1e9;
-/// Maximum number of issues, scores, facts or list items.
+/// Maximum number of issues, scores, facts or list items of a finding.
 pub const LIST_MAX: usize = 200;
 
 /// Answer of an agent to an `analyse` request.

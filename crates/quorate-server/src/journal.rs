@@ -88,7 +88,7 @@ pub type LineSink = Arc<dyn Fn(&str) + Send + Sync>;
 /// Returns the current time.
 type WallClock = Arc<dyn Fn() -> Timestamp + Send + Sync>;
 
-/// Maximum number of warnings per second; beyond that only their number is written. A client that floods the hub with
+/// Maximum number of warnings per second in the log output. Beyond that only their number is written. A client that floods the hub with
 /// rejected requests must not flood its disk; metrics count every request.
 const WARNINGS_PER_SECOND_MAX: u64 = 20;
 

@@ -11,7 +11,7 @@ use tokio::sync::OwnedSemaphorePermit;
 use crate::problem::Problem;
 use crate::settings::Timeouts;
 
-/// Maximum number of concurrent rejections; further connections are dropped without a response.
+/// Maximum number of connections that are rejected with a response at the same time.
 pub(crate) const REJECTIONS_MAX: usize = 64;
 /// Bytes read from a rejected client. Closing a socket with unread input would reset the connection and lose the
 /// response.

@@ -49,8 +49,9 @@ use crate::app::App;
 use crate::call::{ApiResult, Call, page_response};
 use crate::problem::Problem;
 
-/// Default and maximum page size of lists.
+/// Default page size of lists.
 const LIMIT_DEFAULT: usize = 100;
+/// Maximum `limit` of a page of a list.
 const LIMIT_MAX: usize = 1_000;
 
 /// Refusal of a wait for historical state.

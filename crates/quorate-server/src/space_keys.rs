@@ -7,7 +7,7 @@ use std::collections::VecDeque;
 use quorate_core::limits::KEY_WINDOW_MS;
 use quorate_core::{Code, IdempotencyKey, Mono, Principal, Refused, SpaceName};
 
-/// Maximum number of stored keys; the oldest is evicted first.
+/// Maximum number of idempotency keys of `POST /v1/spaces`. The oldest is evicted first.
 const KEYS_MAX: usize = 1_024;
 
 /// Spaces created with an idempotency key, oldest first.

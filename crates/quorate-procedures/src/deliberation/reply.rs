@@ -63,7 +63,7 @@ pub(crate) struct Reply {
     pub(crate) ranking: Vec<String>,
 }
 
-/// Maximum length of the stored reason for which an agent declines.
+/// Maximum length of the reason for which an agent declines to answer.
 const REASON_CHARS_MAX: usize = 1_000;
 
 /// Returns the reason if the agent declines to answer: `{"error": "…"}` in place of a finding or a reply.

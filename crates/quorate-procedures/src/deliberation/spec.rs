@@ -12,9 +12,9 @@ use crate::tally;
 
 /// Maximum number of agents in a deliberation.
 pub const AGENTS_MAX: usize = 64;
-/// Maximum value of the limits on rounds, conflicts and messages.
+/// Maximum value of a deliberation's limits on rounds, conflicts and messages.
 const COUNT_MAX: u32 = 1_000;
-/// Maximum timeout for an answer.
+/// Maximum timeout for an answer in a deliberation.
 const TIMEOUT_MS_MAX: u64 = 24 * 60 * 60 * 1_000;
 
 /// Specification of a deliberation.

@@ -15,9 +15,9 @@ use serde_saphyr::{Error, Spanned};
 use super::field_reader::FieldError;
 use crate::problem::Problem;
 
-/// Maximum nesting depth. The YAML parser needs much more stack per level than the JSON parser.
+/// Maximum nesting depth of a YAML body. The YAML parser needs much more stack per level than the JSON parser.
 const YAML_DEPTH_MAX: usize = 24;
-/// Maximum number of nodes in a document.
+/// Maximum number of nodes of a YAML body.
 const NODES_MAX: usize = 100_000;
 
 /// A document as JSON, with the YAML position of each value.

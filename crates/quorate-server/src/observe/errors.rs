@@ -5,7 +5,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use quorate_core::{Code, Principal, SpaceNo};
 
-/// Maximum number of agent labels per space; further agents are counted as `other`.
+/// Maximum number of agent labels of a metric per space. Further agents are counted as `other`.
 pub(super) const AGENTS_MAX: usize = 100;
 /// Label of all further agents.
 const OTHER: &str = "other";

@@ -9,7 +9,7 @@ use quorate_core::{
     TraceContext, TraceId,
 };
 
-/// Maximum number of spans; the oldest are evicted.
+/// Maximum number of spans in memory. The oldest are evicted.
 pub(crate) const SPANS_MAX: usize = 50_000;
 /// Maximum number of their deliveries.
 const DELIVERIES_MAX: usize = 200_000;

@@ -17,7 +17,7 @@ use crate::api::{Route, get, post, schema};
 use crate::call::{ApiResult, Call, json_response, ok_response};
 use crate::problem::Problem;
 
-/// Maximum number of answers per page, unless payloads fill the page first. Answers of the same record stay together.
+/// Maximum number of answers per page of a request, unless payloads fill the page first. Answers of the same record stay together.
 const ANSWERS_MAX: usize = 64;
 
 pub(crate) fn routes() -> Vec<Route> {

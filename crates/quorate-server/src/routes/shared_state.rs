@@ -22,11 +22,11 @@ use crate::problem::Problem;
 use crate::wire::{self, time};
 use crate::{body, bulk};
 
-/// Maximum number of entries per list.
+/// Maximum number of entries per list of a session's shared state.
 const ITEMS_MAX: usize = 10_000;
 /// Maximum length of a session title derived from an objective.
 const TITLE_CHARS: usize = 200;
-/// Maximum number of merge attempts when other writers commit concurrently.
+/// Maximum number of merge attempts on the shared state when other writers commit concurrently.
 const ATTEMPTS_MAX: usize = 64;
 
 pub(crate) fn routes() -> Vec<Route> {

@@ -18,11 +18,11 @@ use crate::api::{Route, get};
 use crate::call::{ApiResult, Call, ok_response};
 use crate::wire::visibility;
 
-/// Maximum number of records to replay. Older history is available in the audit export.
+/// Maximum number of records to replay for `/v1/state?at=`. Older history is available in the audit export.
 const REPLAYED_MAX: u64 = 1_000_000;
 /// Records per read.
 const PAGE: usize = 64;
-/// Maximum number of items per list.
+/// Maximum number of items per list of `/v1/state`.
 const ITEMS_MAX: usize = 1_000;
 /// Listed kinds of items.
 const LISTED_KINDS: [ItemKind; 5] =

@@ -13,7 +13,7 @@ use crate::call::{ApiResult, Call, ok_response};
 use crate::observe::span_index::{DeliveryTrace, MessagePosition, MessageSpan, SPANS_MAX};
 use crate::otlp::span::{end_state_name, span_error};
 
-/// Maximum number of spans in a response.
+/// Maximum number of spans of a trace in a response.
 const SPANS_PER_RESPONSE_MAX: usize = 500;
 
 pub(crate) fn routes() -> Vec<Route> {

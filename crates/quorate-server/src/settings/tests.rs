@@ -1,5 +1,7 @@
 //! The table of limits in the security guide. It is generated here; `cargo xtask openapi` writes it.
 
+mod source;
+
 use std::time::Duration;
 
 use quorate_agents::limits as agent_limits;
@@ -345,6 +347,7 @@ fn table() -> String {
         ephemeral_rows(),
         time_rows(),
         declared_agent_rows(),
+        source::source_rows(),
     ];
     for Row { label, value, unit, when_exceeded } in rows.into_iter().flatten() {
         let cells = [label, grouped(value), unit.to_owned(), when_exceeded.to_owned()];

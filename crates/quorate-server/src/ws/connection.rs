@@ -23,7 +23,7 @@ use crate::call::Credential;
 use crate::listen::Connection;
 use crate::problem::Problem;
 
-/// Maximum number of pending replies; beyond that no more frames are received.
+/// Maximum number of pending replies per WebSocket. Beyond that no more frames are received.
 const REPLIES_MAX: usize = 1_024;
 /// Maximum interval of the periodic check.
 const CHECK_INTERVAL: Duration = Duration::from_secs(2);

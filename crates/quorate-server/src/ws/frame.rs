@@ -17,9 +17,9 @@ use crate::problem::Problem;
 use crate::settings::Durations;
 use crate::wire::time;
 
-/// Maximum number of deliveries in one frame.
+/// Maximum number of deliveries in one WebSocket frame.
 pub(super) const BATCH_MESSAGES_MAX: usize = 64;
-/// Maximum size of a frame with several deliveries. A larger delivery is sent in a frame of its own.
+/// Maximum size of a WebSocket frame with several deliveries. A larger delivery is sent in a frame of its own.
 pub(super) const BATCH_BYTES_MAX: usize = 256 * 1024;
 /// Maximum number of requests of one connection that wait for answers.
 pub(crate) const REQUESTS_MAX: usize = 256;

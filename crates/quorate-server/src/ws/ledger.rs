@@ -6,9 +6,9 @@ use std::collections::{HashMap, VecDeque};
 use quorate_core::{Code, ConsumerId, LeaseRef, Op, Refused, Seq, StaleReference};
 use serde::Deserialize;
 
-/// Maximum number of deliveries that are leased for a connection and not sent yet.
+/// Maximum number of deliveries that are leased for a WebSocket and not sent yet.
 pub(super) const UNSENT_MAX: u64 = 256;
-/// Maximum number of remembered delivery numbers. Older deliveries are ended by their id.
+/// Maximum number of delivery numbers remembered per WebSocket. Older deliveries are ended by their id.
 pub(super) const DELIVERY_NUMBERS_MAX: usize = 16_384;
 /// Assumed size of a delivery before the first one is sent.
 const BYTES_ASSUMED: u64 = 1_024;

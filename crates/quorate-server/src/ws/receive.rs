@@ -20,7 +20,7 @@ use crate::deliberation_drivers;
 use crate::observe;
 use crate::problem::Problem;
 
-/// Maximum number of ranges in one frame.
+/// Maximum number of ranges of delivery numbers in one WebSocket frame.
 const RANGES_MAX: usize = 1_024;
 /// Payloads above this size are scanned on another thread. The connection waits for it, to preserve the order.
 const LARGE_BYTES: usize = 32 * 1024;

@@ -9,7 +9,7 @@ use quorate_engine::Yielder;
 use super::{PAGE, previous_hash, space_of};
 use crate::call::{ApiResult, Call, ok_response};
 
-/// Maximum number of records per call; the response states where to continue.
+/// Maximum number of records that one call of `/v1/audit/verify` checks.
 const RECORDS_PER_CALL_MAX: u64 = 200_000;
 
 pub(super) async fn verify(call: Call) -> ApiResult {
