@@ -24,7 +24,7 @@ use crate::space_keys::{CreatedSpace, CreatedSpaces};
 use crate::uploads::Uploads;
 use crate::wire::message_cache::MessageCache;
 use crate::ws::ActiveConnections;
-use crate::{drain_body, host_origin, response_headers, routes};
+use crate::{middleware, routes};
 
 /// A hub that serves requests.
 #[derive(Clone)]
@@ -234,13 +234,8 @@ impl App {
 
     /// Returns the router with all middleware.
     pub(crate) fn router(&self) -> Router {
-        let host_origin =
-            axum::middleware::from_fn_with_state(self.clone(), host_origin::check_host_and_origin);
-        let observed = axum::middleware::from_fn_with_state(self.clone(), observe::observe_request);
-        let drained = axum::middleware::from_fn(drain_body::drain);
-        let headers = axum::middleware::map_response(response_headers::add);
-        let router = routes::router().layer(host_origin).layer(observed).layer(drained).layer(headers);
-        router.with_state(self.clone())
+        let middleware = axum::middleware::from_fn_with_state(self.clone(), middleware::handle);
+        routes::router().layer(middleware).with_state(self.clone())
     }
 
     /// Returns the engine and the engine for conduct flags. For tests that start another server on them.

@@ -72,7 +72,7 @@ impl FromRequest<App> for Call {
         // Authenticate first: unauthenticated clients learn nothing, not even that a request was too large.
         let connection = head.extensions.get::<Connection>().cloned();
         let (authenticated, credential) = authenticate(app, &head.headers).map_err(|refused| {
-            count_failed_authentication(app, connection.as_ref().map(|connection| connection.peer), refused)
+            count_failed_authentication(app, connection.as_ref().map(|connection| connection.peer()), refused)
         })?;
         let Authenticated { space, token_space, principal, bearer, agent_token } = authenticated;
         connection.as_ref().inspect(|connection| connection.authenticated());
@@ -339,9 +339,8 @@ impl Call {
         operation: impl Future<Output = Result<T, Error>>,
         amend: impl Fn(Refused) -> Refused,
     ) -> Result<T, Problem> {
-        let mut connection = self.connection.clone();
         let shutdown = async {
-            match &mut connection {
+            match &self.connection {
                 Some(connection) => connection.drain_deadline().await,
                 None => std::future::pending().await,
             }

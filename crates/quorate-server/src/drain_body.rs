@@ -1,4 +1,4 @@
-//! Middleware that drains request bodies which no handler has read, because the request was refused early. A short
+//! Drains request bodies that no handler has read, because the request was refused early. A short
 //! rest is read and discarded, so that the connection can be reused. For a long or slow body the response gets
 //! `connection: close`: otherwise the client would send its next request on a connection that is about to be closed.
 
@@ -10,7 +10,6 @@ use std::time::Duration;
 use axum::body::{Body, HttpBody};
 use axum::extract::Request;
 use axum::http::{HeaderValue, header};
-use axum::middleware::Next;
 use axum::response::Response;
 use bytes::Bytes;
 use http_body_util::{BodyExt as _, Limited};
@@ -63,15 +62,26 @@ impl HttpBody for Shared {
     }
 }
 
-pub(crate) async fn drain(request: Request, next: Next) -> Response {
-    if request.body().is_end_stream() {
-        return next.run(request).await;
+/// The body of a request that a handler may leave unread; `None` if there is no body.
+pub(crate) struct UnreadBody(Option<Shared>);
+
+impl UnreadBody {
+    /// Keeps access to the body of a request.
+    pub(crate) fn of(request: Request) -> (Request, Self) {
+        if request.body().is_end_stream() {
+            return (request, Self(None));
+        }
+        let (head, body) = request.into_parts();
+        let body = Shared(Arc::new(Mutex::new(body)));
+        (Request::from_parts(head, Body::new(body.clone())), Self(Some(body)))
     }
-    let (head, body) = request.into_parts();
-    let body = Shared(Arc::new(Mutex::new(body)));
-    let mut response = next.run(Request::from_parts(head, Body::new(body.clone()))).await;
-    if !body.drain().await {
-        response.headers_mut().insert(header::CONNECTION, HeaderValue::from_static("close"));
+
+    /// Drains the rest of the body, or makes the response close the connection.
+    pub(crate) async fn drain(self, response: &mut Response) {
+        if let Some(body) = self.0
+            && !body.drain().await
+        {
+            response.headers_mut().insert(header::CONNECTION, HeaderValue::from_static("close"));
+        }
     }
-    response
 }

@@ -1,26 +1,21 @@
-//! Middleware that validates `Host` and `Origin` before authentication: the request must be addressed to this hub and
+//! Validates `Host` and `Origin` before authentication: the request must be addressed to this hub and
 //! must not come from a web page of another origin. Protects a hub on localhost from DNS rebinding and cross-site
 //! requests.
 
 use std::net::{IpAddr, Ipv6Addr};
 
-use axum::extract::{Request, State};
+use axum::extract::Request;
 use axum::http::{HeaderMap, Uri, header};
-use axum::middleware::Next;
-use axum::response::{IntoResponse as _, Response};
 use quorate_core::{Code, Refused};
 
 use crate::app::App;
 use crate::listen::Connection;
-use crate::problem::Problem;
 
-pub(crate) async fn check_host_and_origin(State(app): State<App>, request: Request, next: Next) -> Response {
-    let is_tls = request.extensions().get::<Connection>().is_some_and(|connection| connection.is_tls);
-    let checked = check_headers(request.headers(), request.uri(), &app.settings().hosts, is_tls);
-    match checked.and_then(|()| check_path(request.uri().path())) {
-        Ok(()) => next.run(request).await,
-        Err(refused) => Problem::from(refused).into_response(),
-    }
+/// Refuses a request that is addressed to another host or comes from another origin.
+pub(crate) fn check_host_and_origin(app: &App, request: &Request) -> Result<(), Refused> {
+    let is_tls = request.extensions().get::<Connection>().is_some_and(Connection::is_tls);
+    check_headers(request.headers(), request.uri(), &app.settings().hosts, is_tls)?;
+    check_path(request.uri().path())
 }
 
 fn check_headers(headers: &HeaderMap, uri: &Uri, hosts: &[String], is_tls: bool) -> Result<(), Refused> {

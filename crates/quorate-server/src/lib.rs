@@ -15,6 +15,7 @@ mod drain_body;
 mod exclusive_jobs;
 mod host_origin;
 mod listen;
+mod middleware;
 mod problem;
 mod rate_limit;
 mod reject;

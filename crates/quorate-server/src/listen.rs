@@ -6,14 +6,17 @@ use std::pin::pin;
 use std::sync::Arc;
 use std::time::Duration;
 
-use axum::{Extension, Router};
+use axum::Router;
+use axum::http::Request;
+use hyper::body::Incoming;
+use hyper::service::service_fn;
 use hyper_util::rt::{TokioIo, TokioTimer};
-use hyper_util::service::TowerToHyperService;
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::{TcpListener, TcpSocket, TcpStream};
 use tokio::sync::{Notify, OwnedSemaphorePermit, Semaphore, watch};
 use tokio::task::JoinHandle;
 use tokio_rustls::TlsAcceptor;
+use tower::Service as _;
 
 use crate::app::App;
 use crate::observe::CountGuard;
@@ -201,18 +204,18 @@ async fn run(app: App, listener: TcpListener, mut stopped: watch::Receiver<bool>
             continue;
         };
         // Held by the connection and by the WebSocket it may be upgraded to, which outlives the request.
-        let connection = Connection {
+        let connection = Connection(Arc::new(ConnectionState {
             stopped: stopped.clone(),
-            abort_signal: Arc::default(),
+            abort_signal: Notify::new(),
             peer: peer.ip(),
             is_tls: acceptor.is_some(),
             drain: timeouts.drain,
             read_budget: Arc::default(),
-            unauthenticated: Arc::new(unauthenticated),
-            _permit: Arc::new(permit),
-            _count: Arc::new(CountGuard::for_connection(&app)),
-        };
-        let router = router.clone().layer(Extension(connection.clone()));
+            unauthenticated,
+            _permit: permit,
+            _count: CountGuard::for_connection(&app),
+        }));
+        let router = router.clone();
         tokio::spawn(handshake_and_serve(router, stream, acceptor.clone(), timeouts, connection));
     }
     app.begin_shutdown();
@@ -223,49 +226,61 @@ async fn run(app: App, listener: TcpListener, mut stopped: watch::Receiver<bool>
     let _ = tokio::time::timeout(timeouts.drain, capacity.acquire_many(all)).await;
 }
 
-/// State of a client connection. Streams and WebSockets that outlive their request hold a clone.
+/// A client connection. Requests, and streams and WebSockets that outlive their request, hold a clone.
 #[derive(Clone)]
-pub(crate) struct Connection {
+pub(crate) struct Connection(Arc<ConnectionState>);
+
+struct ConnectionState {
     stopped: watch::Receiver<bool>,
-    abort_signal: Arc<Notify>,
+    abort_signal: Notify,
     /// Address of the peer: the client, or a proxy in front of it.
-    pub(crate) peer: IpAddr,
-    pub(crate) is_tls: bool,
+    peer: IpAddr,
+    is_tls: bool,
     drain: Duration,
     read_budget: Arc<ReadBudget>,
     /// Counts the connection until it is authenticated.
-    unauthenticated: Arc<UnauthenticatedConnection>,
-    _permit: Arc<OwnedSemaphorePermit>,
-    _count: Arc<CountGuard>,
+    unauthenticated: UnauthenticatedConnection,
+    _permit: OwnedSemaphorePermit,
+    _count: CountGuard,
 }
 
 impl Connection {
+    /// Returns the address of the peer: the client, or a proxy in front of it.
+    pub(crate) fn peer(&self) -> IpAddr {
+        self.0.peer
+    }
+
+    /// Whether the connection uses TLS.
+    pub(crate) fn is_tls(&self) -> bool {
+        self.0.is_tls
+    }
+
     /// Resolves when the hub begins to shut down.
-    pub(crate) async fn shutting_down(&mut self) {
+    pub(crate) async fn shutting_down(&self) {
         // An error means that the sender was dropped: the hub has stopped.
-        let _ = self.stopped.wait_for(|stop| *stop).await;
+        let _ = self.0.stopped.clone().wait_for(|stop| *stop).await;
     }
 
     /// Resolves when pending waits must end, halfway through the drain period, so that their responses can still be
     /// sent.
-    pub(crate) async fn drain_deadline(&mut self) {
+    pub(crate) async fn drain_deadline(&self) {
         self.shutting_down().await;
-        tokio::time::sleep(self.drain / 2).await;
+        tokio::time::sleep(self.0.drain / 2).await;
     }
 
     /// Records that a request or frame of this connection was authenticated.
     pub(crate) fn authenticated(&self) {
-        self.unauthenticated.end();
+        self.0.unauthenticated.end();
     }
 
     /// Returns the limit of the bytes that are read from the connection.
     pub(crate) fn read_budget(&self) -> &ReadBudget {
-        &self.read_budget
+        &self.0.read_budget
     }
 
     /// Closes the connection immediately, for a client that does not read.
     pub(crate) fn abort(&self) {
-        self.abort_signal.notify_one();
+        self.0.abort_signal.notify_one();
     }
 }
 
@@ -289,27 +304,30 @@ async fn handshake_and_serve(
         // On failure the client has received a TLS alert.
         acceptor.accept(WriteTimeout::new(stream, timeouts.write)).await.ok()
     };
-    let mut shutdown = connection.clone();
     let established = tokio::select! {
         established = tokio::time::timeout(timeouts.handshake, handshake) => established.ok().flatten(),
         // No request has been received yet, so nothing is lost.
-        () = shutdown.shutting_down() => None,
+        () = connection.shutting_down() => None,
     };
     if let Some(stream) = established {
         serve(router, stream, timeouts, connection).await;
     }
 }
 
-async fn serve<S>(router: Router, stream: S, timeouts: Timeouts, mut connection: Connection)
+async fn serve<S>(router: Router, stream: S, timeouts: Timeouts, connection: Connection)
 where
     S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
 {
     let mut builder = hyper::server::conn::http1::Builder::new();
     builder.timer(TokioTimer::new()).header_read_timeout(timeouts.headers).max_buf_size(HEADER_BYTES_MAX);
-    let stream = LimitedStream::new(stream, Arc::clone(&connection.read_budget));
-    let http = builder.serve_connection(TokioIo::new(stream), TowerToHyperService::new(router));
+    let stream = LimitedStream::new(stream, Arc::clone(&connection.0.read_budget));
+    let with_connection = connection.clone();
+    let service = service_fn(move |mut request: Request<Incoming>| {
+        request.extensions_mut().insert(with_connection.clone());
+        router.clone().call(request)
+    });
+    let http = builder.serve_connection(TokioIo::new(stream), service);
     let mut http = pin!(http.with_upgrades());
-    let abort = Arc::clone(&connection.abort_signal);
     let ended = async {
         // A broken connection is not an error of the hub: clients learn the outcome by retrying with the same key.
         tokio::select! {
@@ -322,6 +340,6 @@ where
     };
     tokio::select! {
         () = ended => {}
-        () = abort.notified() => {}
+        () = connection.0.abort_signal.notified() => {}
     }
 }

@@ -26,7 +26,7 @@ use crate::otlp::Exporter;
 use errors::ErrorCounters;
 use histogram::Histogram;
 use log_metrics::LogMetrics;
-pub(crate) use middleware::{CallerSlot, Unobserved, mark_unobserved, observe_request};
+pub(crate) use middleware::{CallerSlot, ObservedRequest, Unobserved, mark_unobserved};
 pub(crate) use prometheus::render_metrics;
 pub(crate) use trace_cache::{TraceCache, propagate_trace, propagate_traces};
 

@@ -5,9 +5,8 @@ use axum::http::{HeaderValue, header};
 use axum::response::Response;
 
 /// Adds the headers to a response.
-pub(crate) async fn add(mut response: Response) -> Response {
+pub(crate) fn add(response: &mut Response) {
     let headers = response.headers_mut();
     headers.insert(header::X_CONTENT_TYPE_OPTIONS, HeaderValue::from_static("nosniff"));
     headers.insert(header::CACHE_CONTROL, HeaderValue::from_static("no-store"));
-    response
 }

@@ -68,8 +68,8 @@ impl ChunkSender {
 
     /// Resolves when the hub begins to shut down.
     pub(crate) async fn stopped(&self) {
-        match self.connection.clone() {
-            Some(mut connection) => connection.shutting_down().await,
+        match &self.connection {
+            Some(connection) => connection.shutting_down().await,
             None => std::future::pending().await,
         }
     }

@@ -1,12 +1,11 @@
-//! Request middleware: counts every request and writes it to the journal. It records nothing that the caller wrote:
+//! Observation of requests: counts every request and writes it to the journal. It records nothing that the caller wrote:
 //! the matched route pattern instead of the path, and no query, header or body.
 
 use std::sync::{Arc, OnceLock, PoisonError};
 
-use axum::extract::{MatchedPath, Request, State};
+use axum::extract::{MatchedPath, Request};
 use axum::http::{Method, Response};
-use axum::middleware::Next;
-use quorate_core::{Principal, SpaceNo};
+use quorate_core::{Mono, Principal, SpaceNo};
 use tracing::field::display;
 
 use crate::app::App;
@@ -57,40 +56,43 @@ fn method_name(method: &Method) -> &'static str {
     }
 }
 
-pub(crate) async fn observe_request(
-    State(app): State<App>,
-    mut request: Request,
-    next: Next,
-) -> Response<axum::body::Body> {
-    let path = request.uri().path();
-    if is_private_path(path) || is_monitoring(path) {
-        return next.run(request).await;
+/// A request that is being handled.
+pub(crate) struct ObservedRequest {
+    method: &'static str,
+    route: Option<MatchedPath>,
+    caller: CallerSlot,
+    start: Mono,
+}
+
+impl ObservedRequest {
+    /// Starts the observation of a request; `None` if it must not be recorded.
+    pub(crate) fn start(app: &App, request: &mut Request) -> Option<Self> {
+        let path = request.uri().path();
+        if is_private_path(path) || is_monitoring(path) {
+            return None;
+        }
+        let method = method_name(request.method());
+        let route = request.extensions().get::<MatchedPath>().cloned();
+        let caller = CallerSlot::default();
+        request.extensions_mut().insert(caller.clone());
+        Some(Self { method, route, caller, start: app.engine().clock().now().mono })
     }
-    let method = method_name(request.method());
-    let route = request.extensions().get::<MatchedPath>().cloned();
-    let slot = CallerSlot::default();
-    request.extensions_mut().insert(slot.clone());
-    let start = app.engine().clock().now().mono;
-    let response = next.run(request).await;
-    if response.extensions().get::<Unobserved>().is_some() {
-        return response;
+
+    /// Counts and logs the request.
+    pub(crate) fn finish(self, app: &App, response: &Response<axum::body::Body>) {
+        if response.extensions().get::<Unobserved>().is_some() {
+            return;
+        }
+        let ms = app.engine().clock().now().mono.0.saturating_sub(self.start.0);
+        count(app, self.method, response, ms);
+        let error = response.extensions().get::<ReportedError>();
+        let caller = self.caller.0.get();
+        if let Some(error) = error {
+            app.telemetry().count_error(caller.map(|(space, principal)| (*space, principal)), error.code);
+        }
+        let principal = caller.map(|(_, principal)| principal);
+        report(self.method, self.route.as_ref(), response.status().as_u16(), ms, principal, error);
     }
-    let ms = app.engine().clock().now().mono.0.saturating_sub(start.0);
-    count(&app, method, &response, ms);
-    let error = response.extensions().get::<ReportedError>();
-    let caller = slot.0.get();
-    if let Some(error) = error {
-        app.telemetry().count_error(caller.map(|(space, principal)| (*space, principal)), error.code);
-    }
-    report(
-        method,
-        route.as_ref(),
-        response.status().as_u16(),
-        ms,
-        caller.map(|(_, principal)| principal),
-        error,
-    );
-    response
 }
 
 /// Logs a request: refusals and failures as warnings.

@@ -78,7 +78,7 @@ pub(crate) async fn sign_in(
     request: Request,
 ) -> ApiResult {
     let connection = connection.map(|Extension(connection)| connection);
-    let peer = connection.as_ref().map(|connection| connection.peer);
+    let peer = connection.as_ref().map(|connection| connection.peer());
     let now = app.engine().clock().now();
     // Checked before the code: an address that has failed too often must not continue to guess.
     peer.map_or(Ok(()), |peer| app.rates().check_failures(peer, now.mono))?;

@@ -75,7 +75,7 @@ pub(crate) async fn receive(
 ) -> ApiResult {
     let (head, body) = request.into_parts();
     let connection = connection.map(|Extension(connection)| connection);
-    let peer = connection.as_ref().map(|connection| connection.peer);
+    let peer = connection.as_ref().map(|connection| connection.peer());
     if app.settings().webhooks.is_empty() {
         return Err(count_failed_authentication(&app, peer, unauthenticated()).into());
     }

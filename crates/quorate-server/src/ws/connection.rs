@@ -125,7 +125,7 @@ pub(super) struct WsConnection {
 }
 
 /// Serves a connection until it ends.
-pub(super) async fn run(handshake: Handshake, mut connection: Option<Connection>, socket: WebSocket) {
+pub(super) async fn run(handshake: Handshake, connection: Option<Connection>, socket: WebSocket) {
     let Handshake { session, credential, token_space, consumer, ledger, mut active } = handshake;
     let session = Arc::new(session);
     let mut ws = WsConnection {
@@ -147,7 +147,7 @@ pub(super) async fn run(handshake: Handshake, mut connection: Option<Connection>
     let reason = tokio::select! {
         reason = ws.run() => reason,
         refused = must_close(&session, &credential, active.as_mut()) => refused.into(),
-        () = stopped(connection.as_mut()) => CloseReason::ShuttingDown,
+        () = stopped(connection.as_ref()) => CloseReason::ShuttingDown,
     };
     // The requester has disconnected: nothing waits for these answers.
     ws.pending_requests.clear();
@@ -160,7 +160,7 @@ pub(super) async fn run(handshake: Handshake, mut connection: Option<Connection>
     }
 }
 
-async fn stopped(connection: Option<&mut Connection>) {
+async fn stopped(connection: Option<&Connection>) {
     match connection {
         Some(connection) => connection.shutting_down().await,
         None => pending().await,

@@ -55,7 +55,7 @@ pub(super) async fn accept(
     socket: &mut WebSocket,
 ) -> Result<Handshake, Problem> {
     let first = limited_frame(connection, socket).await?;
-    let peer = connection.map(|connection| connection.peer);
+    let peer = connection.map(|connection| connection.peer());
     let HelloFrame { hello } = body::parse(&first)?;
     let (authenticated, credential) = call::authenticate_secret(app, &hello.token, hello.space.as_deref())
         .map_err(|refused| with_hello_hint(call::count_failed_authentication(app, peer, refused)))?;
