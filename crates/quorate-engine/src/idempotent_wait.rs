@@ -75,7 +75,7 @@ impl Space {
         Ok((deliveries, receipt.at))
     }
 
-    /// Claims tasks under an idempotency key. Returns them with the time of the claim.
+    /// Claims tasks, under an idempotency key if the commit has one. Returns them with the time of the claim.
     ///
     /// # Errors
     /// The refusal, or a storage failure.
@@ -87,6 +87,10 @@ impl Space {
         wait: Duration,
     ) -> Result<(Vec<LeasedTaskWithInput>, Timestamp), Error> {
         let commit = build_commit(crate::task::claim_commit(claim, max, WaitMode::NoWait).ops);
+        if commit.key.is_none() {
+            let tasks = self.claim_tasks(claim, max, wait).await?;
+            return Ok((tasks, self.engine().clock().now().wall));
+        }
         let receipt = self.poll_until(
             commit,
             wait,

@@ -62,7 +62,7 @@ impl PendingLocks {
 }
 
 impl Space {
-    /// Acquires locks under an idempotency key. Returns them with the time of the grant.
+    /// Acquires locks, under an idempotency key if the commit has one. Returns them with the time of the grant.
     ///
     /// # Errors
     /// `TIMEOUT` if the locks were not granted in time, `DEADLOCK` if they never can be, another refusal, or a storage
@@ -75,12 +75,11 @@ impl Space {
     ) -> Result<(GrantedLocks, Timestamp), Error> {
         let commit =
             build_commit(vec![Op::AcquireLocks(AcquireLocks { wait: WaitMode::NoWait, ..request.clone() })]);
-        let keyed = commit
-            .key
-            .clone()
-            .ok_or_else(|| Refused::new(Code::Invalid, "the call has no idempotency key"))?;
-        let (key, fingerprint) = keyed;
         let (principal, epoch) = (commit.principal.clone(), commit.epoch);
+        let Some((key, fingerprint)) = commit.key.clone() else {
+            let granted = self.lock(&principal, epoch, request, wait).await?;
+            return Ok((granted, self.engine().clock().now().wall));
+        };
         let wait_key = (self.number(), principal.to_text(), key);
         let mut outcome = match self.engine().pending_locks.join(&wait_key, &fingerprint)? {
             Some(outcome) => outcome,

@@ -37,6 +37,8 @@ mod guidance;
 pub(crate) mod policy;
 pub(crate) mod procedures;
 
+pub(crate) use inbox::check_wait;
+
 use axum::Router;
 use axum::response::{IntoResponse as _, Response};
 use quorate_api::page::{ListQuery, PageQuery, encode_cursor, invalid_cursor};

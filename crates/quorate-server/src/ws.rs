@@ -12,6 +12,7 @@ mod ledger;
 mod read_error;
 mod receive;
 mod send;
+mod waits;
 
 use std::time::Duration;
 

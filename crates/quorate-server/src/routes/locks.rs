@@ -49,16 +49,8 @@ pub(crate) async fn acquire(Path(name): Path<String>, call: Call) -> ApiResult {
     let request: LockRequest = body::parse(&call.body)?;
     let wait = check_wait(call.durations(), request.wait_ms)?;
     let acquire_op = request.into_core(&call.parse_context(), Some(LockName::new(name)?))?;
-    let (locked, since) = match &call.key {
-        Some(_) => {
-            let make_commit = |ops| call.new_commit(ops);
-            call.wait(call.space.lock_idempotent(&make_commit, acquire_op, wait)).await?
-        }
-        None => {
-            let locked = call.wait(call.space.lock(&call.principal, call.epoch, acquire_op, wait)).await?;
-            (locked, call.app.engine().clock().now().wall)
-        }
-    };
+    let make_commit = |ops| call.new_commit(ops);
+    let (locked, since) = call.wait(call.space.lock_idempotent(&make_commit, acquire_op, wait)).await?;
     ok_response(&AcquiredLocks::new(&locked, since))
 }
 

@@ -93,16 +93,8 @@ pub(crate) async fn claim(call: Call) -> ApiResult {
         lease_ms: request.lease_ms,
     };
     let max = request.max.unwrap_or(1);
-    let (held, since) = match &call.key {
-        Some(_) => {
-            let make_commit = |ops| call.new_commit(ops);
-            call.wait(call.space.claim_tasks_idempotent(&make_commit, &claim, max, wait)).await?
-        }
-        None => {
-            let held = call.wait(call.space.claim_tasks(&claim, max, wait)).await?;
-            (held, call.app.engine().clock().now().wall)
-        }
-    };
+    let make_commit = |ops| call.new_commit(ops);
+    let (held, since) = call.wait(call.space.claim_tasks_idempotent(&make_commit, &claim, max, wait)).await?;
     let agents = &call.space.published().agents;
     let items = held.iter().map(|task| views::held_task(agents, task, since)).collect();
     ok_response(&NamedList { name: "tasks", items })

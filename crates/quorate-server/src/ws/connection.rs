@@ -13,7 +13,7 @@ use futures_util::StreamExt as _;
 use futures_util::future::BoxFuture;
 use futures_util::stream::FuturesUnordered;
 use quorate_core::{Code, LeaseRef, Mono, Receipt, Refused, SpaceNo};
-use quorate_engine::{Answer, Consumer, Error, PendingCommit, ReceivedDelivery};
+use quorate_engine::{Consumer, Error, PendingCommit, ReceivedDelivery};
 
 use super::active::ActiveConnection;
 use super::hello::Handshake;
@@ -83,8 +83,9 @@ impl<P: Into<Problem>> From<P> for CloseReason {
     }
 }
 
-/// A request to another agent, by the number of its frame.
-pub(super) type PendingRequest = BoxFuture<'static, (u64, Result<Answer, Error>)>;
+/// A call that waits: a request to another agent, a claim of tasks or an acquisition of locks. Resolves to the number of
+/// its frame and the reply.
+pub(super) type PendingWait = BoxFuture<'static, (u64, Result<String, Problem>)>;
 
 /// Next event of a connection.
 enum Event {
@@ -92,8 +93,8 @@ enum Event {
     Ready,
     /// The result of the first pending operation.
     Result(Result<Receipt, Error>),
-    /// The answer to a request, by the number of its frame.
-    Answer(u64, Result<Answer, Error>),
+    /// The end of a wait, by the number of its frame.
+    WaitEnded(u64, Result<String, Problem>),
     Received(Option<Result<Message, axum::Error>>),
     Delivery(Result<Option<ReceivedDelivery>, Error>),
     Check,
@@ -109,8 +110,7 @@ pub(super) struct WsConnection {
     pub(super) consumer: Option<Consumer>,
     pub(super) ledger: Ledger,
     pub(super) replies: VecDeque<Reply>,
-    /// Requests to other agents that wait for their answers.
-    pub(super) pending_requests: FuturesUnordered<PendingRequest>,
+    pub(super) pending_waits: FuturesUnordered<PendingWait>,
     /// Number of the last frame.
     pub(super) last_n: Option<u64>,
     /// Whether the socket has unflushed output.
@@ -136,7 +136,7 @@ pub(super) async fn run(handshake: Handshake, connection: Option<Connection>, so
         consumer,
         ledger,
         replies: VecDeque::new(),
-        pending_requests: FuturesUnordered::new(),
+        pending_waits: FuturesUnordered::new(),
         last_n: None,
         is_dirty: false,
         starved_since: None,
@@ -149,8 +149,8 @@ pub(super) async fn run(handshake: Handshake, connection: Option<Connection>, so
         refused = must_close(&session, &credential, active.as_mut()) => refused.into(),
         () = stopped(connection.as_ref()) => CloseReason::ShuttingDown,
     };
-    // The requester has disconnected: nothing waits for these answers.
-    ws.pending_requests.clear();
+    // The client has disconnected: nothing receives these replies.
+    ws.pending_waits.clear();
     let _ = tokio::time::timeout(END_TIMEOUT, ws.end(reason)).await;
     // Unsent deliveries are released without counting an attempt, unless a newer connection resumes them.
     if let Some(consumer) = ws.consumer
@@ -221,7 +221,7 @@ impl WsConnection {
             let outcome = match self.next(&mut check).await {
                 Event::Ready => self.send_ready().await,
                 Event::Result(outcome) => self.send_result(outcome).await,
-                Event::Answer(n, answer) => self.send_answer(n, answer).await,
+                Event::WaitEnded(n, reply) => self.send_wait_reply(n, reply).await,
                 Event::Received(received) => self.received(received).await,
                 Event::Delivery(Ok(Some(delivery))) => self.deliver(delivery).await,
                 Event::Delivery(Ok(None)) => Err(stale_epoch().into()),
@@ -236,7 +236,7 @@ impl WsConnection {
     }
 
     async fn next(&mut self, check: &mut tokio::time::Interval) -> Event {
-        let Self { socket, consumer, ledger, replies, pending_requests, is_dirty, .. } = self;
+        let Self { socket, consumer, ledger, replies, pending_waits, is_dirty, .. } = self;
         let may_send = consumer.is_some() && ledger.may_send();
         let has_capacity = replies.len() < REPLIES_MAX;
         let reply = async {
@@ -255,8 +255,8 @@ impl WsConnection {
         tokio::select! {
             biased;
             event = reply => event,
-            Some((n, answer)) = pending_requests.next(), if !pending_requests.is_empty() => {
-                Event::Answer(n, answer)
+            Some((n, reply)) = pending_waits.next(), if !pending_waits.is_empty() => {
+                Event::WaitEnded(n, reply)
             }
             received = socket.recv(), if has_capacity => Event::Received(received),
             delivery = delivery, if may_send => Event::Delivery(delivery),

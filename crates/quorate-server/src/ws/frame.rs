@@ -3,10 +3,9 @@
 use bytes::Bytes;
 use quorate_api::message::NewMessage;
 use quorate_api::op::Commit;
-use quorate_api::request::SocketAnswer;
 use quorate_api::result::OperationResult;
 use quorate_core::{AgentId, Code, Extend, LeaseRef, Nack, NackAction, Op, Receipt, Refused};
-use quorate_engine::{Answer, Space, views};
+use quorate_engine::Space;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
@@ -21,7 +20,7 @@ use crate::wire::time;
 pub(super) const BATCH_MESSAGES_MAX: usize = 64;
 /// Maximum size of a WebSocket frame with several deliveries. A larger delivery is sent in a frame of its own.
 pub(super) const BATCH_BYTES_MAX: usize = 256 * 1024;
-/// Maximum number of requests of one connection that wait for answers.
+/// Maximum number of calls of one connection that wait: requests, claims of tasks and acquisitions of locks.
 pub(crate) const REQUESTS_MAX: usize = 256;
 
 /// A frame sent by a client: a number and exactly one operation.
@@ -39,6 +38,10 @@ pub(super) struct FrameIn<'a> {
     send: Option<NewMessage<'a>>,
     #[serde(borrow)]
     request: Option<RequestFields<'a>>,
+    #[serde(borrow)]
+    claim_tasks: Option<RequestFields<'a>>,
+    #[serde(borrow)]
+    acquire_locks: Option<RequestFields<'a>>,
 }
 
 #[derive(Deserialize)]
@@ -69,6 +72,8 @@ pub(super) enum FrameRequest<'a> {
     Extend(ExtendIn),
     Send(Box<NewMessage<'a>>),
     Request(RequestFields<'a>),
+    ClaimTasks(RequestFields<'a>),
+    AcquireLocks(RequestFields<'a>),
 }
 
 /// A frame that could not be parsed, with its number if that could be read.
@@ -86,7 +91,7 @@ pub(super) fn parse(bytes: &Bytes) -> Result<(u64, FrameRequest<'_>), FrameError
         let n = fields.and_then(|mut fields| fields.take_number("n").ok().flatten());
         FrameError { n, refused }
     })?;
-    let FrameIn { n, commit, credit, ack, nack, extend, send, request } = frame;
+    let FrameIn { n, commit, credit, ack, nack, extend, send, request, claim_tasks, acquire_locks } = frame;
     let operations = [
         commit.map(FrameRequest::Commit),
         credit.map(FrameRequest::Credit),
@@ -95,13 +100,16 @@ pub(super) fn parse(bytes: &Bytes) -> Result<(u64, FrameRequest<'_>), FrameError
         extend.map(FrameRequest::Extend),
         send.map(|message| FrameRequest::Send(Box::new(message))),
         request.map(FrameRequest::Request),
+        claim_tasks.map(FrameRequest::ClaimTasks),
+        acquire_locks.map(FrameRequest::AcquireLocks),
     ];
     let mut operations = operations.into_iter().flatten();
     match (operations.next(), operations.next()) {
         (Some(operation), None) => Ok((n, operation)),
         _ => {
-            let refused = Refused::new(Code::Invalid, "a frame must contain exactly one operation")
-                .hint("use one of commit, credit, ack, nack, extend, send, request");
+            let refused = Refused::new(Code::Invalid, "a frame must contain exactly one operation").hint(
+                "use one of commit, credit, ack, nack, extend, send, request, claimTasks, acquireLocks",
+            );
             Err(FrameError { n: Some(n), refused })
         }
     }
@@ -146,12 +154,6 @@ pub(super) fn commit_result(space: &Space, receipt: &Receipt) -> Value {
     let results: Vec<_> =
         receipt.results.iter().map(|result| OperationResult::new(generations, result)).collect();
     json!({"seq": receipt.effective_seq().map(|seq| seq.0), "results": results})
-}
-
-/// Returns the reply with the answer to a request.
-pub(super) fn answer(n: u64, answer: &Answer) -> String {
-    let message = views::message(answer.id, answer.at, &answer.message);
-    ok(n, &SocketAnswer { message })
 }
 
 /// Returns an error reply; without a number the error concerns the connection, which is closed.

@@ -1,32 +1,24 @@
 //! Receiving: each frame is enqueued before the next one is read, so operations keep the order of their frames.
 
-use std::sync::Arc;
-use std::time::Duration;
-
 use bytes::Bytes;
-use futures_util::FutureExt as _;
 use quorate_api::message::NewMessage;
 use quorate_api::op::{self, Commit};
-use quorate_core::{Code, Durability, Epoch, LeaseRef, Message as CoreMessage, Op, Refused, SendRequest};
-use quorate_engine::{Answer, Error, MessageRef, PendingCommit, RequestWaiter, is_flag, is_marked_private};
+use quorate_core::{Code, Durability, Epoch, LeaseRef, Message as CoreMessage, Op, Refused};
+use quorate_engine::{MessageRef, PendingCommit, is_flag, is_marked_private};
 use serde_json::json;
 
-use super::Session;
-use super::connection::{CloseReason, LeaseEnd, PendingOperation, PendingRequest, Reply, WsConnection};
-use super::frame::{self, FrameError, FrameRequest, REQUESTS_MAX};
+use super::connection::{CloseReason, LeaseEnd, PendingOperation, Reply, WsConnection};
+use super::frame::{self, FrameError, FrameRequest};
 use super::ledger::{AckTargets, Range};
-use crate::body::RequestFields;
 use crate::deliberation_drivers;
 use crate::observe;
 use crate::problem::Problem;
 
 /// Maximum number of ranges of delivery numbers in one WebSocket frame.
 const RANGES_MAX: usize = 1_024;
-/// Payloads above this size are scanned on another thread. The connection waits for it, to preserve the order.
-const LARGE_BYTES: usize = 32 * 1024;
 
 /// Outcome of receiving a frame.
-enum Outcome {
+pub(super) enum Outcome {
     Now(String),
     Later(PendingCommit, PendingOperation),
     /// The reply is already enqueued, or is sent out of order.
@@ -118,6 +110,8 @@ impl WsConnection {
             }
             FrameRequest::Send(message) => self.send(n, *message, bytes).await,
             FrameRequest::Request(fields) => self.request(n, fields, bytes).await,
+            FrameRequest::ClaimTasks(fields) => self.claim_tasks(n, fields),
+            FrameRequest::AcquireLocks(fields) => self.acquire_locks(n, fields, bytes),
         }
     }
 
@@ -187,46 +181,8 @@ impl WsConnection {
         Ok(Outcome::Now(frame::ok(n, &reply)))
     }
 
-    fn new_message(&self, message: NewMessage<'_>, bytes: &Bytes) -> Result<CoreMessage, Refused> {
+    pub(super) fn new_message(&self, message: NewMessage<'_>, bytes: &Bytes) -> Result<CoreMessage, Refused> {
         message.into_core(&self.session.parse_context(bytes))
-    }
-
-    /// Sends a request to another agent. The request is enqueued when this returns; its answer is sent when it
-    /// arrives.
-    async fn request(
-        &mut self,
-        n: u64,
-        mut fields: RequestFields<'_>,
-        bytes: &Bytes,
-    ) -> Result<Outcome, Problem> {
-        if self.pending_requests.len() >= REQUESTS_MAX {
-            return Err(Refused::new(Code::LimitExceeded, "too many pending requests on this connection")
-                .limit(REQUESTS_MAX as u64)
-                .retryable()
-                .hint("wait for some answers before sending more requests")
-                .into());
-        }
-        let timeout_ms = fields.take_number("timeoutMs")?;
-        let mut new_message = self.new_message(fields.parse_into::<NewMessage<'_>>()?, bytes)?;
-        observe::propagate_trace(&self.session.app, &self.session.space, &mut new_message, None).await;
-        let is_known = self.session.space.preload_cause(&new_message).await;
-        let is_large = new_message.payload.bytes.len() > LARGE_BYTES;
-        let session = Arc::clone(&self.session);
-        // Both cases may need several polls to enqueue the request, and later frames must come after it.
-        if (is_large || !is_known) && new_message.durability == Durability::Durable {
-            let mut waiter = request_durable(&session, new_message, timeout_ms).await?;
-            self.pending_requests.push(Box::pin(async move { (n, waiter.answer().await) }));
-            return Ok(Outcome::Handled);
-        }
-        let mut pending: PendingRequest =
-            Box::pin(async move { (n, send_request(&session, new_message, timeout_ms).await) });
-        // The first poll enqueues the request, so later frames come after it.
-        let answer = (&mut pending).now_or_never();
-        self.pending_requests.push(match answer {
-            Some(answer) => Box::pin(std::future::ready(answer)),
-            None => pending,
-        });
-        Ok(Outcome::Handled)
     }
 }
 
@@ -245,35 +201,4 @@ fn check_ranges(ranges: &[Range]) -> Result<(), Refused> {
 /// Refuses a conduct flag that is not sent as a valid frame.
 fn refuse_flag(refused: Refused) -> Refused {
     refused.hint("raise a conduct flag with POST /v1/flags, or as the payload of a message").private()
-}
-
-async fn send_request(
-    session: &Session,
-    new_message: CoreMessage,
-    timeout_ms: Option<u64>,
-) -> Result<Answer, Error> {
-    if new_message.durability == Durability::Ephemeral {
-        let timeout = timeout_ms.map(Duration::from_millis);
-        return session
-            .space
-            .request_ephemeral(&session.principal, session.epoch, new_message, timeout)
-            .await;
-    }
-    request_durable(session, new_message, timeout_ms).await?.answer().await
-}
-
-/// Sends a durable request. Returns once it is in the log.
-async fn request_durable(
-    session: &Session,
-    new_message: CoreMessage,
-    timeout_ms: Option<u64>,
-) -> Result<RequestWaiter, Error> {
-    let has_client_id = new_message.client_id.is_some();
-    let request = SendRequest::new(new_message, timeout_ms, None);
-    let mut waiter = session.space.request(&session.principal, session.epoch, request).await?;
-    // A request with a client id can be repeated after a reconnect and gets the same answer.
-    if has_client_id {
-        waiter.keep_open();
-    }
-    Ok(waiter)
 }

@@ -3,7 +3,7 @@
 use axum::extract::ws::Message;
 use futures_util::{FutureExt as _, SinkExt as _};
 use quorate_core::{LeaseRef, Mono, Receipt, Seq};
-use quorate_engine::{Answer, Error, ReceivedDelivery, views};
+use quorate_engine::{Error, ReceivedDelivery, views};
 use serde_json::json;
 
 use super::connection::{CloseReason, LeaseEnd, PendingOperation, Reply, WsConnection};
@@ -23,16 +23,16 @@ impl WsConnection {
         }
     }
 
-    /// Sends the answer to a request, ahead of pending replies.
-    pub(super) async fn send_answer(
+    /// Sends the reply to a call that has waited, ahead of pending replies.
+    pub(super) async fn send_wait_reply(
         &mut self,
         n: u64,
-        answer: Result<Answer, Error>,
+        reply: Result<String, Problem>,
     ) -> Result<(), CloseReason> {
-        let text = match answer {
-            Ok(answer) => frame::answer(n, &answer),
-            Err(error) => frame::problem(Some(n), &error.into()),
-        };
+        let text = reply.unwrap_or_else(|problem| {
+            self.session.refused(&problem);
+            frame::problem(Some(n), &problem)
+        });
         self.feed(Message::Text(text.into())).await
     }
 

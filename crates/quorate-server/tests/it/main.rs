@@ -28,3 +28,4 @@ mod support;
 mod webhooks;
 mod websocket;
 mod websocket_guide;
+mod websocket_waits;
