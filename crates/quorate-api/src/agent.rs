@@ -311,9 +311,9 @@ impl From<&CoreAgent> for AgentSummary {
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "camelCase")]
 pub struct AgentLoad {
-    /// Number of open deliveries in its inbox.
+    /// Number of open deliveries in its inbox, leased ones included. Deliveries of capability pools are in no inbox.
     pub open: usize,
-    /// Number of open deliveries that it holds under a lease.
+    /// Number of deliveries that it holds under a lease, of its inbox and of capability pools.
     pub leased: usize,
     /// Number of waiting claims and streams for its deliveries.
     pub listening: usize,

@@ -62,8 +62,10 @@ pub struct ContextEntry {
     /// Key of the entry.
     #[cfg_attr(feature = "schema", schemars(with = "schema::LongId"))]
     pub entry_id: String,
-    /// Author: an agent ID, or `operator:NAME` and so on.
+    /// Author of the first version: an agent ID, or `operator:NAME` and so on.
     pub agent_id: String,
+    /// Author of this version.
+    pub updated_by: String,
     /// Type of the entry; may be empty.
     pub entry_type: String,
     /// Content of the entry.
@@ -88,8 +90,10 @@ pub struct NewContextEntry {
     /// Key of the entry. Must match the path.
     #[cfg_attr(feature = "schema", schemars(with = "Option<schema::LongId>"))]
     pub entry_id: Option<String>,
-    /// Author. Must be the caller.
+    /// Author of the first version: the caller for a new entry.
     pub agent_id: Option<String>,
+    /// Validated and ignored: the caller is the author of a version.
+    pub updated_by: Option<String>,
     /// Type of the entry; empty by default.
     pub entry_type: Option<String>,
     /// Content of the entry.

@@ -206,6 +206,15 @@ impl From<Snapshot> for CoreSnapshot {
     }
 }
 
+/// Query of the consistency check.
+#[derive(Clone, Copy, Default, Debug, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[serde(deny_unknown_fields)]
+pub struct ConsistencyCheckQuery {
+    /// `true`: return the result of the last check, periodic or requested, instead of running one.
+    pub last: Option<bool>,
+}
+
 /// Result of the consistency check of entries and tasks.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]

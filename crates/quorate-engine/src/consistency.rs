@@ -168,7 +168,11 @@ impl Space {
 
 /// Checks of a hub: the last result of each space, and the periodic checks.
 #[derive(Clone, Default)]
-pub(crate) struct ConsistencyChecks(Arc<Mutex<State>>);
+pub(crate) struct ConsistencyChecks {
+    state: Arc<Mutex<State>>,
+    /// Held by the periodic check that runs.
+    periodic: Arc<tokio::sync::Mutex<()>>,
+}
 
 #[derive(Default)]
 struct State {
@@ -178,7 +182,15 @@ struct State {
 
 impl ConsistencyChecks {
     fn lock(&self) -> MutexGuard<'_, State> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Whether nothing has changed since the last check.
+    fn is_current(&self, store: &dyn Store, space: SpaceNo) -> bool {
+        let head = store.published(space).map(|published| published.borrow().head.seq);
+        let state = self.lock();
+        let last = state.last.get(&space).and_then(|last| last.borrow().as_ref().map(|report| report.seq));
+        head.is_some() && last == head
     }
 
     fn publish(&self, space: SpaceNo, report: &Arc<ConsistencyReport>) {
@@ -194,7 +206,14 @@ impl ConsistencyChecks {
         let timer = tokio::spawn(async move {
             loop {
                 clock.wait(interval).await;
-                match run_check(&store, &*clock, space).await {
+                // One space at a time: a check reads all entries.
+                let turn = checks.periodic.lock().await;
+                if checks.is_current(&*store, space) {
+                    continue;
+                }
+                let checked = run_check(&store, &*clock, space).await;
+                drop(turn);
+                match checked {
                     Ok(report) => checks.publish(space, &Arc::new(report)),
                     Err(Error::Store(
                         StoreError::Closed | StoreError::Failed(_) | StoreError::UnknownSpace,

@@ -204,6 +204,10 @@ impl App {
         let space = self.engine().space(name.clone()).await?;
         self.0.spaces.write().unwrap_or_else(PoisonError::into_inner).insert(name.clone(), space.clone());
         observe::observe_space(self, &name, &space);
+        let interval = self.settings().durations.consistency_check;
+        if !interval.is_zero() {
+            space.check_every(interval);
+        }
         Ok(space)
     }
 

@@ -423,7 +423,7 @@ impl Call {
     /// Commits operations as the caller.
     pub(crate) async fn commit(&self, mut ops: Vec<Op>) -> Result<Receipt, Error> {
         observe::propagate_traces(&self.app, &self.space, &mut ops, self.trace).await;
-        deliberation_drivers::assign_driver(&self.app, &self.space, &mut ops).await?;
+        deliberation_drivers::assign_driver(&self.app, &self.space, &self.principal, &mut ops).await?;
         self.space.commit(self.new_commit(ops)).await
     }
 

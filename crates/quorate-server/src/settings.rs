@@ -72,6 +72,8 @@ pub struct Durations {
     pub lease: Duration,
     /// Heartbeat interval of agents that register without one; zero expects no heartbeats.
     pub heartbeat: Duration,
+    /// Interval of the consistency checks of each space; zero disables them.
+    pub consistency_check: Duration,
     /// Maximum `waitMs` of a call: a claim, a lock, or a wait for a task, an approval or answers.
     pub wait_max: Duration,
     /// How often the token of an open connection is rechecked. Revocation must take effect within 5 seconds.
@@ -89,6 +91,7 @@ impl Default for Durations {
         Self {
             lease: Duration::from_millis(quorate_core::limits::LEASE_MS_DEFAULT),
             heartbeat: Duration::ZERO,
+            consistency_check: Duration::from_secs(10 * 60),
             wait_max: Duration::from_secs(60),
             token_check: Duration::from_secs(2),
             certificate_check: Duration::from_secs(2),

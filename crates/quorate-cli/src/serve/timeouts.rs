@@ -19,6 +19,9 @@ pub(crate) struct TimeoutArgs {
     /// How long agent heartbeats are collected before they are committed together [default: 1000].
     #[arg(long, value_name = "MS", hide_short_help = true, value_parser = clap::value_parser!(u64).range(1..))]
     heartbeat_batch_ms: Option<u64>,
+    /// Interval of the consistency checks of each space, 0 disables them [default: 600000].
+    #[arg(long, value_name = "MS", hide_short_help = true)]
+    consistency_check_ms: Option<u64>,
     /// Maximum long-poll time (waitMs) of a call [default: 60000].
     #[arg(long, value_name = "MS", hide_short_help = true, value_parser = clap::value_parser!(u64).range(1..))]
     long_poll_max_ms: Option<u64>,
@@ -68,6 +71,7 @@ impl TimeoutArgs {
         Durations {
             lease: millis_or(self.lease_ms, defaults.lease),
             heartbeat: millis_or(self.heartbeat_ms, defaults.heartbeat),
+            consistency_check: millis_or(self.consistency_check_ms, defaults.consistency_check),
             wait_max: millis_or(self.long_poll_max_ms, defaults.wait_max),
             token_check: millis_or(self.token_check_ms, defaults.token_check),
             certificate_check: millis_or(self.cert_check_ms, defaults.certificate_check),
@@ -117,6 +121,7 @@ mod tests {
             "lease",
             "heartbeat",
             "heartbeat-batch",
+            "consistency-check",
             "long-poll-max",
             "token-check",
             "cert-check",
@@ -138,6 +143,7 @@ mod tests {
             durations.lease,
             durations.heartbeat,
             args.engine_options().heartbeat_batching,
+            durations.consistency_check,
             durations.wait_max,
             durations.token_check,
             durations.certificate_check,

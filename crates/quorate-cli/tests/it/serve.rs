@@ -232,6 +232,11 @@ fn the_commands_of_the_tasks_and_sessions_guide_work() {
 }
 
 #[test]
+fn the_commands_of_the_approvals_guide_work() {
+    run_guide("approvals.md");
+}
+
+#[test]
 fn the_commands_of_the_policy_and_budgets_guide_work() {
     run_guide("policy-and-budgets.md");
 }

@@ -1,7 +1,7 @@
 //! The co-scientist's context entry: `entry_id, agent_id, entry_type, content, created_at, updated_at, version,
-//! dependencies`.
+//! dependencies`, and `updated_by`, because several agents may write one entry.
 
-use quorate_core::{AgentId, Key, Timestamp};
+use quorate_core::{AgentId, Key};
 use quorate_engine::StoredEntry;
 use serde_json::value::RawValue;
 
@@ -11,7 +11,7 @@ use crate::wire::{self, time};
 
 /// An entry as submitted.
 pub(crate) struct SubmittedEntry {
-    /// Stated author.
+    /// Stated author of the first version.
     pub(crate) agent: Option<AgentId>,
     pub(crate) entry_type: String,
     pub(crate) content: Box<RawValue>,
@@ -28,6 +28,7 @@ impl SubmittedEntry {
             return Err(FieldError::new("entry_id", format!("{other:?} does not match the key in the path")));
         }
         let agent = fields.agent("agent_id")?;
+        fields.text("updated_by")?;
         let entry_type = fields.text("entry_type")?.unwrap_or_default();
         let content = fields.raw("content").ok_or_else(|| fields.missing("content"))?.to_owned();
         fields.time("created_at")?;
@@ -46,22 +47,28 @@ impl SubmittedEntry {
     }
 }
 
-/// Renders an entry in the dialect's format.
-pub(crate) fn render(entry: &StoredEntry, created_at: Timestamp) -> ObjectWriter {
+/// Renders an entry and its first version in the dialect's format.
+pub(crate) fn render(entry: &StoredEntry, first: &StoredEntry) -> ObjectWriter {
     let version = &entry.version;
     let content = { entry.content.as_ref() }.map_or_else(
         || RawValue::NULL.to_owned(),
         |content| wire::render(content, version.content_type.as_deref()).to_raw_value(),
     );
-    let author = version.author.strip_prefix("agent:").unwrap_or(&version.author);
     let dependencies: Vec<&str> = version.depends_on.iter().map(|(key, _)| key.as_str()).collect();
     ObjectWriter::default()
         .with("entry_id", entry.key.as_str())
-        .with("agent_id", author)
+        .with("agent_id", author(first))
+        .with("updated_by", author(entry))
         .with("entry_type", &version.entry_type)
         .with("content", content)
-        .with("created_at", time::format(created_at))
+        .with("created_at", time::format(first.version.at))
         .with("updated_at", time::format(version.at))
         .with("version", version.head.version.0)
         .with("dependencies", dependencies)
+}
+
+/// Returns the author of a version: an agent id, or a principal that is no agent.
+pub(crate) fn author(entry: &StoredEntry) -> &str {
+    let author = &entry.version.author;
+    author.strip_prefix("agent:").unwrap_or(author)
 }

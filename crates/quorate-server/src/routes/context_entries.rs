@@ -5,13 +5,14 @@ use axum::extract::Path;
 use axum::http::StatusCode;
 use quorate_api::dialect::{ContextEntry, NewContextEntry};
 use quorate_core::{AgentId, Code, Key, Op, PutEntry, Refused, Version};
-use quorate_engine::AsOf;
+use quorate_engine::{AsOf, Error, StoredEntry};
 use serde_json::value::RawValue;
 
 use crate::api::{Route, get, put, schema};
 use crate::body;
 use crate::call::{ApiResult, Call, json_response};
 use crate::dialect::context_entry::{self, SubmittedEntry};
+use crate::problem::Problem;
 
 pub(crate) fn routes() -> Vec<Route> {
     const ENTRY: &str = "/v1/dialects/coscientist/entries/{key}";
@@ -41,9 +42,12 @@ async fn respond(call: &Call, status: StatusCode, key: &Key) -> ApiResult {
             .hint("write it first, or list entries with GET /v1/context")
     };
     let entry = found.ok_or_else(missing)?;
-    let oldest = call.space.history(key, Version(0), 1).await?;
-    let created_at = oldest.first().map_or(entry.version.at, |oldest| oldest.version.at);
-    json_response(status, &context_entry::render(&entry, created_at))
+    let first = first_version(call, key).await?;
+    json_response(status, &context_entry::render(&entry, first.as_ref().unwrap_or(&entry)))
+}
+
+async fn first_version(call: &Call, key: &Key) -> Result<Option<StoredEntry>, Error> {
+    Ok(call.space.history(key, Version(0), 1).await?.into_iter().next())
 }
 
 /// The stated version is the one that the entry will have, which makes the write a compare-and-set.
@@ -51,9 +55,7 @@ pub(crate) async fn put_entry(Path(key): Path<String>, call: Call) -> ApiResult 
     let key = Key::new(key)?;
     let raw: &RawValue = body::parse(&call.body)?;
     let submitted = SubmittedEntry::parse(&key, raw).map_err(Refused::from)?;
-    if submitted.agent.is_some() && submitted.agent.as_ref() != call.calling_agent() {
-        return Err(not_the_author(submitted.agent.as_ref()).into());
-    }
+    check_author(&call, &key, submitted.agent.as_ref()).await?;
     let put = PutEntry {
         key: key.clone(),
         entry_type: submitted.entry_type,
@@ -70,8 +72,17 @@ pub(crate) async fn put_entry(Path(key): Path<String>, call: Call) -> ApiResult 
     respond(&call, if is_new { StatusCode::CREATED } else { StatusCode::OK }, &key).await
 }
 
-fn not_the_author(agent: Option<&AgentId>) -> Refused {
-    let agent = agent.map(ToString::to_string).unwrap_or_default();
-    Refused::new(Code::Forbidden, format!("agent_id: {agent} is not the caller"))
-        .hint("the caller is the author of an entry; omit agent_id, or write as that agent")
+/// Checks the stated creator: the caller, or the author of the first version of an existing entry.
+async fn check_author(call: &Call, key: &Key, agent: Option<&AgentId>) -> Result<(), Problem> {
+    let Some(agent) = agent.filter(|agent| call.calling_agent() != Some(agent)) else { return Ok(()) };
+    let first = first_version(call, key).await?;
+    if first.as_ref().is_some_and(|first| context_entry::author(first) == agent.as_str()) {
+        return Ok(());
+    }
+    Err(Refused::new(
+        Code::Forbidden,
+        format!("agent_id: {agent} is neither the caller nor the creator of {key}"),
+    )
+    .hint("omit agent_id; the caller is the author of the version that it writes")
+    .into())
 }

@@ -5,9 +5,10 @@ use axum::http::StatusCode;
 use quorate_api::page::ListQuery;
 use quorate_api::result::ChangeReceipt;
 use quorate_api::rollback::{
-    ConsistencyReport, CreatedSnapshot, NewSnapshot, Rollback, RollbackResult, Snapshot,
+    ConsistencyCheckQuery, ConsistencyReport, CreatedSnapshot, NewSnapshot, Rollback, RollbackResult,
+    Snapshot,
 };
-use quorate_core::{MakeSnapshot, Op, OpResult, Snapshot as CoreSnapshot, SnapshotName};
+use quorate_core::{Code, MakeSnapshot, Op, OpResult, Refused, Snapshot as CoreSnapshot, SnapshotName};
 
 use crate::api::{Route, delete, get, post, schema};
 use crate::body;
@@ -47,9 +48,14 @@ pub(crate) fn routes() -> Vec<Route> {
         .path_parameter::<schema::Id>("name", "Name of the snapshot.")
         .returns::<ChangeReceipt>(200, "The snapshot is deleted.")
         .handled_by(drop_snapshot),
-        get("/v1/context:check", "context.check", "Check the consistency of entries and tasks.")
-            .returns::<ConsistencyReport>(200, "The result of the check.")
-            .handled_in_bulk_by(check),
+        get(
+            "/v1/context:check",
+            "context.check",
+            "Check the consistency of entries and tasks, or get the result of the last check.",
+        )
+        .query_parameters::<ConsistencyCheckQuery>()
+        .returns::<ConsistencyReport>(200, "The result of the check.")
+        .handled_in_bulk_by(check),
     ]
 }
 
@@ -92,5 +98,13 @@ pub(crate) async fn snapshots(call: Call) -> ApiResult {
 
 /// Checks the consistency of entries and tasks.
 pub(crate) async fn check(call: Call) -> ApiResult {
-    ok_response(&*call.space.check().await?)
+    let ConsistencyCheckQuery { last } = call.query()?;
+    let report = match last.unwrap_or(false) {
+        false => call.space.check().await?,
+        true => call.space.last_check().ok_or_else(|| {
+            Refused::new(Code::NotFound, "no consistency check has run since the hub started")
+                .hint("omit `last` to run one now")
+        })?,
+    };
+    ok_response(&*report)
 }

@@ -146,7 +146,7 @@ impl Session {
 }
 
 fn take_key(fields: &mut RequestFields<'_>) -> Result<Option<IdempotencyKey>, Refused> {
-    fields.take_optional_string("idempotencyKey")?.map(IdempotencyKey::new).transpose().map_err(Refused::from)
+    fields.take_optional_string("idempotencyKey")?.map(IdempotencyKey::new).transpose()
 }
 
 fn answer(n: u64, answer: Result<Answer, Error>) -> Result<String, Problem> {

@@ -411,16 +411,21 @@ async fn c7_a_context_entry_in_its_own_format() {
         }
         entry
     };
+    hub.put(&other, &path, &entry).await.refused(403, "FORBIDDEN");
     let created = hub.put(&writer, &path, &entry).await.ok(201);
+    entry["updated_by"] = json!("generation");
     assert_eq!(times(created, &entry), entry);
     // The version is the one to be written: a second version 1 is rejected, version 2 is accepted.
     hub.put(&writer, &path, &entry).await.refused(409, "VERSION_CONFLICT");
-    hub.put(&other, &path, &entry).await.refused(403, "FORBIDDEN");
-    entry["agent_id"] = json!("reflection");
+    // C3: `agent_id` stays the creator, whoever writes.
     entry["version"] = json!(2);
     entry["content"] = json!({"text": "Or protein C", "score": 1.50});
     let changed = hub.put(&other, &path, &entry).await.ok(200);
+    entry["updated_by"] = json!("reflection");
     assert_eq!(times(changed.clone(), &entry), entry);
+    assert_eq!(changed["agent_id"], "generation");
+    let forged = json!({"agent_id": "supervisor", "content": 1});
+    hub.put(&other, &path, &forged).await.refused(403, "FORBIDDEN");
     assert!(changed["created_at"].as_str() <= changed["updated_at"].as_str());
     assert_eq!(hub.get(&writer, &path).await.ok(200), changed);
     // It is the same shared memory.

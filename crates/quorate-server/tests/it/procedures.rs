@@ -51,6 +51,45 @@ async fn a_procedure_is_stepped_in_one_commit_with_its_messages() {
     assert_eq!(explanation["state"], "done");
 }
 
+// Fails under: a specification that is validated by the driver only, after the call has succeeded.
+#[tokio::test]
+async fn m12_an_invalid_specification_is_rejected_with_its_path() {
+    let hub = TestHub::new().await;
+    let operator = hub.create_token("operator", "anna").await;
+    let spec = |limits: serde_json::Value| json!({"subject": "s", "agents": [{"id": "a"}], "limits": limits});
+    for (spec, path) in [
+        (json!(null), "spec: "),
+        (json!({"subject": "s"}), "spec: "),
+        (json!({"subject": "s", "agents": [{"id": 7}]}), "spec.agents[0].id: "),
+        (json!({"subject": "s", "agents": [{"id": "a"}, {"id": "a"}]}), "spec.agents[1].id: "),
+        (spec(json!({"rounds": 1_001})), "spec.limits.rounds: "),
+        (spec(json!({"round": 1})), "spec.limits.round: "),
+    ] {
+        let start = json!({"kind": "deliberation", "spec": spec});
+        let problem = hub.post(&operator, "/v1/procedures", &start).await.refused(400, "INVALID");
+        let detail = problem["detail"].as_str().expect("a detail");
+        assert!(detail.starts_with(path), "{detail}");
+        let in_commit = json!({"op": "procedure.start", "kind": "deliberation", "spec": spec});
+        let commit = json!({"ops": [{"op": "put", "key": "k", "content": 1}, in_commit]});
+        let problem = hub.post(&operator, "/v1/commit", &commit).await.refused(400, "INVALID");
+        assert_eq!(problem["op"], 1, "{problem}");
+    }
+    let listed = hub.get(&operator, "/v1/procedures").await.ok(200);
+    assert_eq!(listed["procedures"], json!([]));
+}
+
+// Fails under: a procedure that runs for ever, because nobody drives it.
+#[tokio::test]
+async fn m17_a_procedure_of_an_unknown_kind_needs_a_driver() {
+    let hub = TestHub::new().await;
+    hub.register("driver").await;
+    let operator = hub.create_token("operator", "anna").await;
+    let problem =
+        hub.post(&operator, "/v1/procedures", &json!({"kind": "tournment"})).await.refused(400, "INVALID");
+    assert!(problem["detail"].as_str().expect("a detail").contains("\"tournment\""), "{problem}");
+    hub.post(&operator, "/v1/procedures", &json!({"kind": "own", "driver": "driver"})).await.ok(201);
+}
+
 // Fails under: a list that contains states, or ignores its filter.
 #[tokio::test]
 async fn procedures_are_listed_without_their_states() {

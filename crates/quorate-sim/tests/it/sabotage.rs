@@ -16,6 +16,8 @@ use tokio::runtime::Runtime;
 use tokio::task::JoinSet;
 
 type Verdict = Result<(), Vec<InvariantViolation>>;
+/// Runs a workload with a bug, or without one.
+type Check = fn(Option<Sabotage>) -> Verdict;
 
 const LEASE_MS: u64 = 60_000;
 const LOAD: Load = Load {
@@ -69,7 +71,7 @@ fn every_bug_has_a_test() {
 
 /// Runs the check for a bug, first without and then with it.
 fn assert_detected(sabotage: Sabotage) {
-    let (check, invariants): (fn(Option<Sabotage>) -> Verdict, &[&str]) = match sabotage {
+    let (check, invariants): (Check, &[&str]) = match sabotage {
         Sabotage::AcknowledgeBeforeSync => (power_check, &["I1 "]),
         // If the witness was written before the power loss, it states lost data, and the directory does not open.
         // Otherwise the history of the clients shows the loss.
