@@ -417,7 +417,7 @@ async fn c7_a_context_entry_in_its_own_format() {
     assert_eq!(times(created, &entry), entry);
     // The version is the one to be written: a second version 1 is rejected, version 2 is accepted.
     hub.put(&writer, &path, &entry).await.refused(409, "VERSION_CONFLICT");
-    // C3: `agent_id` stays the creator, whoever writes.
+    // C3: `agent_id` stays the creator, regardless of the writer.
     entry["version"] = json!(2);
     entry["content"] = json!({"text": "Or protein C", "score": 1.50});
     let changed = hub.put(&other, &path, &entry).await.ok(200);

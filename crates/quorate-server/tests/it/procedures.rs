@@ -78,7 +78,7 @@ async fn m12_an_invalid_specification_is_rejected_with_its_path() {
     assert_eq!(listed["procedures"], json!([]));
 }
 
-// Fails under: a procedure that runs for ever, because nobody drives it.
+// Fails under: a procedure that stays in `running` permanently, because no agent drives it.
 #[tokio::test]
 async fn m17_a_procedure_of_an_unknown_kind_needs_a_driver() {
     let hub = TestHub::new().await;
