@@ -173,8 +173,8 @@ impl DataDirectory {
     }
 
     /// Rewrites a database without page checksums, which an earlier release wrote: every page has to become shorter. A
-    /// crash leaves the old database or the new one. The schema must be the newest: its version shows that the database
-    /// has a witness.
+    /// crash leaves the old database or the new one. The schema must be the newest without checksums: its version shows
+    /// that the database has a witness.
     pub(crate) fn add_checksums(&self, connection: Connection, disk: &Disk) -> Result<(), OpenError> {
         let path = self.path();
         let io = |action| move |source| OpenError::Io { action, path: path.to_owned(), source };
@@ -191,6 +191,9 @@ impl DataDirectory {
         let target = creating.to_string_lossy();
         connection.execute("VACUUM INTO ?1", [&*target]).map_err(sqlite)?;
         connection.close().map_err(|(_, source)| sqlite(source))?;
+        let rewritten = disk.open(&creating, OpenFlags::default()).map_err(sqlite)?;
+        schema::migrate(&rewritten).map_err(sqlite)?;
+        rewritten.close().map_err(|(_, source)| sqlite(source))?;
         File::open(&creating).and_then(|file| file.sync_all()).map_err(io("sync the new database in"))?;
         fs::rename(&creating, self.database()).map_err(io("rename the new database in"))?;
         sync_directory(path).map_err(io("sync"))
@@ -344,6 +347,13 @@ pub(crate) fn check_complete(path: &Path) -> Result<(), OpenError> {
     let found = header_u32(60) as i32;
     if found > schema::VERSION {
         return Err(OpenError::Newer { path: path.to_owned(), found, known: schema::VERSION });
+    }
+    let reserved = usize::from(header[disk::RESERVED_AT]);
+    if found >= schema::VERSION_WITH_CHECKSUMS && reserved != disk::CHECKSUM_BYTES {
+        return damaged(format!(
+            "the header of {DATABASE} reserves {reserved} bytes a page, not the {} of a checksum",
+            disk::CHECKSUM_BYTES
+        ));
     }
     let page_size = match u16::from_be_bytes([header[16], header[17]]) {
         1 => 65_536,

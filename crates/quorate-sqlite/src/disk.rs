@@ -36,7 +36,7 @@ pub use counters::{Counters, FileCounters};
 use faults::{Faults, FileId};
 #[cfg(not(feature = "faults"))]
 use no_faults::{FileId, NoFaults as Faults};
-pub(crate) use page_checksum::{DamagedPage, has_checksums, reserve_checksums};
+pub(crate) use page_checksum::{CHECKSUM_BYTES, DamagedPage, RESERVED_AT, has_checksums, reserve_checksums};
 pub(crate) use plain_file::PlainFile;
 use vfs::RealVfs;
 

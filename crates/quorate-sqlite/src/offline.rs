@@ -160,8 +160,9 @@ pub(crate) fn copy_file(from: &Path, to: &Path) -> std::io::Result<()> {
 fn check_version(connection: &Connection, path: &Path) -> Result<(), OpenError> {
     let sqlite = |source| OpenError::Sqlite { action: "read the format", path: path.to_owned(), source };
     let found: i32 = connection.pragma_query_value(None, "user_version", |row| row.get(0)).map_err(sqlite)?;
+    let newest = schema::newest(connection).map_err(sqlite)?;
     match found {
-        schema::VERSION => Ok(()),
+        _ if found == newest => Ok(()),
         _ if found > schema::VERSION => {
             Err(OpenError::Newer { path: path.to_owned(), found, known: schema::VERSION })
         }

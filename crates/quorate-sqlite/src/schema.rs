@@ -8,16 +8,20 @@ use quorate_core::{CreationIndex, Seq, SpaceNo, codec, row_id};
 use rusqlite::types::Type;
 use rusqlite::{Connection, Transaction, TransactionBehavior};
 
-use crate::load;
+use crate::{disk, load};
 
 /// Application id in the header of the database file: "QUOR".
 pub(crate) const APPLICATION_ID: i32 = 0x5155_4f52;
 
 /// Migrations: each migrates the schema from the version of its index to the next one.
-const MIGRATIONS: &[&str] = &[VERSION_1, VERSION_2, VERSION_3];
+const MIGRATIONS: &[&str] = &[VERSION_1, VERSION_2, VERSION_3, VERSION_4];
 
 /// Schema version that this release writes.
 pub(crate) const VERSION: i32 = MIGRATIONS.len() as i32;
+
+/// First version whose pages have checksums. A database gets it when it is created or rewritten with them, so that one of
+/// this version without them is damaged.
+pub(crate) const VERSION_WITH_CHECKSUMS: i32 = 4;
 
 const VERSION_1: &str = "
 -- One row per space: its identity and its head.
@@ -221,17 +225,26 @@ CREATE TABLE store (one INTEGER PRIMARY KEY CHECK (one = 1), id BLOB NOT NULL) S
 INSERT INTO store VALUES (1, randomblob(16));
 ";
 
+/// States that the pages have checksums. The tables are the same.
+const VERSION_4: &str = "";
+
 /// Whether the schema is one that a witness belongs to.
 pub(crate) fn has_witness(connection: &Connection) -> rusqlite::Result<bool> {
     let version: i32 = connection.pragma_query_value(None, "user_version", |row| row.get(0))?;
     Ok(version >= 3)
 }
 
+/// Returns the newest version that the schema can have. A database without page checksums has to be rewritten before it
+/// can have the last one.
+pub(crate) fn newest(connection: &Connection) -> rusqlite::Result<i32> {
+    Ok(if disk::has_checksums(connection)? { VERSION } else { VERSION_WITH_CHECKSUMS - 1 })
+}
+
 /// Migrates the schema to the newest version. Each step is one transaction, together with its version number.
 pub(crate) fn migrate(connection: &Connection) -> rusqlite::Result<()> {
+    let newest = newest(connection)?;
     let found: i32 = connection.pragma_query_value(None, "user_version", |row| row.get(0))?;
-    for (step, statements) in MIGRATIONS.iter().enumerate().skip(usize::try_from(found).unwrap_or(0)) {
-        let version = step + 1;
+    for (version, statements) in (1..=newest).zip(MIGRATIONS).skip(usize::try_from(found).unwrap_or(0)) {
         let transaction = Transaction::new_unchecked(connection, TransactionBehavior::Immediate)?;
         transaction.execute_batch(&format!("PRAGMA application_id = {APPLICATION_ID}; {statements}"))?;
         if version == 2 {

@@ -15,7 +15,7 @@ use crate::checksum::checksum;
 pub(crate) const CHECKSUM_BYTES: usize = 8;
 
 /// Offset of the number of reserved bytes in the header of a database.
-pub(super) const RESERVED_AT: usize = 20;
+pub(crate) const RESERVED_AT: usize = 20;
 
 /// Page that does not match its checksum.
 #[derive(Clone, PartialEq, Eq, Debug)]

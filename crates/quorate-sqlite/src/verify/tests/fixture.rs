@@ -72,6 +72,10 @@ fn lease(leased: &LeasedDelivery) -> LeaseRef {
 
 impl Hub {
     pub(crate) fn open(dir: &Path) -> Self {
+        Self::try_open(dir).unwrap()
+    }
+
+    pub(crate) fn try_open(dir: &Path) -> Result<Self, crate::OpenError> {
         let clock = ManualClock::at(START);
         let entropy = Entropy::seeded(7);
         let context = StoreContext {
@@ -79,10 +83,10 @@ impl Hub {
             entropy: Arc::clone(&entropy),
             sink: Arc::new(drop),
         };
-        let store = SqliteStore::open(dir, Options::default(), context).unwrap();
+        let store = SqliteStore::open(dir, Options::default(), context)?;
         let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
         let space = runtime.block_on(store.space(SpaceName::new("default").unwrap())).unwrap();
-        Self { store, clock, entropy, runtime, space }
+        Ok(Self { store, clock, entropy, runtime, space })
     }
 
     pub(crate) fn close(self) {

@@ -1,5 +1,6 @@
 //! Invalid or incomplete data directories: each is rejected with a clear error, and nothing is changed.
 
+use super::fixture::Hub;
 use super::unchanged::assert_unchanged;
 use super::*;
 use crate::OpenError;
@@ -51,6 +52,23 @@ fn a_newer_version() {
     let dir = damaged_copy(|connection| connection.pragma_update(None, "user_version", newer).unwrap());
     let rejected = rejected(dir.path());
     assert!(matches!(rejected, OpenError::Newer { found, .. } if found == newer), "{rejected:?}");
+}
+
+// Fails under: a database that counts as one without page checksums, and is rewritten, because one bit of its header says so.
+#[test]
+fn i22_a_flipped_bit_in_the_number_of_reserved_bytes() {
+    let dir = populated_directory();
+    let path = database_path(dir.path());
+    for bit in 0..8 {
+        let mut bytes = fixture::database().to_vec();
+        bytes[20] ^= 1 << bit;
+        fs::write(&path, &bytes).unwrap();
+        let verified = rejected(dir.path());
+        assert!(matches!(verified, OpenError::Damaged { .. }), "bit {bit}: {verified:?}");
+        let opened = Hub::try_open(dir.path()).err().unwrap();
+        assert!(matches!(opened, OpenError::Damaged { .. }), "bit {bit}: {opened:?}");
+        assert!(fs::read(&path).unwrap() == bytes, "bit {bit}: the database was changed");
+    }
 }
 
 #[test]
