@@ -177,10 +177,12 @@ fn check_ttl(ttl_ms: u64) -> Result<(), Refused> {
 
 /// Refuses empty and too long lists of locks.
 pub(crate) fn check_lock_count(count: usize) -> Result<(), Refused> {
-    if (1..=LOCK_NAMES_MAX).contains(&count) {
-        return Ok(());
+    let hint = format!("name 1 to {LOCK_NAMES_MAX} locks");
+    match count {
+        0 => Err(Refused::new(Code::Invalid, "no locks are named").hint(hint)),
+        1..=LOCK_NAMES_MAX => Ok(()),
+        _ => Err(Refused::new(Code::LimitExceeded, format!("{count} locks are named"))
+            .limit(LOCK_NAMES_MAX as u64)
+            .hint(hint)),
     }
-    Err(Refused::new(Code::LimitExceeded, format!("invalid number of locks: {count}"))
-        .limit(LOCK_NAMES_MAX as u64)
-        .hint(format!("name 1 to {LOCK_NAMES_MAX} locks")))
 }

@@ -104,6 +104,8 @@ impl TimeoutArgs {
 
 #[cfg(test)]
 mod tests {
+    use std::time::Duration;
+
     use clap::Parser;
 
     use super::TimeoutArgs;
@@ -112,6 +114,29 @@ mod tests {
     struct Line {
         #[command(flatten)]
         timeouts: TimeoutArgs,
+    }
+
+    /// All values, in the order of the flags.
+    fn values(args: &TimeoutArgs) -> [Duration; 16] {
+        let (durations, timeouts) = (args.durations(), args.timeouts());
+        [
+            durations.lease,
+            durations.heartbeat,
+            args.engine_options().heartbeat_batching,
+            durations.consistency_check,
+            durations.wait_max,
+            durations.token_check,
+            durations.certificate_check,
+            durations.sign_in_code,
+            durations.web_session,
+            timeouts.hello,
+            timeouts.write,
+            timeouts.ping,
+            timeouts.handshake,
+            timeouts.headers,
+            timeouts.body,
+            timeouts.drain,
+        ]
     }
 
     /// Sets each option to a different value and checks that each arrives in the right field.
@@ -138,25 +163,7 @@ mod tests {
         let flags =
             names.iter().zip(1_001u64..).flat_map(|(name, ms)| [format!("--{name}-ms"), ms.to_string()]);
         let args = Line::parse_from(std::iter::once("quorate".to_owned()).chain(flags)).timeouts;
-        let (durations, timeouts) = (args.durations(), args.timeouts());
-        let values = [
-            durations.lease,
-            durations.heartbeat,
-            args.engine_options().heartbeat_batching,
-            durations.consistency_check,
-            durations.wait_max,
-            durations.token_check,
-            durations.certificate_check,
-            durations.sign_in_code,
-            durations.web_session,
-            timeouts.hello,
-            timeouts.write,
-            timeouts.ping,
-            timeouts.handshake,
-            timeouts.headers,
-            timeouts.body,
-            timeouts.drain,
-        ];
+        let values = values(&args);
         let values: Vec<_> = values.iter().map(|time| time.as_millis()).collect();
         assert_eq!(values, (1_001..1_001 + names.len() as u128).collect::<Vec<_>>());
         let flags: Vec<_> = <Line as clap::CommandFactory>::command()
@@ -169,28 +176,11 @@ mod tests {
     #[test]
     fn the_documented_defaults_are_right() {
         let args = Line::parse_from(["quorate"]).timeouts;
-        let (durations, timeouts) = (args.durations(), args.timeouts());
-        let defaults = [
-            durations.lease,
-            durations.heartbeat,
-            args.engine_options().heartbeat_batching,
-            durations.wait_max,
-            durations.token_check,
-            durations.certificate_check,
-            durations.sign_in_code,
-            durations.web_session,
-            timeouts.hello,
-            timeouts.write,
-            timeouts.ping,
-            timeouts.handshake,
-            timeouts.headers,
-            timeouts.body,
-            timeouts.drain,
-        ];
+        let defaults = values(&args);
         let command = <Line as clap::CommandFactory>::command();
-        for (flag, default) in
-            command.get_arguments().filter(|flag| flag.get_long() != Some("help")).zip(defaults)
-        {
+        let flags: Vec<_> = command.get_arguments().filter(|flag| flag.get_long() != Some("help")).collect();
+        assert_eq!(flags.len(), defaults.len());
+        for (flag, default) in flags.into_iter().zip(defaults) {
             let help = flag.get_help().map(ToString::to_string).unwrap_or_default();
             assert!(help.contains(&format!("[default: {}]", default.as_millis())), "{help}");
         }
