@@ -311,7 +311,7 @@ impl From<&CoreAgent> for AgentSummary {
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "camelCase")]
 pub struct AgentLoad {
-    /// Number of open deliveries in its inbox, leased ones included. Deliveries of capability pools are in no inbox.
+    /// Number of open deliveries in its inbox, and of those that it holds from capability pools. Leased ones are included.
     pub open: usize,
     /// Number of deliveries that it holds under a lease, of its inbox and of capability pools.
     pub leased: usize,

@@ -3,12 +3,13 @@
 
 use std::collections::BTreeMap;
 
-use quorate_core::Timestamp;
+use quorate_core::{AgentId, Timestamp};
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 
 use crate::delivery::DeliveryLease;
 use crate::json::RawJson;
+use crate::result::SendReceipt;
 #[cfg(feature = "schema")]
 use crate::schema;
 
@@ -22,6 +23,31 @@ pub enum DialectMessages {
     List(
         #[cfg_attr(feature = "schema", schemars(length(min = 1, max = 256)))] Vec<BTreeMap<String, RawJson>>,
     ),
+}
+
+/// Results of sending messages in a dialect.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+pub struct DialectReceipts {
+    /// One receipt per message that was sent, in order.
+    pub receipts: Vec<SendReceipt>,
+    /// Messages of an example document that were not sent, because another agent is their sender. Omitted if there are
+    /// none.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub skipped: Vec<SkippedMessage>,
+}
+
+/// A message that was not sent.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+pub struct SkippedMessage {
+    /// Path of the message in the document.
+    pub path: String,
+    /// Sender of the message.
+    #[cfg_attr(feature = "schema", schemars(with = "schema::Id"))]
+    pub from: AgentId,
+    /// Why it was not sent.
+    pub reason: String,
 }
 
 /// Query of a claim of deliveries in a dialect.

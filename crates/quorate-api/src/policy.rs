@@ -18,21 +18,22 @@ pub struct NewPolicy {
     #[serde(skip_serializing_if = "Option::is_none")]
     #[cfg_attr(feature = "schema", schemars(range(min = 1, max = PAYLOAD_BYTES_MAX)))]
     pub payload_bytes_max: Option<u32>,
-    /// Maximum length of a rationale in characters.
+    /// Maximum length of a rationale in characters. With `structured` or `rationale`, also of the field `rationale` of a
+    /// payload or task result.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[cfg_attr(feature = "schema", schemars(range(min = 1, max = REASON_CHARS_MAX)))]
     pub rationale_chars_max: Option<u32>,
-    /// Maximum number of actions that a message can list in its payload; `null` for no limit.
+    /// Maximum number of actions that a payload or task result can list; `null` for no limit.
     #[serde(default, deserialize_with = "present", skip_serializing_if = "Option::is_none")]
     #[cfg_attr(feature = "schema", schemars(with = "Option<u32>"))]
     pub actions_max: Option<Option<u32>>,
     /// Maximum number of broadcasts per agent and minute.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub broadcasts_per_minute: Option<u32>,
-    /// Whether messages must be JSON, and responses must reference the message that they answer.
+    /// Whether payloads must be JSON other than one string, and responses must reference the message that they answer.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub structured: Option<bool>,
-    /// Whether a response must state its confidence.
+    /// Whether a response must state its confidence, unless it reports a failure.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub confidence: Option<bool>,
     /// Whether a response must state its rationale.

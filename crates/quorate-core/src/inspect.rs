@@ -119,7 +119,7 @@ pub struct AgentInspection {
     pub agent: Agent,
     /// The reported status, or, if that is `idle`, the status derived from the load.
     pub status: AgentStatus,
-    /// Number of open deliveries in its inbox.
+    /// Number of open deliveries in its inbox, and of those that it leases from capability pools.
     pub open_deliveries: usize,
     /// Number of deliveries leased to it.
     pub leased_deliveries: usize,

@@ -295,6 +295,9 @@ pub struct Message {
     pub metadata: Option<String>,
     /// Handling if the recipient is unavailable.
     pub if_unavailable: IfUnavailable,
+    /// Whether the payload of a response reports a failure, which needs no confidence. Set at admission, because the
+    /// rules do not read payloads, and not stored.
+    pub reports_failure: bool,
 }
 
 impl Message {
@@ -350,6 +353,7 @@ impl Message {
             rationale: None,
             metadata: None,
             if_unavailable: IfUnavailable::default(),
+            reports_failure: false,
         }
     }
 
@@ -364,6 +368,12 @@ impl Message {
     #[must_use]
     pub fn is_json(&self) -> bool {
         is_json(self.content_type.as_deref())
+    }
+
+    /// Whether the payload is one JSON string: text without structure, whatever the text contains.
+    #[must_use]
+    pub fn is_json_string(&self) -> bool {
+        self.is_json() && self.payload.bytes.trim_ascii_start().starts_with(b"\"")
     }
 
     /// Validates the message independently of the state.

@@ -50,9 +50,9 @@ pub struct Policy {
     pub actions_max: Option<u32>,
     /// Rate limit of broadcasts per agent and minute.
     pub broadcasts_per_minute: u32,
-    /// Whether messages must be JSON, and responses must set `inReplyTo`.
+    /// Whether messages must be JSON other than one string, and responses must set `inReplyTo`.
     pub structured: bool,
-    /// Whether responses must include a confidence.
+    /// Whether responses that do not report a failure must include a confidence.
     pub confidence: bool,
     /// Whether responses must include a rationale.
     pub rationale: bool,
@@ -181,13 +181,28 @@ impl Policy {
     }
 
     fn check_rationale(&self, rationale: Option<&str>) -> Result<(), Refused> {
-        let count = rationale.map_or(0, |text| text.chars().count());
+        rationale.map_or(Ok(()), |text| self.check_rationale_length("rationale", text))
+    }
+
+    /// Whether a `rationale` within a payload is limited as well.
+    #[must_use]
+    pub fn limits_rationale_in_payloads(&self) -> bool {
+        self.structured || self.rationale
+    }
+
+    /// Refuses a rationale that is too long. `place` is the path of the field.
+    ///
+    /// # Errors
+    /// `TOO_LARGE`, naming the rule.
+    pub fn check_rationale_length(&self, place: &str, rationale: &str) -> Result<(), Refused> {
+        let count = rationale.chars().count();
         if count <= self.rationale_chars_max as usize {
             return Ok(());
         }
         Err(Refused::new(Code::TooLarge, format!("the rationale is too long: {count} characters"))
             .limit(u64::from(self.rationale_chars_max))
-            .rule("rationaleCharsMax", "rationale"))
+            .rule("rationaleCharsMax", place)
+            .hint("shorten it, or put the details into another field"))
     }
 
     /// Refuses a message whose structure violates the policy. The size is checked separately, for every payload.
@@ -204,27 +219,37 @@ impl Policy {
             .rule("structured", "contentType")
             .hint("send JSON: the policy of this space requires it"));
         }
+        if self.structured && message.is_json_string() {
+            return Err(Refused::new(
+                Code::PolicyViolation,
+                "the payload is not structured: it is one JSON string",
+            )
+            .rule("structured", "payload")
+            .hint("send an object, such as {\"text\": \"…\"}: the policy of this space requires it"));
+        }
         if message.kind == MessageType::Response && message.from.is_some() {
             if self.structured && message.in_reply_to.is_none() {
                 return Err(Refused::new(Code::PolicyViolation, "missing inReplyTo in the response")
                     .rule("structured", "inReplyTo")
                     .hint("set inReplyTo to the id of the message that it replies to"));
             }
-            return self.check_justification(message.confidence, message.rationale.as_deref());
+            // A failure has no confidence to state.
+            let confidence = message.confidence.or(message.reports_failure.then_some(1.0));
+            return self.check_justification(confidence, message.rationale.as_deref());
         }
         self.check_rationale(message.rationale.as_deref())
     }
 
-    /// Refuses a message that lists too many actions.
+    /// Refuses a payload that lists too many actions. `place` is the path of the payload.
     ///
     /// # Errors
     /// `LIMIT_EXCEEDED`, naming the rule.
-    pub fn check_actions(&self, count: usize) -> Result<(), Refused> {
+    pub fn check_actions(&self, place: &str, count: usize) -> Result<(), Refused> {
         match self.actions_max {
             Some(max) if count > max as usize => {
                 Err(Refused::new(Code::LimitExceeded, format!("too many actions in one message: {count}"))
                     .limit(u64::from(max))
-                    .rule("actionsMax", "payload")
+                    .rule("actionsMax", place)
                     .hint("split the actions over several messages"))
             }
             _ => Ok(()),

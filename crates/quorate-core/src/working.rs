@@ -673,7 +673,7 @@ impl WorkingState {
                 OpenDeliveryState::Leased { .. } => {
                     self.counts.leased -= 1;
                     if let Some(agent) = old.to.agent_no() {
-                        self.inbox_mut(agent).leased.remove(&number);
+                        self.inbox_mut(agent).remove_leased(number, old.to);
                     }
                     if let Some(lease) = self.leases.remove(&number) {
                         self.lease_deadlines.remove(&(lease.deadline, number));
@@ -707,7 +707,7 @@ impl WorkingState {
             OpenDeliveryState::Leased { .. } => {
                 self.counts.leased += 1;
                 if let Some(agent) = open.to.agent_no() {
-                    self.inbox_mut(agent).leased.insert(number);
+                    self.inbox_mut(agent).insert_leased(number, open.to);
                 }
                 if let Some(lease) = lease {
                     self.leases.insert(number, lease);

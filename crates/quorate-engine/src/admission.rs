@@ -83,8 +83,9 @@ impl Admission {
         self.filter.check_name("name of the space", name.as_str(), self.options.secrets)
     }
 
-    fn scan(&self, commit: Commit, policy: &Policy, secrets: SecretHandling) -> Result<Commit, Refused> {
+    fn scan(&self, mut commit: Commit, policy: &Policy, secrets: SecretHandling) -> Result<Commit, Refused> {
         json_check::check_commit(&commit, policy)?;
+        json_check::mark_failures(&mut commit, policy);
         self.filter.filter(commit, policy, secrets)
     }
 }

@@ -67,9 +67,16 @@ pub enum Input {
         /// Reported usage of the answer, if any.
         usage: Option<ReportedUsage>,
     },
-    /// An agent failed to answer.
+    /// An agent failed to answer. Counts as a call: its usage is unknown.
     Failed {
         /// The request that failed.
+        ask: AskId,
+        /// Reason of the failure.
+        why: String,
+    },
+    /// A request could not be sent, so the agent was not called.
+    Unsent {
+        /// The request.
         ask: AskId,
         /// Reason of the failure.
         why: String,
@@ -117,6 +124,11 @@ impl<'a> Deliberation<'a> {
             Input::Start => step.start(),
             Input::Answered { ask, from, body, usage } => step.record_answer(&ask, &from, &body, usage),
             Input::Failed { ask, why: reason } => {
+                if step.is_pending(&ask) {
+                    step.record_unanswered(&ask, reason);
+                }
+            }
+            Input::Unsent { ask, why: reason } => {
                 if step.is_pending(&ask) {
                     step.record_failure(&ask, reason);
                 }
@@ -210,6 +222,15 @@ impl Step<'_> {
         }
     }
 
+    /// Records a failure of an agent that was asked and did not answer.
+    fn record_unanswered(&mut self, ask: &AskId, reason: String) {
+        if let Some(pending_ask) = self.state.asks.get(ask) {
+            let agent = pending_ask.agent.clone();
+            self.record_usage(&agent, None);
+        }
+        self.record_failure(ask, reason);
+    }
+
     /// Asks the agent once more with the error; an agent that fails twice is excluded.
     fn record_failure(&mut self, ask: &AskId, reason: String) {
         let Some(pending_ask) = self.state.asks.remove(ask) else { return };
@@ -229,7 +250,7 @@ impl Step<'_> {
         let expired: Vec<(AskId, u64)> =
             expired.map(|(id, pending_ask)| (id.clone(), self.timeout_ms(pending_ask.conflict))).collect();
         for (ask, timeout_ms) in expired {
-            self.record_failure(&ask, format!("no answer within {} s", usage::format_seconds(timeout_ms)));
+            self.record_unanswered(&ask, format!("no answer within {} s", usage::format_seconds(timeout_ms)));
         }
     }
 

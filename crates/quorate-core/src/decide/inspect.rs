@@ -111,7 +111,7 @@ impl Draft<'_> {
             number,
             agent: agent.clone(),
             status,
-            open_deliveries: inbox.open,
+            open_deliveries: inbox.open + inbox.leased_from_pools,
             leased_deliveries: inbox.leased.len(),
             consumers: inbox.consumers(),
             open_requests,

@@ -6,6 +6,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use crate::ids::{AgentNo, ConsumerId, DeliveryNo, PoolNo};
 use crate::limits::{STARVATION_COUNT, STARVATION_MS};
 use crate::message::Priority;
+use crate::recipient::Recipient;
 use crate::time::Timestamp;
 use crate::working::Map;
 use crate::working::consumers::ConsumerQueue;
@@ -39,8 +40,10 @@ pub(crate) struct Inbox {
     pub(crate) open: usize,
     /// Number of deliveries that each sender added since there are many, counted since the hub's start.
     pub(super) crowded_sends: Map<AgentNo, u32>,
-    /// Deliveries that are leased.
+    /// Deliveries that the agent leases, of its inbox and of pools.
     pub(crate) leased: BTreeSet<DeliveryNo>,
+    /// How many of these are of pools, and so not counted in `open`.
+    pub(crate) leased_from_pools: usize,
     pub(crate) fairness: Fairness,
     /// Highest priority first; within a priority the lowest number first, also after a redelivery.
     ready: BTreeMap<Reverse<Priority>, ReadyQueue>,
@@ -62,6 +65,16 @@ pub(crate) struct Choice {
 }
 
 impl Inbox {
+    pub(super) fn insert_leased(&mut self, number: DeliveryNo, to: Recipient) {
+        self.leased.insert(number);
+        self.leased_from_pools += usize::from(to.pool_no().is_some());
+    }
+
+    pub(super) fn remove_leased(&mut self, number: DeliveryNo, to: Recipient) {
+        self.leased.remove(&number);
+        self.leased_from_pools -= usize::from(to.pool_no().is_some());
+    }
+
     pub(super) fn insert_ready(&mut self, priority: Priority, number: DeliveryNo, since: Timestamp) {
         self.ready.entry(Reverse(priority)).or_default().insert(number, since);
     }

@@ -44,7 +44,7 @@ pub struct ProviderUsage {
 pub struct PhaseUsage {
     /// Duration of the phase in milliseconds.
     pub ms: u64,
-    /// Usage by provider; an answer that reports no usage counts as one call.
+    /// Usage by provider. An answer that reports no usage, and a request without an answer, count as one call.
     pub providers: BTreeMap<String, ProviderUsage>,
 }
 

@@ -149,7 +149,7 @@ impl Run<'_> {
                     self.defer(ask, reason());
                 }
                 (UnsentOutput::Ask(ask), Code::UnknownRecipient | Code::NotFound | Code::PolicyViolation) => {
-                    self.events.push(Input::Failed { ask: ask.id, why: reason() });
+                    self.events.push(Input::Unsent { ask: ask.id, why: reason() });
                 }
                 // A subscriber's inbox is full. The participants do not wait for it: the result contains the message
                 // anyway.

@@ -259,7 +259,7 @@ impl<'a> Run<'a> {
         for DeferredAsk { mut ask, reason } in std::mem::take(&mut self.deferred) {
             ask.timeout_ms = self.due_at_ms(&ask.id).saturating_sub(now);
             match ask.timeout_ms {
-                0 => self.events.push(Input::Failed { ask: ask.id, why: reason }),
+                0 => self.events.push(Input::Unsent { ask: ask.id, why: reason }),
                 _ => self.unsent.push(UnsentOutput::Ask(ask)),
             }
         }
@@ -276,7 +276,7 @@ impl<'a> Run<'a> {
         for absent in self.unsent.extract_if(.., absent) {
             if let UnsentOutput::Ask(ask) = absent {
                 let reason = format!("agent `{}` is not registered in this hub", ask.agent);
-                self.events.push(Input::Failed { ask: ask.id, why: reason });
+                self.events.push(Input::Unsent { ask: ask.id, why: reason });
             }
         }
     }

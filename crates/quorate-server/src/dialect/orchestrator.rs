@@ -99,6 +99,9 @@ impl Form {
     }
 }
 
+/// Parts of a document of the protocol's examples: a message under `structure`, its answer under `response`.
+const EXAMPLE_PARTS: [&str; 2] = ["structure", "response"];
+
 /// Returns the messages of a document. The protocol's examples put a message under `structure`, next to a `pattern`,
 /// and the answer under `response`; both are unwrapped.
 pub(super) fn unwrap_examples(
@@ -106,12 +109,12 @@ pub(super) fn unwrap_examples(
     raw: &RawValue,
 ) -> Result<Vec<(String, Box<RawValue>)>, FieldError> {
     let mut fields = FieldReader::parse(path, raw)?;
-    if !fields.has("structure") {
+    if !EXAMPLE_PARTS.iter().any(|name| fields.has(name)) {
         return Ok(vec![(path.to_owned(), raw.to_owned())]);
     }
     let pattern = fields.text("pattern")?;
     let mut messages = Vec::new();
-    for name in ["structure", "response"] {
+    for name in EXAMPLE_PARTS {
         let inner_path = fields.path_of(name);
         let Some(inner) = fields.value(name) else { continue };
         let fields = FieldReader::parse(inner_path.as_str(), inner)?.remaining();

@@ -4,8 +4,10 @@ use axum::extract::Path;
 use axum::http::{HeaderMap, HeaderValue, StatusCode, header};
 use axum::response::IntoResponse as _;
 use bytes::Bytes;
-use quorate_api::dialect::{DialectDelivery, DialectInboxQuery, DialectMessages};
-use quorate_api::result::{SendReceipt, is_flag_receipt};
+use quorate_api::dialect::{
+    DialectDelivery, DialectInboxQuery, DialectMessages, DialectReceipts, SkippedMessage,
+};
+use quorate_api::result::{OperationResult, SendReceipt, is_flag_receipt};
 use quorate_core::{
     AgentId, ClientId, Code, Destination, Durability, Message, MessageId, MessageType, Op, Permission,
     Refused,
@@ -35,7 +37,7 @@ pub(crate) fn routes() -> Vec<Route> {
         .path_parameter::<schema::DialectName>("name", "Name of the dialect.")
         .request_body::<DialectMessages>()
         .also_accepts(YAML)
-        .returns_list::<SendReceipt>("receipts")
+        .returns::<DialectReceipts>(200, "The receipts.")
         .returns_media(200, "The same as YAML.", YAML)
         .handled_by(send),
         get(
@@ -59,8 +61,8 @@ pub(crate) async fn send(Path(name): Path<String>, headers: HeaderMap, call: Cal
     let dialect = Dialect::find(&name)?;
     let request_body = DialectBody::of(dialect, &headers, &call.body)
         .map_err(|refused| call.make_private_if_flag(&call.body, refused))?;
-    let messages = match read(&call, dialect, &request_body).await {
-        Ok(messages) => messages,
+    let (messages, skipped) = match read(&call, dialect, &request_body).await {
+        Ok(read) => read,
         Err(refused) => {
             call.raise_flag_or_refuse(&request_body.json, refused).await?;
             let receipts = json!({"receipts": [{"received": true}]});
@@ -75,12 +77,27 @@ pub(crate) async fn send(Path(name): Path<String>, headers: HeaderMap, call: Cal
         return Ok(observe::mark_unobserved(response, id == MessageRef::Flag));
     }
     let receipt = call.commit(messages.into_iter().map(Op::send).collect()).await?;
-    let response = respond(dialect, &headers, &json!({"receipts": call.results(&receipt)}))?;
+    let receipts = call.results(&receipt).into_iter().filter_map(|result| match result {
+        OperationResult::Sent(sent) => Some(SendReceipt::Message(sent)),
+        OperationResult::Flag(flag) => Some(SendReceipt::Flag(flag)),
+        _ => None,
+    });
+    let receipts = DialectReceipts { receipts: receipts.collect(), skipped };
+    let response = respond(dialect, &headers, &receipts)?;
     Ok(observe::mark_unobserved(response, is_flag_receipt(&receipt)))
 }
 
-async fn read(call: &Call, dialect: Dialect, request_body: &DialectBody) -> Result<Vec<Message>, Refused> {
-    let envelopes = request_body.envelopes(dialect)?;
+/// Parses the messages to send. Also returns the messages of example documents that the caller does not send.
+async fn read(
+    call: &Call,
+    dialect: Dialect,
+    request_body: &DialectBody,
+) -> Result<(Vec<Message>, Vec<SkippedMessage>), Refused> {
+    let mut skipped = Vec::new();
+    let mut envelopes = Vec::new();
+    for document in request_body.documents(dialect)? {
+        envelopes.extend(own_messages(call.calling_agent(), document, &mut skipped));
+    }
     let mut messages = Vec::with_capacity(envelopes.len());
     for (path, envelope) in envelopes {
         let mut message = envelope.into_message(dialect, &path, &call.parse_context())?;
@@ -90,7 +107,33 @@ async fn read(call: &Call, dialect: Dialect, request_body: &DialectBody) -> Resu
         complete_answer(call, dialect, &path, &mut message).await?;
         messages.push(message);
     }
-    Ok(messages)
+    Ok((messages, skipped))
+}
+
+/// A message with its path in the request body.
+type Located = (String, Envelope);
+
+/// Returns the messages of a document that the calling agent sends. A document with a message and its answer can be sent
+/// by both agents: each sends its own. Without a message of its own, all are returned, and refused as usual.
+fn own_messages(
+    caller: Option<&AgentId>,
+    document: Vec<Located>,
+    skipped: &mut Vec<SkippedMessage>,
+) -> Vec<Located> {
+    let Some(caller) = caller else { return document };
+    let sender = |envelope: &Envelope| envelope.message.from.clone().filter(|from| from != caller);
+    if document.iter().all(|(_, envelope)| sender(envelope).is_some()) {
+        return document;
+    }
+    let is_own = |(path, envelope): &Located| match sender(envelope) {
+        None => true,
+        Some(from) => {
+            let reason = format!("only {from} can send it: the access token is of {caller}");
+            skipped.push(SkippedMessage { path: path.clone(), from, reason });
+            false
+        }
+    };
+    document.into_iter().filter(is_own).collect()
 }
 
 /// Request body as JSON, with its YAML source positions if it was YAML.
@@ -119,21 +162,20 @@ impl DialectBody {
         Ok(Self { json: document.json.clone(), document: Some(document) })
     }
 
-    /// Parses the messages, each with its path.
-    fn envelopes(&self, dialect: Dialect) -> Result<Vec<(String, Envelope)>, Refused> {
+    /// Parses the documents. A document is one message, unless it is an example of the dialect with several.
+    fn documents(&self, dialect: Dialect) -> Result<Vec<Vec<Located>>, Refused> {
         let is_list = self.json.iter().find(|byte| !byte.is_ascii_whitespace()) == Some(&b'[');
         let documents: Vec<&RawValue> = body::parse_one_or_list(&self.json)?;
-        let parse = || -> Result<Vec<(String, Envelope)>, FieldError> {
-            let mut envelopes = Vec::new();
-            for (index, raw) in documents.into_iter().enumerate() {
-                let path = if is_list { format!("[{index}]") } else { String::new() };
-                for (path, raw) in dialect.messages(&path, raw)? {
-                    let envelope = dialect.parse(&path, &raw)?;
-                    envelopes.push((path, envelope));
-                }
+        let parse_document = |(index, raw): (usize, &RawValue)| -> Result<Vec<Located>, FieldError> {
+            let path = if is_list { format!("[{index}]") } else { String::new() };
+            let mut located = Vec::new();
+            for (path, raw) in dialect.messages(&path, raw)? {
+                let envelope = dialect.parse(&path, &raw)?;
+                located.push((path, envelope));
             }
-            Ok(envelopes)
+            Ok(located)
         };
+        let parse = || documents.into_iter().enumerate().map(parse_document).collect::<Result<Vec<_>, _>>();
         parse().map_err(|error| match &self.document {
             Some(document) => document.locate(error),
             None => error.into(),

@@ -30,6 +30,10 @@ async fn inbox(hub: &TestHub, token: &str, dialect: &str) -> Vec<Value> {
     response["deliveries"].as_array().expect("deliveries").clone()
 }
 
+fn list_length(list: &Value) -> usize {
+    list.as_array().map_or(0, Vec::len)
+}
+
 /// Claims the only delivery in this dialect.
 async fn only_message(hub: &TestHub, token: &str, dialect: &str) -> Value {
     let mut all = inbox(hub, token, dialect).await;
@@ -140,14 +144,33 @@ async fn b1_b2_b3_the_examples_are_accepted_unchanged() {
             (&json!(["all_active_agents"]), &json!("high"))
         );
     }
-    // The document contains a request and its answer from two agents: only an operator may send both.
-    send_yaml(&hub, front, seed!("b3-query.yaml")).await.refused(403, "FORBIDDEN");
-    send_yaml(&hub, &hub.admin, seed!("b3-query.yaml")).await.ok(200);
+    // The document contains a request and its answer, from two agents: each of them sends its own message.
+    let sent = send_yaml(&hub, front, seed!("b3-query.yaml")).await.ok(200);
+    assert_eq!((list_length(&sent["receipts"]), list_length(&sent["skipped"])), (1, 1), "{sent}");
+    assert_eq!(
+        sent["skipped"][0],
+        json!({
+            "path": "response", "from": "backend-expert",
+            "reason": "only backend-expert can send it: the access token is of frontend-expert",
+        })
+    );
+    let (query, answer) = seed!("b3-query.yaml").split_once("\nresponse:").expect("two parts");
+    // The answer alone is a document as well.
+    let sent = send_yaml(&hub, back, &format!("response:{answer}")).await.ok(200);
+    assert_eq!((list_length(&sent["receipts"]), sent.get("skipped")), (1, None));
+    // An agent without a message of its own is refused, an operator may send all.
+    let stranger = hub.register("stranger").await;
+    send_yaml(&hub, &stranger, seed!("b3-query.yaml")).await.refused(403, "FORBIDDEN");
+    send_yaml(&hub, back, query).await.refused(403, "FORBIDDEN");
+    let sent = send_yaml(&hub, &hub.admin, seed!("b3-query.yaml")).await.ok(200);
+    assert_eq!((list_length(&sent["receipts"]), sent.get("skipped")), (2, None));
     let received =
         hub.with_headers(back, ("GET", "/v1/dialects/orchestrator/inbox"), &[WANTS_YAML], "").await;
     assert!(received.text.contains("expected_format: OpenAPI schema\n"), "{}", received.text);
     assert!(received.text.contains("query_type: request\n"), "{}", received.text);
-    assert_eq!(only_message(&hub, front, "orchestrator").await["answer"]["additional_info"], "Auth required");
+    let answers = inbox(&hub, front, "orchestrator").await;
+    assert_eq!(answers.len(), 2, "one of each sender");
+    assert_eq!(answers[0]["message"]["answer"]["additional_info"], "Auth required");
 }
 
 #[tokio::test]
@@ -214,10 +237,10 @@ async fn c1_dialects_obey_the_policy() {
     hub.put(&hub.admin, "/v1/agents/chief", &json!({"role": "coordinator"})).await.ok(201);
     hub.set_policy(Policy::supervised()).await;
     let messages = [
-        ("deliberation", json!({"recipients": ["bob"], "messageType": "evidence", "content": "x"})),
+        ("deliberation", json!({"recipients": ["bob"], "messageType": "evidence", "content": "{}"})),
         (
             "deliberation",
-            json!({"recipients": ["topic:x"], "messageType": "evidence", "content": "x",
+            json!({"recipients": ["topic:x"], "messageType": "evidence", "content": "{}",
             "metadata": {"quorate": {"to": "bob"}}}),
         ),
         ("orchestrator", json!({"to_agent": "bob", "context": {}})),

@@ -18,6 +18,7 @@ mod lists;
 mod observability;
 mod openapi;
 mod permissions;
+mod policy_payloads;
 mod procedures;
 mod request_answers;
 mod request_resume;

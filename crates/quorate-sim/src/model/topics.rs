@@ -11,7 +11,7 @@ use quorate_core::{
 };
 
 use super::plan::AGENTS;
-use super::resolve::{SpaceView, agent_id};
+use super::resolve::{SpaceView, agent_id, payload};
 use super::sessions::SESSION_IDS;
 
 /// Topics of a plan.
@@ -37,7 +37,9 @@ pub(super) enum MessageStyle {
     Command,
     Answer,
     BareAnswer,
+    Failure,
     Text,
+    JsonString,
     LongReason,
 }
 
@@ -92,7 +94,13 @@ impl MessageStyle {
                 message.rationale = Some("so it is".into());
             }
             Self::BareAnswer => message.kind = MessageType::Response,
+            Self::Failure => {
+                message.kind = MessageType::Response;
+                message.reports_failure = true;
+                message.rationale = Some("it failed".into());
+            }
             Self::Text => message.content_type = Some("text/plain".into()),
+            Self::JsonString => message.payload = payload(" \"text\""),
             Self::LongReason => message.rationale = Some("because of this and that".into()),
         }
     }
@@ -198,7 +206,9 @@ pub(super) fn message_style() -> BoxedStrategy<MessageStyle> {
         20 => Just(MessageStyle::Command),
         2 => Just(MessageStyle::Answer),
         1 => Just(MessageStyle::BareAnswer),
+        1 => Just(MessageStyle::Failure),
         1 => Just(MessageStyle::Text),
+        1 => Just(MessageStyle::JsonString),
         1 => Just(MessageStyle::LongReason),
     ]
     .boxed()

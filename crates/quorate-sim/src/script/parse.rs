@@ -256,6 +256,10 @@ impl ScriptRunner {
                 "id" => message.client_id = Some(ClientId::new(value()).expect("valid client id")),
                 "saying" => message.payload = payload(value()),
                 "answering" => message.kind = MessageType::Response,
+                "failing" => {
+                    message.kind = MessageType::Response;
+                    message.reports_failure = true;
+                }
                 "about" => message.in_reply_to = Some(self.names().message(value()).to_string()),
                 "sure" => message.confidence = Some(value().parse().expect("a number from 0 to 1")),
                 "reason" => message.rationale = Some(value().into()),

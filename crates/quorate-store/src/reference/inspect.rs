@@ -115,13 +115,15 @@ impl Transaction<'_> {
             AgentStatus::Idle if open_requests > 0 || waits => AgentStatus::Waiting,
             reported => reported,
         };
+        let queue = |delivery: &DeliveryNo| self.space.delivery(*delivery).map(|found| found.to.queue());
+        let pooled = held.iter().filter(|delivery| queue(delivery) != Some(QueueId::Agent(number)));
         let last_seen = self.space.last_seen[number.0 as usize - 1];
         let delay_ms = self.space.offline_after_ms(number).filter(|_| !self.space.has_open_wait(number));
         AgentInspection {
             number,
             agent,
             status,
-            open_deliveries: self.space.open_count(QueueId::Agent(number)),
+            open_deliveries: self.space.open_count(QueueId::Agent(number)) + pooled.count(),
             leased_deliveries: held.len(),
             consumers,
             open_requests,

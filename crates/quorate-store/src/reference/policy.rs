@@ -124,12 +124,18 @@ impl Transaction<'_> {
         if rules.structured && content_type != "application/json" && !content_type.ends_with("+json") {
             return Err(violation("structured", "contentType"));
         }
+        let text = std::str::from_utf8(&message.payload.bytes).unwrap_or_default();
+        let is_json = content_type == "application/json" || content_type.ends_with("+json");
+        if rules.structured && is_json && text.trim_start().starts_with('"') {
+            return Err(violation("structured", "payload"));
+        }
         let rationale = message.rationale.as_deref().unwrap_or("");
         if message.kind == MessageType::Response && message.from.is_some() {
             if rules.structured && message.in_reply_to.is_none() {
                 return Err(violation("structured", "inReplyTo"));
             }
-            return self.require_reasons(message.confidence.is_some(), rationale);
+            let has_confidence = message.confidence.is_some() || message.reports_failure;
+            return self.require_reasons(has_confidence, rationale);
         }
         self.not_too_long(rationale)
     }

@@ -80,7 +80,7 @@ impl Transaction<'_> {
             n: self.messages,
             at: self.now.wall,
             part: self.parts.len() as u32,
-            message: Arc::clone(message),
+            message: Arc::new(Message { reports_failure: false, ..Message::clone(message) }),
             fingerprint,
             principal: self.commit.principal.clone(),
             first,

@@ -254,12 +254,13 @@ async fn e6_violations_are_recorded_without_content() {
     let team = Team::new(AgentRole::Worker).await;
     let rules = Policy { payload_bytes_max: 64, broadcasts_per_minute: 1, ..Policy::supervised() };
     team.hub.set_policy(rules).await.expect("set");
-    let secret = "x".repeat(60);
+    let secret = "x".repeat(40);
+    let text = |text: String| serde_json::json!({ "text": text });
     let records = team.hub.space().expect("an embedded hub").published().head.seq;
-    let _ = team.sender.send("worker", "work", &secret).await.expect_err("unreachable");
-    let _ = team.sender.send("*", "work", &secret).ephemeral().await.expect_err("off");
-    let _ =
-        team.sender.send("coordinator", "work", format!("{secret}{secret}")).await.expect_err("too large");
+    let _ = team.sender.send("worker", "work", text(secret.clone())).await.expect_err("unreachable");
+    let _ = team.sender.send("*", "work", text(secret.clone())).ephemeral().await.expect_err("off");
+    let large = text(format!("{secret}{secret}"));
+    let _ = team.sender.send("coordinator", "work", large).await.expect_err("too large");
     let _ = team.sender.send("unknown", "work", 1).await.expect_err("unknown, but no violation");
     let many = serde_json::json!({ "actions_taken": vec![0; 51] });
     let refused = {

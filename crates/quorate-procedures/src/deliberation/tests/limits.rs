@@ -219,7 +219,13 @@ fn a7_the_actual_usage_is_within_the_estimate() {
         _ => Reaction::Answer(stay(ask)),
     };
     let quick = |_: &Ask| Reaction::Answer(recommends("sign as is", 0.5));
-    for run in [run_script(&spec, worst), run_script(&spec, quick)] {
+    // One agent fails, another does not answer at all: these calls count as well.
+    let failing = |ask: &Ask| match (ask.agent.as_str(), ask.id.0.ends_with(":again")) {
+        ("a", false) => Reaction::Fail("the provider answered 500"),
+        ("b", _) => Reaction::Silence,
+        _ => quick(ask),
+    };
+    for run in [run_script(&spec, worst), run_script(&spec, quick), run_script(&spec, failing)] {
         let actual = &run.outcome().record.actual;
         for (phase, phase_usage) in
             [(&expected.analysis, &actual.analysis), (&expected.discussion, &actual.discussion)]

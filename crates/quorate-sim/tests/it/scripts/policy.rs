@@ -295,6 +295,42 @@ fn e6_answers_require_confidence_and_rationale() {
     );
 }
 
+// Fails under: a failure that needs a confidence, or one that needs no rationale.
+#[test]
+fn e6_a_failure_needs_no_confidence() {
+    check(
+        "hub sets mesh asking confidence,rationale; alice sends m1 to bob; bob sends m2 to alice failing about m1; \
+         bob sends m3 to alice failing about m1 reason so; bob sends m4 to alice answering about m1 reason so",
+        expect![[r#"
+            #3 policy.set policy
+            #4 m1 sent to bob
+            refused POLICY_VIOLATION by rationale at rationale
+            #5 m3 sent to alice
+            refused POLICY_VIOLATION by confidence at confidence"#]],
+    );
+}
+
+// Fails under: a text that counts as structured, because it is JSON or contains JSON.
+#[test]
+fn e6_a_json_string_is_not_structured() {
+    check(
+        r#"alice sends m1 to bob saying "text"; hub sets mesh asking structured;
+           alice sends m2 to bob saying "text"; alice sends m3 to bob saying "{\"a\":1}";
+           hub sends m4 to bob saying "text"; alice sends m5 to bob saying {"text":"a"};
+           alice sends m6 to bob saying ["text"]; alice sends m7 to bob saying null; alice sends m8 to bob saying 1"#,
+        expect![[r#"
+            #3 m1 sent to bob
+            #4 policy.set policy
+            refused POLICY_VIOLATION by structured at payload
+            refused POLICY_VIOLATION by structured at payload
+            refused POLICY_VIOLATION by structured at payload
+            #5 m5 sent to bob
+            #6 m6 sent to bob
+            #7 m7 sent to bob
+            #8 m8 sent to bob"#]],
+    );
+}
+
 // Fails under: completions and failures without the fields required of answers.
 #[test]
 fn e6_task_completions_require_confidence_and_rationale() {

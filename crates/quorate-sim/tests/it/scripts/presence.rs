@@ -4,6 +4,27 @@ use expect_test::expect;
 
 use super::check;
 
+// Fails under: deliveries of a pool that count as leased, but not as open.
+#[test]
+fn d2_the_load_counts_deliveries_of_pools_as_open_while_leased() {
+    check(
+        "bob can review; alice sends m1 to can:review; alice sends m2 to can:review; alice sends m3 to bob; \
+         agents can review; bob claims 9; agents can review; bob acks m1; bob retries m2; agents can review",
+        expect![[r#"
+            #3 bob starts epoch 3
+            #4 pool.opened can:review
+            #4 m1 sent to can:review
+            #5 m2 sent to can:review
+            #6 m3 sent to bob
+            bob: idle, 1 open, 0 leased, 0 requests pending
+            bob claims m1 (attempt 1, token 1), m2 (attempt 1, token 2), m3 (attempt 1, token 3)
+            bob: working, 3 open, 3 leased, 0 requests pending
+            #8 m1 of can:review acked
+            #9 m2 of can:review nacked: ready
+            bob: working, 1 open, 1 leased, 0 requests pending"#]],
+    );
+}
+
 // Fails under: a limit of two or four heartbeats; a heartbeat that writes a record.
 #[test]
 fn d6_an_agent_is_offline_after_three_missed_heartbeats() {
