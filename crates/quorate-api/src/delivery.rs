@@ -44,7 +44,7 @@ pub struct NackDelivery {
     pub delivery_id: DeliveryId,
     /// Lease token, returned by the claim.
     pub lease_token: LeaseToken,
-    /// Delay before redelivery; none by default.
+    /// Delay before redelivery. By default 1, 2, 4, 8, then 16 s, doubling with each attempt.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[cfg_attr(feature = "schema", schemars(range(max = 86_400_000)))]
     pub delay_ms: Option<u64>,
@@ -67,7 +67,7 @@ impl NackDelivery {
         let action = match (self.hopeless, self.untried) {
             (true, _) => NackAction::DeadLetter,
             (false, true) => NackAction::Release,
-            (false, false) => NackAction::Retry { delay_ms: self.delay_ms.unwrap_or(0) },
+            (false, false) => NackAction::Retry { delay_ms: self.delay_ms },
         };
         let lease = LeaseRef { delivery: self.delivery_id, token: self.lease_token };
         Op::Nack(Nack { lease, action, reason: self.reason.unwrap_or_default() })
@@ -80,7 +80,7 @@ impl From<&Nack> for NackDelivery {
             delivery_id: nack.lease.delivery,
             lease_token: nack.lease.token,
             delay_ms: match nack.action {
-                NackAction::Retry { delay_ms } => Some(delay_ms),
+                NackAction::Retry { delay_ms } => delay_ms,
                 NackAction::Release | NackAction::DeadLetter => None,
             },
             reason: (!nack.reason.is_empty()).then(|| nack.reason.clone()),

@@ -402,8 +402,8 @@ pub struct Nack {
 pub enum NackAction {
     /// Redeliver after a delay; dead-letter after the last attempt.
     Retry {
-        /// Delay before the redelivery.
-        delay_ms: u64,
+        /// Delay before the redelivery; `None` for exponential backoff: 1, 2, 4, 8, then 16 s.
+        delay_ms: Option<u64>,
     },
     /// Redeliver immediately and do not count this attempt: the message was not processed.
     Release,
@@ -704,7 +704,7 @@ impl Nack {
     fn check(&self) -> Result<(), Refused> {
         check_reason("reason", &self.reason)?;
         match self.action {
-            NackAction::Retry { delay_ms } if delay_ms > NACK_DELAY_MS_MAX => {
+            NackAction::Retry { delay_ms: Some(delay_ms) } if delay_ms > NACK_DELAY_MS_MAX => {
                 Err(Refused::new(Code::Invalid, format!("invalid retry delay: {delay_ms} ms"))
                     .limit(NACK_DELAY_MS_MAX)
                     .hint("use a delay of at most one day"))

@@ -359,8 +359,9 @@ impl Call {
             }
             CallOp::Ack { lease, .. } => vec![Op::Ack(lease.to_ref())],
             CallOp::Nack { lease, retry_ms } => {
-                let action =
-                    retry_ms.map_or(NackAction::DeadLetter, |delay_ms| NackAction::Retry { delay_ms });
+                let action = retry_ms.map_or(NackAction::DeadLetter, |delay_ms| NackAction::Retry {
+                    delay_ms: Some(delay_ms),
+                });
                 vec![Op::Nack(Nack { lease: lease.to_ref(), action, reason: self.id.clone() })]
             }
             CallOp::Put { key, expect, .. } => vec![Op::Put(put(key, *expect, next()))],

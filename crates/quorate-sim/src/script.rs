@@ -17,7 +17,7 @@
 //! | | further options of a message: `[chain C] [upon M] [hops N] [on BUDGET]`; `budgets B to N` |
 //! | | destinations may also be `topic:T`, `*`, `role:R`, `can:C`; `answering`, `failing`, `sure 0.5`, `reason W`, `written text/plain` |
 //! | | `claims [N] [for T]`, `waits [N] as C`, `stands N as C`, `grants N to C`, `closes C` |
-//! | | `acks M` or `acks M,M`, `retries M [after T] [because W]`, `releases M`, `drops M [because W]`, `extends M to T` |
+//! | | `acks M` or `acks M,M`, `retries M [after T | later] [because W]`, `releases M`, `drops M [because W]`, `extends M to T` |
 //! | | `puts K=V [expecting N] [on K]`, `deletes K [expecting N]`, `starts [as ROLE] [able C,C] [twice]`, `leaves`, `purges` |
 //! | | `locks X,Y [for T] [capacity N] [low high urgent] [within M] [as C]`, `renews X,Y`, `unlocks X,Y`; `puts … under X` |
 //! | | `opens S [with A,B] [led A] [on TITLE] [for TASK]` (`-`: the hub generates the id), `adds KIND to S [saying W]` |

@@ -180,6 +180,7 @@ macro_rules! conformance_tests {
                 only_the_recipient_may_end_a_delivery,
                 an_unknown_delivery_is_not_found,
                 a_nacked_delivery_is_redelivered_after_its_delay,
+                a_nack_without_a_delay_backs_off,
                 a_release_does_not_count_as_an_attempt,
                 a_delivery_is_dead_lettered_after_its_last_attempt,
                 a_dead_letter_keeps_its_reason,

@@ -325,7 +325,7 @@ impl Agent {
     pub async fn nack(&self, delivery: &ReceivedMessage, delay: Duration, reason: &str) -> Result<(), Error> {
         let Some(lease) = delivery.0.lease else { return Ok(()) };
         let delay_ms = to_millis(delay);
-        let action = quorate_core::NackAction::Retry { delay_ms };
+        let action = quorate_core::NackAction::Retry { delay_ms: Some(delay_ms) };
         let nack = quorate_core::Nack { lease, action, reason: reason.to_owned() };
         self.backend.commit(self.new_commit(vec![Op::Nack(nack)])).await.map(drop)
     }

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use quorate_api::Error;
-use quorate_core::{Code, LeaseRef, Message, MessageType, Nack, NackAction, Op, retry};
+use quorate_core::{Code, LeaseRef, Message, MessageType, Nack, NackAction, Op};
 use serde_json::{Map, Value};
 use tokio::sync::{Semaphore, watch};
 use tokio::task::{JoinHandle, JoinSet};
@@ -266,12 +266,8 @@ impl MessageWorker {
         // The reason is not logged because it can contain payload data. It is stored with the dead letter.
         let (agent, delivery, attempt) = (self.agent.id(), lease.delivery, received.attempt());
         tracing::warn!(%agent, %delivery, attempt, retried = failure.retryable, "delivery failed");
-        let action = if failure.retryable {
-            let retries = u32::from(received.attempt()).saturating_sub(1);
-            NackAction::Retry { delay_ms: retry::backoff_ms(retries) }
-        } else {
-            NackAction::DeadLetter
-        };
+        let action =
+            if failure.retryable { NackAction::Retry { delay_ms: None } } else { NackAction::DeadLetter };
         let reason = failure.reason.chars().take(quorate_core::limits::REASON_CHARS_MAX).collect();
         let nacked = match self.nack(lease, action, reason, credit).await {
             // The error text of a handler can contain a secret. The rejection names only the rule that matched.

@@ -113,7 +113,7 @@ fn write_op(out: &mut Writer, op: &Op) {
             write_lease(out, 8, &nack.lease);
             out.text(&nack.reason);
             match nack.action {
-                NackAction::Retry { delay_ms } => out.option(Some(delay_ms)),
+                NackAction::Retry { delay_ms } => out.option(delay_ms),
                 NackAction::Release => out.bytes(b"release"),
                 NackAction::DeadLetter => out.bytes(b"dead"),
             }

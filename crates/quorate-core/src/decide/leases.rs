@@ -5,6 +5,7 @@ use crate::decide::{DecideError, Draft, EndedDelivery, LeasedDelivery};
 use crate::effect::{Effect, EndState, LoggedLease, ReturnCause, ReturnOutcome};
 use crate::ids::{AgentId, DeliveryId, DeliveryNo, Seq};
 use crate::refused::{Code, Refused, StaleReference};
+use crate::retry;
 use crate::working::OpenDelivery;
 
 /// Outcome for one delivery of an `AckMany` operation.
@@ -213,11 +214,11 @@ impl Draft<'_> {
         if open.attempt >= open.attempts_max {
             return ReturnOutcome::Dead;
         }
-        match action {
-            Some(NackAction::Retry { delay_ms }) if delay_ms > 0 => {
-                ReturnOutcome::Scheduled(self.now.wall.plus_ms(delay_ms))
-            }
-            _ => ReturnOutcome::Ready,
+        let Some(NackAction::Retry { delay_ms }) = action else { return ReturnOutcome::Ready };
+        let retries = u32::from(open.attempt).saturating_sub(1);
+        match delay_ms.unwrap_or_else(|| retry::backoff_ms(retries)) {
+            0 => ReturnOutcome::Ready,
+            delay_ms => ReturnOutcome::Scheduled(self.now.wall.plus_ms(delay_ms)),
         }
     }
 }

@@ -120,7 +120,7 @@ impl NackIn {
         let action = match (self.hopeless, self.untried) {
             (true, _) => NackAction::DeadLetter,
             (false, true) => NackAction::Release,
-            (false, false) => NackAction::Retry { delay_ms: self.delay_ms.unwrap_or(0) },
+            (false, false) => NackAction::Retry { delay_ms: self.delay_ms },
         };
         Op::Nack(Nack { lease, action, reason: self.reason.clone().unwrap_or_default() })
     }

@@ -272,6 +272,28 @@ async fn acks_are_ranges() {
     assert_eq!(left["deliveries"], json!([]));
 }
 
+// Fails under: a nack without a delay that is redelivered at once, over one of the three interfaces.
+#[tokio::test]
+async fn d7_a_nack_without_a_delay_backs_off() {
+    let server = TestServer::new().await;
+    let (token, mut bob, _, received) = connect_with_deliveries(&server, 3).await;
+    bob.ok("nack", json!({"deliveries": [[1, 1]], "reason": "busy"})).await;
+    let lease = |index: usize| {
+        let held = &received[index].1;
+        json!({"deliveryId": held["deliveryId"], "leaseToken": held["leaseToken"]})
+    };
+    let nack = json!({"deliveries": [lease(1)]});
+    server.hub.post(&token, "/v1/agents/bob/inbox/nack", &nack).await.ok(200);
+    let commit = json!({"ops": [{"op": "nack", "deliveries": [lease(2)]}]});
+    server.hub.post(&token, "/v1/commit", &commit).await.ok(200);
+    for (_, held) in &received {
+        let message = held["message"]["id"].as_str().expect("an id");
+        let view = server.hub.get(&server.hub.admin, &format!("/v1/messages/{message}")).await.ok(200);
+        let delivery = &view["deliveries"][0];
+        assert_eq!(delivery["state"], "scheduled", "{view}");
+    }
+}
+
 /// Number of open deliveries of bob.
 async fn open_deliveries(server: &TestServer) -> usize {
     let inbox = server.hub.get(&server.hub.admin, "/v1/agents/bob/inbox").await.ok(200);
@@ -287,7 +309,7 @@ fn ack_of(delivery: &Value) -> Value {
 async fn i4_a_successful_ack_response_means_acked() {
     let server = TestServer::new().await;
     let (_, mut bob, _, first) = connect_with_deliveries(&server, 1).await;
-    bob.send_numbered("nack", json!({"deliveries": [[1, 1]]})).await;
+    bob.send_numbered("nack", json!({"deliveries": [[1, 1]], "delayMs": 0})).await;
     let second = bob.deliveries(1).await;
     assert_eq!((second[0].0, &second[0].1["deliveryId"]), (2, &first[0].1["deliveryId"]));
     let commit = json!({"ops": [ack_of(&first[0].1)], "idempotencyKey": "first lease"});
@@ -360,7 +382,7 @@ async fn nack_redelivers_and_extend_keeps_the_lease() {
     let server = TestServer::new().await;
     let (_, mut bob, _, received) = connect_with_deliveries(&server, 2).await;
     bob.ok("extend", json!({"deliveries": [[1, 2]], "leaseMs": 60_000})).await;
-    bob.send_numbered("nack", json!({"deliveries": [[1, 1]], "reason": "later"})).await;
+    bob.send_numbered("nack", json!({"deliveries": [[1, 1]], "delayMs": 0, "reason": "later"})).await;
     let redelivered = bob.deliveries(1).await;
     assert_eq!((redelivered[0].0, &redelivered[0].1["attempt"]), (3, &2.into()));
     assert_eq!(redelivered[0].1["deliveryId"], received[0].1["deliveryId"]);

@@ -222,8 +222,9 @@ fn lease() -> BoxedStrategy<LeaseSelector> {
 
 fn nack() -> BoxedStrategy<PlannedOp> {
     let then = prop_oneof![
-        3 => Just(NackChoice::Retry(0)),
-        2 => prop_oneof![Just(1u64), Just(1_000), Just(60_000)].prop_map(NackChoice::Retry),
+        3 => Just(NackChoice::Retry(Some(0))),
+        2 => prop_oneof![Just(None), Just(Some(1)), Just(Some(1_000)), Just(Some(60_000))]
+            .prop_map(NackChoice::Retry),
         2 => Just(NackChoice::Release),
         3 => Just(NackChoice::Dead),
     ];

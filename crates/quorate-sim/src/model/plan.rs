@@ -182,7 +182,7 @@ pub(super) enum WaitChoice {
 
 #[derive(Clone, Copy, Debug)]
 pub(super) enum NackChoice {
-    Retry(u64),
+    Retry(Option<u64>),
     Release,
     Dead,
 }
@@ -318,7 +318,8 @@ impl fmt::Display for PlannedOp {
             Self::Close { agent, slot } => write!(f, "closes {slot} of {}", AGENTS[*agent]),
             Self::Ack(lease) => write!(f, "acks {lease}"),
             Self::Nack { lease, then, reason } => match then {
-                NackChoice::Retry(delay_ms) => {
+                NackChoice::Retry(None) => write!(f, "retries {lease} later {reason:?}"),
+                NackChoice::Retry(Some(delay_ms)) => {
                     write!(f, "retries {lease} after {} {reason:?}", span(*delay_ms))
                 }
                 NackChoice::Release => write!(f, "releases {lease} {reason:?}"),

@@ -348,7 +348,10 @@ impl ScriptRunner {
     fn nack(&self, actor: &str, verb: &str, words: &mut Words<'_>) -> Op {
         let lease = self.lease(actor, words.require("a message"));
         let action = match verb {
-            "retries" => NackAction::Retry { delay_ms: words.option("after").map_or(0, duration_ms) },
+            "retries" if words.flag("later") => NackAction::Retry { delay_ms: None },
+            "retries" => {
+                NackAction::Retry { delay_ms: Some(words.option("after").map_or(0, duration_ms)) }
+            }
             "releases" => NackAction::Release,
             _ => NackAction::DeadLetter,
         };

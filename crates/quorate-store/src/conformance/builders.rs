@@ -94,7 +94,7 @@ pub(super) fn nack(leased: &LeasedDelivery, action: NackAction) -> Op {
 
 /// Builds a nack with immediate redelivery.
 pub(super) fn nack_for_retry(leased: &LeasedDelivery) -> Op {
-    nack(leased, NackAction::Retry { delay_ms: 0 })
+    nack(leased, NackAction::Retry { delay_ms: Some(0) })
 }
 
 /// Builds a nack that dead-letters the delivery.

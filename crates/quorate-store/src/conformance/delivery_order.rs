@@ -83,7 +83,7 @@ pub async fn delayed_retries_are_redelivered_in_send_order(bench: TestBench) {
         bench.send(from, "bob").await;
     }
     let held = bench.claim("bob", 2).await;
-    let later = NackAction::Retry { delay_ms: 1_000 };
+    let later = NackAction::Retry { delay_ms: Some(1_000) };
     bench.commit_ok(agent("bob"), held.iter().map(|leased| nack(leased, later)).collect()).await;
     assert_eq!(order(&bench, 9).await, [3, 4], "delayed deliveries are skipped");
     bench.advance_secs(1);

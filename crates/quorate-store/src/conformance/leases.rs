@@ -131,13 +131,30 @@ pub async fn a_nacked_delivery_is_redelivered_after_its_delay(bench: TestBench) 
     bench.register_all(&["alice", "bob"]).await;
     bench.send("alice", "bob").await;
     let held = bench.claim_one("bob").await;
-    bench.commit_ok(agent("bob"), vec![nack(&held, NackAction::Retry { delay_ms: 2_000 })]).await;
+    bench.commit_ok(agent("bob"), vec![nack(&held, NackAction::Retry { delay_ms: Some(2_000) })]).await;
     assert_eq!((bench.counts().scheduled, bench.counts().ready), (1, 0));
     bench.advance_secs(1);
     assert_eq!(bench.claim("bob", 1).await, vec![]);
     bench.advance_secs(1);
     let redelivered = bench.claim_one("bob").await;
     assert_eq!((redelivered.delivery, redelivered.attempt), (held.delivery, 2));
+}
+
+pub async fn a_nack_without_a_delay_backs_off(mut bench: TestBench) {
+    bench.register_all(&["alice", "bob"]).await;
+    bench.send_as("alice", Message { attempts_max: 7, ..message_to("bob") }).await;
+    for (failures, backoff) in [1, 2, 4, 8, 16, 16].into_iter().enumerate() {
+        let held = bench.claim_one("bob").await;
+        assert_eq!(usize::from(held.attempt), failures + 1);
+        bench.commit_ok(agent("bob"), vec![nack(&held, NackAction::Retry { delay_ms: None })]).await;
+        bench.reopen().await;
+        bench.advance_secs(backoff - 1);
+        assert_eq!(bench.claim("bob", 1).await, vec![], "{backoff} s");
+        bench.advance_secs(1);
+    }
+    let last = bench.claim_one("bob").await;
+    bench.commit_ok(agent("bob"), vec![nack(&last, NackAction::Retry { delay_ms: None })]).await;
+    assert_eq!(bench.counts().dead, 1, "no attempts are left");
 }
 
 pub async fn a_release_does_not_count_as_an_attempt(bench: TestBench) {
@@ -244,7 +261,7 @@ pub async fn a_dead_letter_keeps_the_reason_of_its_last_attempt(bench: TestBench
     let last = lease_ref(held.delivery.0, held.token.0 + 1);
     let first = quorate_core::Nack {
         lease: lease_ref(held.delivery.0, held.token.0),
-        action: NackAction::Retry { delay_ms: 0 },
+        action: NackAction::Retry { delay_ms: Some(0) },
         reason: "the first".into(),
     };
     let second =
@@ -260,7 +277,7 @@ pub async fn a_purge_ends_all_open_deliveries(bench: TestBench) {
         bench.send("alice", "bob").await;
     }
     let held = bench.claim("bob", 2).await;
-    bench.commit_ok(agent("bob"), vec![nack(&held[1], NackAction::Retry { delay_ms: 9_000 })]).await;
+    bench.commit_ok(agent("bob"), vec![nack(&held[1], NackAction::Retry { delay_ms: Some(9_000) })]).await;
     let purge = vec![Op::Purge { agent: super::builders::id("bob") }];
     let receipt = bench.commit_ok(agent("bob"), purge.clone()).await;
     assert_eq!(receipt.results, vec![OpResult::Purged { count: 3 }]);
@@ -297,7 +314,7 @@ pub async fn delivery_counts_match_the_delivery_states(bench: TestBench) {
     bench.send_as("alice", super::builders::delayed("bob", due)).await;
     bench.send_as("alice", super::builders::expiring("bob", due - 89_999)).await;
     let held = bench.claim("bob", 4).await;
-    let later = NackAction::Retry { delay_ms: 1 };
+    let later = NackAction::Retry { delay_ms: Some(1) };
     bench
         .commit_ok(agent("bob"), vec![ack(&held[0]), dead_letter(&held[1], "x"), nack(&held[2], later)])
         .await;

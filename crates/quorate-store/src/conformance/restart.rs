@@ -88,7 +88,7 @@ pub async fn delays_and_expiries_survive_a_restart(mut bench: TestBench) {
     bench.send_as("alice", expiring("bob", START_MS + 15_000)).await;
     bench.send("alice", "bob").await;
     let held = bench.claim("bob", 2).await;
-    bench.commit_ok(agent("bob"), vec![nack(&held[1], NackAction::Retry { delay_ms: 5_000 })]).await;
+    bench.commit_ok(agent("bob"), vec![nack(&held[1], NackAction::Retry { delay_ms: Some(5_000) })]).await;
     bench.commit_ok(agent("bob"), vec![nack(&held[0], NackAction::Release)]).await;
     bench.reopen().await;
     assert_eq!((bench.counts().scheduled, bench.counts().ready), (2, 1));

@@ -198,7 +198,7 @@ pub async fn d9_a_pause_holds_deliveries_and_a_resume_releases_them_in_order(ben
         attempt: 0,
     };
     assert_eq!(bench.delivery_state(numbers[1]).await, Some(held));
-    bench.commit_ok(agent("bob"), vec![nack(&leased, NackAction::Retry { delay_ms: 0 })]).await;
+    bench.commit_ok(agent("bob"), vec![nack(&leased, NackAction::Retry { delay_ms: Some(0) })]).await;
     assert_eq!(bench.claim("bob", 9).await, vec![], "returned deliveries are held as well");
     let repeated = bench.commit_ok(agent("alice"), vec![change("s1", SessionChange::Pause)]).await;
     assert_eq!(repeated.seq, None, "the session is already paused");

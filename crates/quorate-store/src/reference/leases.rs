@@ -63,7 +63,11 @@ impl Transaction<'_> {
                 self.space.delivery_mut(number).attempt -= 1;
                 self.return_to_inbox(number, 0);
             }
-            NackAction::Retry { delay_ms } => self.retry_later(number, reason, delay_ms),
+            NackAction::Retry { delay_ms } => {
+                let failed = self.space.delivery_mut(number).attempt;
+                let backoff_ms = [1_000, 2_000, 4_000, 8_000, 16_000][usize::from(failed - 1).min(4)];
+                self.retry_later(number, reason, delay_ms.unwrap_or(backoff_ms));
+            }
         }
         Ok(OpResult::Done)
     }

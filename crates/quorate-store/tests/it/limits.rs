@@ -234,7 +234,11 @@ fn a_lease_lasts_1_second_to_12_hours() {
 #[test]
 fn a_retry_delay_is_at_most_one_day() {
     let op_with = |delay_ms| {
-        Op::Nack(Nack { lease: lease(), action: NackAction::Retry { delay_ms }, reason: String::new() })
+        Op::Nack(Nack {
+            lease: lease(),
+            action: NackAction::Retry { delay_ms: Some(delay_ms) },
+            reason: String::new(),
+        })
     };
     allowed(op_with(0));
     allowed(op_with(limits::NACK_DELAY_MS_MAX));

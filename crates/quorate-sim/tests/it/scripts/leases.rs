@@ -108,6 +108,31 @@ fn a_repeated_ack_needs_the_token() {
     );
 }
 
+// Fails under: immediate redelivery; a backoff that does not double; a backoff before the dead letter.
+#[test]
+fn d7_a_retry_without_a_delay_backs_off() {
+    check(
+        "alice sends m1 to bob; bob claims; bob retries m1 later; quietly +999ms; bob claims; +1ms; bob claims; \
+         bob retries m1 later; +2s; bob claims; bob retries m1 later; restart; +4s; bob claims; bob retries m1 later; \
+         where m1",
+        expect![[r#"
+            #3 m1 sent to bob
+            bob claims m1 (attempt 1, token 1)
+            #5 m1 of bob nacked: due at 1s
+            bob: nothing to claim
+            hub: nothing to write
+            bob claims m1 (attempt 2, token 2)
+            #7 m1 of bob nacked: due at 3s
+            hub: nothing to write
+            bob claims m1 (attempt 3, token 3)
+            #9 m1 of bob nacked: due at 7s
+            hub: nothing to write
+            bob claims m1 (attempt 4, token 4)
+            #11 m1 of bob nacked: dead
+            m1 of bob: dead by #11"#]],
+    );
+}
+
 // Fails under: a retry delay that is ignored.
 #[test]
 fn a_retry_is_delayed() {

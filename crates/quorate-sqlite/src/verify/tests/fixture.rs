@@ -211,7 +211,7 @@ impl Hub {
         let leased = self.claim("bob", 5);
         self.commit(by("bob"), vec![Op::Ack(lease(&leased[0]))]);
         self.commit(by("bob"), vec![Op::Ack(lease(&leased[1])), Op::send(self.message_by("bob", "alice"))]);
-        self.nack("bob", &leased[2], NackAction::Retry { delay_ms: 300_000 });
+        self.nack("bob", &leased[2], NackAction::Retry { delay_ms: Some(300_000) });
         self.nack("bob", &leased[3], NackAction::Release);
         self.commit(by("bob"), vec![Op::Extend(Extend { lease: lease(&leased[4]), lease_ms: 40_000 })]);
         self.advance(3_000);
