@@ -58,6 +58,8 @@ pub struct HubLimits {
     pub in_flight: usize,
     /// Open deliveries of one agent.
     pub inbox: usize,
-    /// Maximum hop count of a message.
+    /// Default hop limit of a chain.
     pub hops: u16,
+    /// Maximum hop limit of a chain.
+    pub max_hops: u16,
 }

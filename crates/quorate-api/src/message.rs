@@ -95,6 +95,10 @@ pub struct NewMessage<'a> {
     /// Hop count: number of messages before this one in the chain.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub hops: Option<u16>,
+    /// Hop limit of the chain that this message starts; 100 by default. All messages of the chain inherit it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[cfg_attr(feature = "schema", schemars(range(min = 1, max = 10_000)))]
+    pub max_hops: Option<u16>,
     /// W3C trace context of the caller.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[cfg_attr(feature = "schema", schemars(length(max = 128)))]
@@ -151,6 +155,7 @@ impl NewMessage<'_> {
         message.session_id = self.session_id;
         message.budget = self.budget;
         message.hops = self.hops.unwrap_or(0);
+        message.max_hops = self.max_hops;
         message.traceparent = self.traceparent;
         message.origin = self.origin;
         message.confidence = self.confidence;
@@ -188,6 +193,7 @@ impl NewMessage<'_> {
             session_id: message.session_id.clone(),
             budget: message.budget.clone(),
             hops: Some(message.hops),
+            max_hops: message.max_hops,
             traceparent: message.traceparent.clone(),
             origin: message.origin.clone(),
             confidence: message.confidence,
@@ -267,6 +273,9 @@ macro_rules! envelope {
             /// Budget that the message chain spends from.
             #[serde(skip_serializing_if = "Option::is_none")]
             pub budget: Option<String>,
+            /// Hop limit of the chain, if its first message set one.
+            #[serde(skip_serializing_if = "Option::is_none")]
+            pub max_hops: Option<u16>,
             /// W3C trace context of the message itself.
             #[serde(skip_serializing_if = "Option::is_none")]
             pub traceparent: Option<String>,
@@ -320,6 +329,7 @@ macro_rules! envelope {
                     causation_id: $message.causation_id.clone(),
                     session_id: $message.session_id.clone(),
                     budget: $message.budget.clone(),
+                    max_hops: $message.max_hops,
                     traceparent,
                     origin: $message.origin.clone(),
                     confidence: $message.confidence,
@@ -372,6 +382,7 @@ impl Message {
         message.session_id = self.session_id;
         message.budget = self.budget;
         message.hops = self.hops;
+        message.max_hops = self.max_hops;
         message.traceparent = self.traceparent;
         message.origin = self.origin;
         message.confidence = self.confidence;

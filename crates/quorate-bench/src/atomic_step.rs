@@ -3,6 +3,7 @@
 
 use std::time::Instant;
 
+use quorate_core::limits::HOPS_MAX;
 use quorate_core::{AgentId, Commit, Destination, Key, Message, Op, Principal, PutEntry};
 use quorate_engine::{Error, Space};
 use tokio::task::JoinSet;
@@ -39,17 +40,20 @@ pub(crate) async fn measure(scale: &Scale) -> anyhow::Result<Vec<Measurement>> {
 
 async fn call(space: Space, agent: AgentId, other: AgentId, share: u64) -> Result<Latencies, Error> {
     let principal = Principal::Agent(agent.clone());
-    let content = bytes::Bytes::from(format!("\"{}\"", "x".repeat(254)));
-    let send = |to: &AgentId| {
-        let mut message = Message::new(Destination::Agent(to.clone()), "work", space.seal(content.clone()));
+    // All steps of a caller are one chain. Each has other content, so that the chain is not refused as a loop.
+    let content = |step: u64| bytes::Bytes::from(format!("\"{step:0>254}\""));
+    let send = |to: &AgentId, content: bytes::Bytes| {
+        let mut message = Message::new(Destination::Agent(to.clone()), "work", space.seal(content));
         message.from = Some(agent.clone());
+        message.max_hops = Some(HOPS_MAX);
         Op::send(message)
     };
     let mut consumer = space.consume(&principal, None, &agent, 1, 30_000).await?;
-    space.commit(Commit::new(principal.clone(), vec![send(&agent)])).await?;
+    space.commit(Commit::new(principal.clone(), vec![send(&agent, content(0))])).await?;
     let mut latencies = Latencies::new();
     let key = Key::new(format!("step/{agent}"))?;
-    for _ in 0..share {
+    for step in 1..=share {
+        let content = content(step);
         let Some(delivery) = consumer.next().await? else { break };
         let Some(lease) = delivery.lease else { continue };
         let start = Instant::now();
@@ -62,7 +66,13 @@ async fn call(space: Space, agent: AgentId, other: AgentId, share: u64) -> Resul
             depends_on: Vec::new(),
             fence: None,
         };
-        let ops = vec![Op::Ack(lease), Op::Put(put), send(&agent), send(&other), consumer.grant_credit_op(1)];
+        let ops = vec![
+            Op::Ack(lease),
+            Op::Put(put),
+            send(&agent, content.clone()),
+            send(&other, content),
+            consumer.grant_credit_op(1),
+        ];
         space.commit(Commit::new(principal.clone(), ops)).await?;
         latencies.record(start.elapsed());
     }

@@ -3,7 +3,7 @@
 mod list;
 
 use clap::{Args, Subcommand};
-use quorate_core::limits::OPS_MAX;
+use quorate_core::limits::{HOPS_MAX, OPS_MAX};
 use serde::Deserialize;
 use serde_json::value::RawValue;
 use serde_json::{Value, json};
@@ -104,6 +104,9 @@ struct SendArgs {
     /// Expiry, in the same format.
     #[arg(long, value_name = "WHEN")]
     expires_at: Option<String>,
+    /// Hop limit of the chain that this message starts; 100 by default.
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=i64::from(HOPS_MAX)))]
+    max_hops: Option<u16>,
     /// Client id for deduplication: resending with the same id has no effect.
     #[arg(long, value_name = "ID")]
     id: Option<String>,
@@ -171,6 +174,7 @@ async fn send(hub: &Hub, output: &OutputArgs, args: SendArgs) -> anyhow::Result<
         .set_if_some("priority", args.priority)?
         .set_if_some("sessionId", args.session)?
         .set_if_some("inReplyTo", args.in_reply_to)?
+        .set_if_some("maxHops", args.max_hops)?
         .set_if_some("deliverAt", args.deliver_at.as_deref().map(parse_time).transpose()?)?
         .set_if_some("expiresAt", args.expires_at.as_deref().map(parse_time).transpose()?)?;
     let response = hub.write(args.dry_run, (Method::Post, "/v1/messages"), Some(body.to_json())).await?;

@@ -474,10 +474,12 @@ impl Fingerprint {
         Self { written, original: None }
     }
 
-    /// Keeps the fingerprint of the message as sent, before the hub added fields to it.
-    #[must_use]
-    pub fn with_original(self, original: Self) -> Self {
-        Self { original: Some(original.original.unwrap_or_else(|| Box::new(original.written))), ..self }
+    /// Recomputes the fingerprint of a message to which the hub added fields, and keeps that of the message as sent.
+    fn update(&mut self, message: &Message, digest: impl FnOnce(&Message) -> [u8; 32]) {
+        if message.client_id.is_some() {
+            self.original.get_or_insert_with(|| Box::new(self.written));
+            self.written = digest(message);
+        }
     }
 
     /// Whether `earlier`, the fingerprint of a stored message, belongs to the same message.
@@ -493,6 +495,23 @@ impl Op {
     pub fn send(message: Message) -> Self {
         let fingerprint = Fingerprint::new(&message, fingerprint::of_message);
         Self::Send { message: Arc::new(message), fingerprint }
+    }
+
+    /// Adds fields to the message that the operation sends; `change` returns whether it changed the message. The
+    /// fingerprint covers the stored message, so that it can be recomputed from the log; that of the message as sent is
+    /// retained too, because a retry may get other fields.
+    pub fn add_to_message(&mut self, change: impl FnOnce(&mut Message) -> bool) {
+        let (message, stored, digest): (_, _, fn(&Message) -> [u8; 32]) = match self {
+            Self::Send { message, fingerprint } => (message, fingerprint, fingerprint::of_message),
+            Self::Request(send) => {
+                (&mut send.message, &mut send.fingerprint, fingerprint::of_request_message)
+            }
+            _ => return,
+        };
+        let message = Arc::make_mut(message);
+        if change(message) {
+            stored.update(message, digest);
+        }
     }
 
     /// Estimates how many rows the operation touches.

@@ -63,7 +63,7 @@ pub use approval::{
     Verdict,
 };
 pub use budget::{Budget, SetBudget};
-pub use cause::Cause;
+pub use cause::{Cause, Causes};
 pub use commit::{
     Commit, ConsumerEvent, DeleteEntry, ErasePayload, Extend, Fingerprint, GrantedLocks, LeaseRef, Nack,
     NackAction, Op, OpResult, Principal, PutEntry, Receipt, RegisterAgent, WaitMode, check_lease,

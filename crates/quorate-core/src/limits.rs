@@ -144,8 +144,10 @@ pub const BACKOFF_MS_MAX: u64 = 60 * 60 * 1000;
 pub const PARTIALS_MAX: usize = 8;
 /// Bytes of a task input that is held in memory until the task ends; larger inputs are read from the log when claimed.
 pub const INPUT_IN_MEMORY_BYTES_MAX: usize = 1024;
-/// Maximum hop count of a message.
-pub const HOPS_MAX: u16 = 32;
+/// Default hop limit of a message chain.
+pub const HOPS_DEFAULT: u16 = 100;
+/// Maximum hop limit that the first message of a chain may set.
+pub const HOPS_MAX: u16 = 10_000;
 /// Occurrences of the same message in one chain.
 pub const CHAIN_REPEATS_MAX: u32 = 2;
 /// Number of recent messages considered by loop detection.

@@ -7,8 +7,8 @@ use crate::hash_chain;
 use crate::hidden_character::is_hidden_character;
 use crate::ids::{AgentId, ClientId};
 use crate::limits::{
-    ATTEMPTS_DEFAULT, ATTEMPTS_MAX, DELIVERIES_PER_COMMIT_MAX, HOPS_MAX, METADATA_BYTES_MAX, NUMBER_MAX,
-    PAYLOAD_BYTES_MAX, REASON_CHARS_MAX,
+    ATTEMPTS_DEFAULT, ATTEMPTS_MAX, DELIVERIES_PER_COMMIT_MAX, HOPS_DEFAULT, HOPS_MAX, METADATA_BYTES_MAX,
+    NUMBER_MAX, PAYLOAD_BYTES_MAX, REASON_CHARS_MAX,
 };
 use crate::refused::{Code, Refused};
 use crate::time::Timestamp;
@@ -283,6 +283,8 @@ pub struct Message {
     pub budget: Option<String>,
     /// Hop count: the number of messages in the chain before this one.
     pub hops: u16,
+    /// Hop limit of the chain, set by its first message; `None` is the default.
+    pub max_hops: Option<u16>,
     /// W3C trace context.
     pub traceparent: Option<String>,
     /// Entry point: a dialect, a webhook, another hub.
@@ -304,9 +306,22 @@ impl Message {
     /// The chain that it belongs to, if it was caused by another message. Responses end a chain, so they belong to none.
     #[must_use]
     pub fn chain(&self) -> Option<&str> {
-        let caused = self.hops > 0 || self.causation_id.is_some();
+        let caused = self.hops > 0 || (self.causation_id.is_some() && !self.is_delayed_to_self());
         let chain = self.correlation_id.as_deref().or(self.causation_id.as_deref());
         chain.filter(|_| caused && self.kind != MessageType::Response)
+    }
+
+    /// Whether it is a delayed message of an agent to itself, such as a timer.
+    #[must_use]
+    pub fn is_delayed_to_self(&self) -> bool {
+        self.deliver_at.is_some()
+            && self.from.as_ref().is_some_and(|from| self.to.agents() == std::slice::from_ref(from))
+    }
+
+    /// Effective hop limit of its chain.
+    #[must_use]
+    pub fn hops_max(&self) -> u16 {
+        self.max_hops.unwrap_or(HOPS_DEFAULT)
     }
 
     /// Refuses a message over the hop limit. A response may be one hop further, so that a request at the limit can still be
@@ -316,12 +331,14 @@ impl Message {
     /// `LOOP_REFUSED` with the limit.
     pub fn check_hops(&self) -> Result<(), Refused> {
         let response_hop = u16::from(self.kind == MessageType::Response);
-        if self.hops <= HOPS_MAX + response_hop {
+        if self.hops <= self.hops_max().saturating_add(response_hop) {
             return Ok(());
         }
         Err(Refused::new(Code::LoopRefused, format!("hop count {} exceeds the limit", self.hops))
-            .limit(u64::from(HOPS_MAX))
-            .hint("the chain is too long or loops: stop it, or start a new chain"))
+            .limit(u64::from(self.hops_max()))
+            .hint(
+                "if the chain loops, stop it; if not, set maxHops in its first message, or start a new chain",
+            ))
     }
 
     /// Creates a message with default values for everything else.
@@ -347,6 +364,7 @@ impl Message {
             session_id: None,
             budget: None,
             hops: 0,
+            max_hops: None,
             traceparent: None,
             origin: None,
             confidence: None,
@@ -410,6 +428,9 @@ impl Message {
                 "invalid maxAttempts {}: not between 1 and {ATTEMPTS_MAX}",
                 self.attempts_max
             ));
+        }
+        if let Some(max_hops) = self.max_hops.filter(|max| !(1..=HOPS_MAX).contains(max)) {
+            return invalid(format!("invalid maxHops {max_hops}: not between 1 and {HOPS_MAX}"));
         }
         if self.confidence.is_some_and(|confidence| !(0.0..=1.0).contains(&confidence)) {
             return invalid("invalid confidence: not between 0 and 1".into());

@@ -235,7 +235,7 @@ enum Undo {
     Deadline(Box<(ItemKey, u64, Mono)>),
     Waiter(Box<(ConsumerId, Option<LockWaiter>)>),
     Task(tasks::TaskUndo),
-    Chain(Option<u64>),
+    Chain(Option<message_chains::Digests>),
     Broadcasts(AgentNo, Option<BroadcastQuota>),
     CrowdedSends(QueueId, AgentNo, Option<u32>),
     Numbers {

@@ -306,7 +306,7 @@ impl Space {
         let LeasedDelivery { lease_ms, attempt, message: Some((sent_at, message)), .. } = delivery else {
             return None;
         };
-        self.engine.causes.insert(self.number, id, &message);
+        self.engine.causes.insert(self.number, id, Some(lease.delivery), &message);
         Some(ReceivedDelivery { lease: Some(lease), lease_ms, attempt, id: id.into(), sent_at, message })
     }
 

@@ -14,7 +14,7 @@
 //! | principal | operations |
 //! |---|---|
 //! | agents | `sends M to A,B [low high urgent] [rank N] [after T] [expires T] [tries N] [id X] [saying W] [as A] [in S]` |
-//! | | further options of a message: `[chain C] [upon M] [hops N] [on BUDGET]`; `budgets B to N` |
+//! | | further options of a message: `[chain C] [upon M] [hops N] [limit N] [on BUDGET]`; `budgets B to N` |
 //! | | destinations may also be `topic:T`, `*`, `role:R`, `can:C`; `answering`, `failing`, `sure 0.5`, `reason W`, `written text/plain` |
 //! | | `claims [N] [for T]`, `waits [N] as C`, `stands N as C`, `grants N to C`, `closes C` |
 //! | | `acks M` or `acks M,M`, `retries M [after T | later] [because W]`, `releases M`, `drops M [because W]`, `extends M to T` |

@@ -491,6 +491,10 @@ impl Memtable {
                 ReadQuery::MessageByClientId(id) => {
                     copy.client_ids.extend(self.client_ids.get(id).map(|sent| (id.clone(), sent.clone())));
                 }
+                ReadQuery::MessageOfDelivery(number) => {
+                    let found = self.deliveries.get(number).map(|changed| (*number, *changed));
+                    copy.deliveries.extend(found);
+                }
                 ReadQuery::Deliveries { first, count } => {
                     let numbers =
                         (0..u64::from(*count)).map(|index| DeliveryNo(first.0.saturating_add(index)));

@@ -11,8 +11,8 @@ use std::rc::Rc;
 
 use quorate_core::limits::DELIVERIES_PER_COMMIT_MAX;
 use quorate_core::{
-    AgentNo, Body, DeliveryNo, Effect, EndState, EntryHead, EntryVersion, Key, Payload, QueueId, Recipient,
-    Record, ReturnCause, Seq, SpaceNo, Version, codec, row_id,
+    AgentNo, Body, DeliveryNo, Effect, EndState, EntryHead, EntryVersion, Key, OpenDelivery, Payload,
+    QueueId, Recipient, Record, ReturnCause, Seq, SpaceNo, Version, codec, row_id,
 };
 use quorate_store::{
     AsOf, PartBytes, ReadQuery, ReadResult, StoreError, StoredDeadLetter, StoredDeliveryState, StoredEntry,
@@ -85,6 +85,10 @@ impl ReadSnapshot<'_> {
                 };
                 let found = found.map(|sent| (sent.seq, sent.n));
                 ReadResult::Message(found.map(|(seq, n)| self.message(seq, n)).transpose()?.flatten())
+            }
+            ReadQuery::MessageOfDelivery(number) => {
+                let position = self.message_of_delivery(*number)?;
+                ReadResult::Message(position.map(|(seq, n)| self.message(seq, n)).transpose()?.flatten())
             }
             ReadQuery::Deliveries { first, count } => {
                 let count = (*count as usize).min(DELIVERIES_PER_COMMIT_MAX) as u64;
@@ -338,25 +342,56 @@ impl ReadSnapshot<'_> {
                 LatestState::Ended { state, seq, .. } => StoredDeliveryState::Ended { state, seq },
             }));
         }
-        let open = self
-            .connection
-            .prepare_cached("SELECT * FROM deliveries WHERE id = ?1")?
-            .query_row([row_id(self.space, number.0)], load::decode_delivery)
-            .optional()?;
-        if let Some(open) = open {
+        if let Some(open) = self.open_row(number)? {
             let state = sessions::state_of(self, &open)?;
             return Ok(Some(StoredDeliveryState::Open { state, attempt: open.attempt }));
         }
+        let Some(seq) = self.ended_by(number)? else { return Ok(None) };
+        let record = load::record(self.connection, self.space, seq)?;
+        let ends = record.map(|record| codec::ended_deliveries(&record.body)).transpose()?;
+        let end = ends.and_then(|ends| ends.get(&number).copied());
+        Ok(end.map(|(state, _)| StoredDeliveryState::Ended { state, seq }))
+    }
+
+    /// Returns the row of an open delivery as of the last flush.
+    fn open_row(&self, number: DeliveryNo) -> Result<Option<OpenDelivery>, ReadError> {
+        Ok(self
+            .connection
+            .prepare_cached("SELECT * FROM deliveries WHERE id = ?1")?
+            .query_row([row_id(self.space, number.0)], load::decode_delivery)
+            .optional()?)
+    }
+
+    /// Returns the record that ended a delivery before the last flush.
+    fn ended_by(&self, number: DeliveryNo) -> Result<Option<Seq>, ReadError> {
         let seqs: Option<Vec<u8>> = self
             .connection
             .prepare_cached("SELECT seqs FROM ends WHERE id = ?1")?
             .query_row([row_id(self.space, ended_index::chunk_of(number))], |row| row.get(0))
             .optional()?;
-        let Some(seq) = seqs.and_then(|seqs| ended_index::get(&seqs, number)) else { return Ok(None) };
-        let record = load::record(self.connection, self.space, seq)?;
-        let ends = record.map(|record| codec::ended_deliveries(&record.body)).transpose()?;
-        let end = ends.and_then(|ends| ends.get(&number).copied());
-        Ok(end.map(|(state, _)| StoredDeliveryState::Ended { state, seq }))
+        Ok(seqs.and_then(|seqs| ended_index::get(&seqs, number)))
+    }
+
+    /// Returns record and index of the message of a delivery.
+    fn message_of_delivery(&self, number: DeliveryNo) -> Result<Option<(Seq, u32)>, ReadError> {
+        if number.0 > ROW_NUMBER_MAX {
+            return Ok(None);
+        }
+        let changed = self.memtable.deliveries.get(&number).map(|changed| match changed.latest {
+            LatestState::Open { open, .. } | LatestState::Ended { open, .. } => open,
+        });
+        let open = match changed {
+            Some(open) => Some(open),
+            None => self.open_row(number)?,
+        };
+        if let Some(open) = open {
+            return Ok(Some((open.seq, open.n())));
+        }
+        let Some(seq) = self.ended_by(number)? else { return Ok(None) };
+        let Some(record) = load::record(self.connection, self.space, seq)? else { return Ok(None) };
+        let effects = codec::read_body(&record)?.effects;
+        let mut affected = effects.iter().flat_map(Effect::affected_deliveries);
+        Ok(affected.find(|(delivery, _)| *delivery == number).map(|(_, origin)| (origin.seq, origin.n)))
     }
 
     fn dead_letters(

@@ -132,6 +132,7 @@ macro_rules! conformance_tests {
                 the_hub_sends_as_itself_or_as_a_registered_agent,
                 an_ephemeral_message_in_a_commit_is_refused,
                 a_repeated_client_id_returns_the_original_message,
+                the_message_of_a_delivery_is_readable_after_its_end,
                 a_client_id_reused_with_different_content_is_refused,
                 a_client_id_repeated_within_one_commit_creates_one_message,
                 client_ids_deduplicate_messages_of_the_hub,
@@ -308,7 +309,8 @@ macro_rules! conformance_tests {
                 record_timestamps_never_decrease_across_a_restart,
             }
             message_chains {
-                a_chain_has_at_most_32_hops,
+                a_chain_has_at_most_as_many_hops_as_its_limit,
+                a_message_without_a_named_cause_counts_once_per_hop_count,
                 the_third_identical_message_in_a_chain_is_refused,
                 refused_and_redelivered_messages_do_not_count_as_repetitions,
                 a_restart_resets_repetition_counts,

@@ -58,6 +58,8 @@ pub enum ReadQuery {
     },
     /// The message with this client id.
     MessageByClientId(ClientId),
+    /// The message of a delivery that is open or has ended.
+    MessageOfDelivery(DeliveryNo),
     /// States of consecutive deliveries.
     Deliveries {
         /// First delivery.
@@ -127,7 +129,7 @@ pub enum ReadResult {
     Entry(Option<StoredEntry>),
     /// Result of [`ReadQuery::History`] and [`ReadQuery::Entries`].
     Entries(Vec<StoredEntry>),
-    /// Result of [`ReadQuery::Message`] and [`ReadQuery::MessageByClientId`].
+    /// Result of [`ReadQuery::Message`], [`ReadQuery::MessageByClientId`] and [`ReadQuery::MessageOfDelivery`].
     Message(Option<StoredMessage>),
     /// Result of [`ReadQuery::Deliveries`]; `None` for a delivery that never existed.
     Deliveries(Vec<Option<StoredDeliveryState>>),

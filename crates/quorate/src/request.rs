@@ -153,6 +153,12 @@ impl AskBuilder {
         self
     }
 
+    /// Sets the hop limit of the chain that this request starts. Defaults to 100.
+    pub fn max_hops(mut self, hops: u16) -> Self {
+        self.draft.max_hops = Some(hops);
+        self
+    }
+
     /// Sets what happens if the recipient is unavailable. By default the request is queued.
     pub fn if_unavailable(mut self, if_unavailable: IfUnavailable) -> Self {
         self.draft.if_unavailable = if_unavailable;

@@ -39,6 +39,7 @@ pub(crate) struct MessageDraft {
     pub(crate) cause: Option<String>,
     pub(crate) session: Option<String>,
     pub(crate) hops: u16,
+    pub(crate) max_hops: Option<u16>,
     pub(crate) durability: Durability,
     pub(crate) budget: Option<String>,
     pub(crate) traceparent: Option<String>,
@@ -122,6 +123,12 @@ impl SendBuilder {
         self
     }
 
+    /// Sets the hop limit of the chain that this message starts. Defaults to 100.
+    pub fn max_hops(mut self, hops: u16) -> Self {
+        self.draft.max_hops = Some(hops);
+        self
+    }
+
     /// Sets what happens if the recipient is unavailable. By default the message is queued.
     pub fn if_unavailable(mut self, if_unavailable: IfUnavailable) -> Self {
         self.draft.if_unavailable = if_unavailable;
@@ -184,6 +191,7 @@ impl MessageDraft {
             cause: None,
             session: None,
             hops: 0,
+            max_hops: None,
             durability: Durability::default(),
             budget: None,
             traceparent: None,
@@ -198,6 +206,7 @@ impl MessageDraft {
         self.cause = Some(cause.id().to_string());
         self.session.clone_from(&message.session_id);
         self.hops = message.hops.saturating_add(1);
+        self.max_hops = message.max_hops;
         self.budget.clone_from(&message.budget);
         self.traceparent = cause.trace().map(|trace| trace.to_string());
     }
@@ -228,6 +237,7 @@ impl MessageDraft {
         message.if_unavailable = self.if_unavailable;
         message.session_id = self.session;
         message.hops = self.hops;
+        message.max_hops = self.max_hops;
         message.durability = self.durability;
         message.budget = self.budget;
         message.traceparent = self.traceparent;

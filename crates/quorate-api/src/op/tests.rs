@@ -109,6 +109,7 @@ fn message() -> Message {
     message.session_id = Some("s".to_owned());
     message.budget = Some("b".to_owned());
     message.hops = 3;
+    message.max_hops = Some(40);
     message.traceparent = Some("00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01".to_owned());
     message.origin = Some("elsewhere".to_owned());
     message.confidence = Some(0.5);

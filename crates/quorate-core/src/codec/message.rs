@@ -49,6 +49,7 @@ pub(super) fn write(out: &mut Writer, message: &Message) {
     number(18, Some(u64::from(message.hops)).filter(|hops| *hops != 0));
     number(21, message.confidence.map(f64::to_bits));
     number(40, Some(message.if_unavailable.number().into()).filter(|value| *value != 0));
+    number(41, message.max_hops.map(u64::from));
 }
 
 pub(super) fn read(input: &mut Reader<'_>, payload: Payload) -> Result<Message, DecodeError> {
@@ -98,6 +99,7 @@ pub(super) fn read(input: &mut Reader<'_>, payload: Payload) -> Result<Message, 
                 };
                 message.if_unavailable = handling;
             }
+            41 => message.max_hops = Some(input.narrow()?),
             _ => return input.expected("a known field"),
         }
     }

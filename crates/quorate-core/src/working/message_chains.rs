@@ -6,16 +6,27 @@
 
 use std::collections::VecDeque;
 use std::hash::BuildHasher as _;
+use std::iter;
 
 use crate::limits::CHAIN_WINDOW;
 use crate::message::Message;
 use crate::working::{Map, Undo, WorkingState};
 
+/// Digests of a message in the window.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Digests {
+    /// Of the fields that make two messages of a chain equal.
+    content: u64,
+    /// Also of the hop count, if the message names no cause. Such messages are counted once per hop count: the same
+    /// message after several inputs of one chain, such as the jobs of a batch, is not a loop.
+    hop: Option<u64>,
+}
+
 /// A sliding window of recent messages.
 #[derive(Debug, Default)]
 pub(super) struct RecentMessages {
     /// Digests, oldest first.
-    recent: VecDeque<u64>,
+    recent: VecDeque<Digests>,
     /// Number of occurrences of each digest in the window.
     counts: Map<u64, u32>,
     /// Random hash key, so that a client cannot construct collisions.
@@ -23,26 +34,38 @@ pub(super) struct RecentMessages {
 }
 
 impl RecentMessages {
-    /// Returns a digest of the fields that make two messages of a chain equal; `None` if the message is in no chain.
-    fn digest(&self, message: &Message) -> Option<u64> {
+    /// Returns the digests of a message that counts; `None` if it is in no chain, or was counted at this hop count.
+    fn digests(&self, message: &Message) -> Option<Digests> {
         let chain = message.chain()?;
-        let Message { from, to, action, payload, .. } = message;
-        Some(self.seed.hash_one((chain, from, to, action, &payload.bytes[..])))
+        let Message { from, to, action, payload, hops, .. } = message;
+        let content = self.seed.hash_one((chain, from, to, action, &payload.bytes[..]));
+        let names_cause = message.cause_ids().next().is_some();
+        let hop = (!names_cause).then(|| self.seed.hash_one((content, hops)));
+        let is_counted = hop.is_some_and(|hop| self.counts.contains_key(&hop));
+        (!is_counted).then_some(Digests { content, hop })
     }
 
-    fn decrement(&mut self, digest: u64) {
-        if let Some(count) = self.counts.get_mut(&digest) {
-            *count -= 1;
-            if *count == 0 {
-                self.counts.remove(&digest);
+    fn decrement(&mut self, digests: Digests) {
+        for digest in iter::once(digests.content).chain(digests.hop) {
+            if let Some(count) = self.counts.get_mut(&digest) {
+                *count -= 1;
+                if *count == 0 {
+                    self.counts.remove(&digest);
+                }
             }
         }
     }
 
+    fn increment(&mut self, digests: Digests) {
+        for digest in iter::once(digests.content).chain(digests.hop) {
+            *self.counts.entry(digest).or_default() += 1;
+        }
+    }
+
     /// Adds a message and returns the one that was evicted for it.
-    fn push(&mut self, digest: u64) -> Option<u64> {
-        self.recent.push_back(digest);
-        *self.counts.entry(digest).or_default() += 1;
+    fn push(&mut self, digests: Digests) -> Option<Digests> {
+        self.recent.push_back(digests);
+        self.increment(digests);
         let oldest = (self.recent.len() > CHAIN_WINDOW).then(|| self.recent.pop_front()).flatten();
         if let Some(oldest) = oldest {
             self.decrement(oldest);
@@ -51,13 +74,13 @@ impl RecentMessages {
     }
 
     /// Undoes a push: removes the newest message and restores the evicted one.
-    pub(super) fn undo_push(&mut self, oldest: Option<u64>) {
+    pub(super) fn undo_push(&mut self, oldest: Option<Digests>) {
         if let Some(newest) = self.recent.pop_back() {
             self.decrement(newest);
         }
         if let Some(oldest) = oldest {
             self.recent.push_front(oldest);
-            *self.counts.entry(oldest).or_default() += 1;
+            self.increment(oldest);
         }
     }
 
@@ -70,14 +93,14 @@ impl RecentMessages {
 impl WorkingState {
     /// Returns how often the same message was recently sent in its chain.
     pub(crate) fn repeats_in_chain(&self, message: &Message) -> u32 {
-        let digest = self.chains.digest(message);
-        digest.and_then(|digest| self.chains.counts.get(&digest)).copied().unwrap_or(0)
+        let digests = self.chains.digests(message);
+        digests.and_then(|digests| self.chains.counts.get(&digests.content)).copied().unwrap_or(0)
     }
 
     /// Adds a sent message to the window.
     pub(super) fn record_chain_message(&mut self, message: &Message) {
-        if let Some(digest) = self.chains.digest(message) {
-            let oldest = self.chains.push(digest);
+        if let Some(digests) = self.chains.digests(message) {
+            let oldest = self.chains.push(digests);
             self.journal.push(Undo::Chain(oldest));
         }
     }

@@ -101,6 +101,7 @@ pub(super) fn render(
         .with_optional("durability", durability)
         .with_optional("maxAttempts", Some(message.attempts_max).filter(|max| *max != defaults.attempts_max))
         .with_optional("hops", Some(message.hops).filter(|hops| *hops != 0))
+        .with_optional("maxHops", message.max_hops)
         .with_optional("confidence", message.confidence)
         .with_optional("ifUnavailable", if_unavailable.map(quorate_core::IfUnavailable::as_str))
         .with_optional("metadata", metadata)

@@ -142,6 +142,7 @@ pub(super) fn native_extras(envelope: &Envelope, bare: &Envelope) -> ObjectWrite
         differences.add(name, get(&mut message_copy), get(&mut parsed_copy));
     }
     differences.add("hops", &message.hops, &parsed.hops);
+    differences.add("maxHops", &message.max_hops, &parsed.max_hops);
     differences.add("confidence", &message.confidence, &parsed.confidence);
     differences.add("ifUnavailable", message.if_unavailable.as_str(), parsed.if_unavailable.as_str());
     if envelope.payload.get() != bare.payload.get() {
@@ -268,6 +269,9 @@ pub(super) fn apply_common_fields(
     }
     if let Some(hops) = small_integer(fields, "hops")? {
         message.hops = hops;
+    }
+    if fields.has("maxHops") {
+        message.max_hops = small_integer(fields, "maxHops")?;
     }
     if fields.has("confidence") {
         message.confidence = fields.confidence("confidence")?;

@@ -77,7 +77,8 @@ pub(crate) async fn info(call: Call) -> ApiResult {
         deliveries: limits::DELIVERIES_PER_COMMIT_MAX,
         in_flight: limits::IN_FLIGHT_MAX,
         inbox: limits::INBOX_MAX,
-        hops: limits::HOPS_MAX,
+        hops: limits::HOPS_DEFAULT,
+        max_hops: limits::HOPS_MAX,
     };
     let audit = call
         .app

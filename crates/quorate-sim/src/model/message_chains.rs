@@ -15,6 +15,7 @@ pub(super) struct ChainFields {
     correlation: Option<u8>,
     caused: bool,
     hops: u16,
+    limit: Option<u16>,
     answer: bool,
     budget: Option<u8>,
 }
@@ -29,7 +30,7 @@ pub(super) struct BudgetSpec {
 
 impl fmt::Display for ChainFields {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { correlation, caused, hops, answer, budget } = self;
+        let Self { correlation, caused, hops, limit, answer, budget } = self;
         if let Some(chain) = correlation {
             write!(f, " chain c{chain}")?;
         }
@@ -41,6 +42,9 @@ impl fmt::Display for ChainFields {
         }
         if *hops > 0 {
             write!(f, " hops {hops}")?;
+        }
+        if let Some(limit) = limit {
+            write!(f, " limit {limit}")?;
         }
         budget.map_or(Ok(()), |budget| write!(f, " on b{budget}"))
     }
@@ -54,13 +58,19 @@ impl fmt::Display for BudgetSpec {
 
 /// Generates chain fields; most messages have none, so that they are not refused.
 pub(super) fn chain_fields() -> BoxedStrategy<ChainFields> {
-    let none = ChainFields { correlation: None, caused: false, hops: 0, answer: false, budget: None };
-    let hops = prop_oneof![8 => 0..3u16, 2 => Just(32), 2 => Just(33), 1 => Just(34)];
+    let none =
+        ChainFields { correlation: None, caused: false, hops: 0, limit: None, answer: false, budget: None };
+    let at_default = prop_oneof![8 => 0..3u16, 2 => Just(100), 2 => Just(101), 1 => Just(102)];
+    let hops = prop_oneof![
+        3 => at_default.prop_map(|hops| (hops, None)),
+        1 => (0..6u16, 1..4u16).prop_map(|(hops, limit)| (hops, Some(limit))),
+    ];
     let some = (weighted(0.8, 0..2u8), proptest::bool::ANY, hops, proptest::bool::weighted(0.1), budget());
-    let some = some.prop_map(|(correlation, caused, hops, answer, budget)| ChainFields {
+    let some = some.prop_map(|(correlation, caused, (hops, limit), answer, budget)| ChainFields {
         correlation,
         caused,
         hops,
+        limit,
         answer,
         budget,
     });
@@ -83,6 +93,7 @@ impl ChainFields {
             correlation_id: self.correlation.map(|chain| format!("c{chain}")),
             causation_id: self.caused.then(|| "msg_0-1-0".into()),
             hops: self.hops,
+            max_hops: self.limit,
             kind: if self.answer { MessageType::Response } else { MessageType::Command },
             budget: self.budget.map(|budget| format!("b{budget}")),
             ..message

@@ -266,6 +266,7 @@ impl ScriptRunner {
                 "written" => message.content_type = Some(value().into()),
                 "as" => message.from = Some(agent_id(value())),
                 "chain" => message.correlation_id = Some(value().to_owned()),
+                "limit" => message.max_hops = Some(value().parse().expect("a hop limit")),
                 "hops" => message.hops = value().parse().expect("a number of hops"),
                 "on" => message.budget = Some(value().to_owned()),
                 "in" => message.session_id = Some(value().to_owned()),
@@ -349,9 +350,7 @@ impl ScriptRunner {
         let lease = self.lease(actor, words.require("a message"));
         let action = match verb {
             "retries" if words.flag("later") => NackAction::Retry { delay_ms: None },
-            "retries" => {
-                NackAction::Retry { delay_ms: Some(words.option("after").map_or(0, duration_ms)) }
-            }
+            "retries" => NackAction::Retry { delay_ms: Some(words.option("after").map_or(0, duration_ms)) },
             "releases" => NackAction::Release,
             _ => NackAction::DeadLetter,
         };

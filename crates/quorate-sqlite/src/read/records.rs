@@ -69,6 +69,7 @@ pub(crate) fn lane_for_reads(queries: &[ReadQuery]) -> Lane {
         ReadQuery::Entry { .. }
         | ReadQuery::Message { .. }
         | ReadQuery::MessageByClientId(_)
+        | ReadQuery::MessageOfDelivery(_)
         | ReadQuery::Deliveries { .. }
         | ReadQuery::SeqAt(_)
         | ReadQuery::Record(_)

@@ -2,7 +2,7 @@
 
 use quorate_core::{
     Budget, BudgetId, Code, Commit, Item, ItemKey, ItemKind, Message, MessageType, Op, OpResult, Principal,
-    SetBudget, limits,
+    SetBudget, Timestamp, limits,
 };
 
 use super::builders::{
@@ -38,17 +38,38 @@ async fn budget(bench: &TestBench) -> Budget {
     }
 }
 
-pub async fn a_chain_has_at_most_32_hops(bench: TestBench) {
+pub async fn a_chain_has_at_most_as_many_hops_as_its_limit(mut bench: TestBench) {
     bench.register_all(&["alice", "bob"]).await;
-    bench.send_as("alice", caused("bob", "{}", limits::HOPS_MAX)).await;
-    let one_more = send("alice", caused("bob", "{}", limits::HOPS_MAX + 1));
-    let refused = bench.commit_refused(agent("alice"), vec![one_more]).await;
-    assert_eq!((refused.code, refused.facts.limit), (Code::LoopRefused, Some(32)));
-    // A question at the hop limit may be answered, but the answer may not be continued.
-    let answer =
-        |hops| Message { kind: MessageType::Response, ..caused("bob", "{}", limits::HOPS_MAX + hops) };
-    bench.send_as("alice", answer(1)).await;
-    bench.commit_refused_with(Code::LoopRefused, agent("alice"), vec![send("alice", answer(2))]).await;
+    for (max_hops, limit) in [(None, 100), (Some(3), 3), (Some(limits::HOPS_MAX), limits::HOPS_MAX)] {
+        let at = |hops| Message { max_hops, ..caused("bob", "{}", hops) };
+        bench.send_as("alice", at(limit)).await;
+        bench.reopen().await;
+        let refused = bench.commit_refused(agent("alice"), vec![send("alice", at(limit + 1))]).await;
+        assert_eq!((refused.code, refused.facts.limit), (Code::LoopRefused, Some(u64::from(limit))));
+        // A question at the hop limit may be answered, but the answer may not be continued.
+        let answer = |hops| Message { kind: MessageType::Response, ..at(limit + hops) };
+        bench.send_as("alice", answer(1)).await;
+        bench.commit_refused_with(Code::LoopRefused, agent("alice"), vec![send("alice", answer(2))]).await;
+    }
+}
+
+pub async fn a_message_without_a_named_cause_counts_once_per_hop_count(bench: TestBench) {
+    bench.register_all(&["alice", "bob"]).await;
+    let unnamed = |hops| Message { causation_id: None, ..caused("bob", "{}", hops) };
+    for hops in [1, 1, 1, 2, 2] {
+        bench.send_as("alice", unnamed(hops)).await;
+    }
+    let refused = bench.commit_refused(agent("alice"), vec![send("alice", unnamed(3))]).await;
+    assert_eq!((refused.code, refused.facts.limit), (Code::LoopRefused, Some(2)));
+    bench
+        .commit_refused_with(Code::LoopRefused, agent("alice"), vec![send("alice", caused("bob", "{}", 1))])
+        .await;
+    bench.send_as("alice", unnamed(1)).await;
+    // A timer is in no chain, whatever it names.
+    let timer = || Message { deliver_at: Some(Timestamp(1)), ..caused("alice", "{}", 0) };
+    for _ in 0..4 {
+        bench.send_as("alice", timer()).await;
+    }
 }
 
 pub async fn the_third_identical_message_in_a_chain_is_refused(bench: TestBench) {

@@ -37,6 +37,7 @@ pub async fn a_message_is_delivered_unchanged(bench: TestBench) {
         session_id: Some("ses_1".into()),
         budget: Some("b1".into()),
         hops: 3,
+        max_hops: Some(40),
         traceparent: Some("00-1-2-3".into()),
         origin: Some("forge:x".into()),
         confidence: Some(0.25),
@@ -122,6 +123,25 @@ pub async fn a_repeated_client_id_returns_the_original_message(bench: TestBench)
     assert_eq!(stored.map(|stored| stored.first_delivery), Some(first.first_delivery));
     let none = message(&bench, ReadQuery::MessageByClientId(ClientId::new("m2").expect("valid id"))).await;
     assert_eq!(none, None);
+}
+
+pub async fn the_message_of_a_delivery_is_readable_after_its_end(mut bench: TestBench) {
+    bench.register_all(&["alice", "bob"]).await;
+    let (waiting, ended) = (bench.send("alice", "bob").await, bench.send("alice", "bob").await);
+    let held = bench.claim("bob", 2).await;
+    let ops = vec![super::builders::nack_for_retry(&held[0]), super::builders::ack(&held[1])];
+    bench.commit_ok(agent("bob"), ops).await;
+    for _ in 0..2 {
+        for (sent, number) in [(&waiting, 1), (&ended, 2)] {
+            let stored = message(&bench, ReadQuery::MessageOfDelivery(DeliveryNo(number))).await;
+            let stored = stored.map(|stored| (stored.seq, stored.n, stored.first_delivery));
+            assert_eq!(stored, Some((sent.id.seq, sent.id.n, DeliveryNo(number))));
+        }
+        for number in [0, 3, u64::MAX] {
+            assert_eq!(message(&bench, ReadQuery::MessageOfDelivery(DeliveryNo(number))).await, None);
+        }
+        bench.reopen().await;
+    }
 }
 
 pub async fn a_client_id_reused_with_different_content_is_refused(bench: TestBench) {

@@ -14,21 +14,17 @@ impl Transaction<'_> {
     /// Refuses a message with too many hops, or one that was already sent twice in its chain. A request at the hop
     /// limit may still be answered.
     pub(super) fn check_chain(&self, message: &Message) -> Result<(), Refused> {
+        let limit = message.max_hops.unwrap_or(100);
         let max = match message.kind {
-            MessageType::Response => limits::HOPS_MAX + 1,
-            _ => limits::HOPS_MAX,
+            MessageType::Response => limit + 1,
+            _ => limit,
         };
         if message.hops > max {
-            return Err(Refused::new(Code::LoopRefused, "too many hops").limit(u64::from(limits::HOPS_MAX)));
+            return Err(Refused::new(Code::LoopRefused, "too many hops").limit(u64::from(limit)));
         }
-        let same = |sent: &&Message| {
-            chain(sent) == chain(message)
-                && (&sent.from, &sent.to, &sent.action) == (&message.from, &message.to, &message.action)
-                && sent.payload.bytes == message.payload.bytes
-        };
-        let repetitions =
-            self.space.chain_messages.iter().rev().take(limits::CHAIN_WINDOW).filter(same).count();
-        if chain(message).is_some() && repetitions >= limits::CHAIN_REPEATS_MAX as usize {
+        if self.is_counted(message)
+            && self.earlier_in_chain(message).count() >= limits::CHAIN_REPEATS_MAX as usize
+        {
             return Err(Refused::new(Code::LoopRefused, "repeated too often in its chain")
                 .limit(u64::from(limits::CHAIN_REPEATS_MAX)));
         }
@@ -37,9 +33,27 @@ impl Transaction<'_> {
 
     /// Records a sent message for loop detection.
     pub(super) fn record_chain_message(&mut self, message: &Message) {
-        if chain(message).is_some() {
+        if self.is_counted(message) {
             self.space.chain_messages.push(message.clone());
         }
+    }
+
+    /// Returns the counted messages of the same chain with the same content.
+    fn earlier_in_chain<'a>(&'a self, message: &'a Message) -> impl Iterator<Item = &'a Message> {
+        let same = move |sent: &&Message| {
+            chain(sent) == chain(message)
+                && (&sent.from, &sent.to, &sent.action) == (&message.from, &message.to, &message.action)
+                && sent.payload.bytes == message.payload.bytes
+        };
+        self.space.chain_messages.iter().rev().take(limits::CHAIN_WINDOW).filter(same)
+    }
+
+    /// Whether loop detection counts a message. One that names no cause counts once per hop count.
+    fn is_counted(&self, message: &Message) -> bool {
+        let names_cause = |message: &Message| message.causation_id.is_some() || message.in_reply_to.is_some();
+        let mut earlier = self.earlier_in_chain(message);
+        chain(message).is_some()
+            && (names_cause(message) || !earlier.any(|sent| !names_cause(sent) && sent.hops == message.hops))
     }
 
     /// Spends one message of a budget. Returns the budget if this message crosses the warning threshold.
@@ -138,7 +152,8 @@ impl Transaction<'_> {
 
 /// Returns the id of the chain of a message, or `None` if it starts a chain or is a response.
 fn chain(message: &Message) -> Option<String> {
-    let begins = message.hops == 0 && message.causation_id.is_none();
+    let timer = message.is_delayed_to_self();
+    let begins = message.hops == 0 && (message.causation_id.is_none() || timer);
     if begins || message.kind == MessageType::Response {
         return None;
     }

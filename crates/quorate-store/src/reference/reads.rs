@@ -41,6 +41,11 @@ impl Space {
                 let found = self.messages.iter().find(|sent| sent.message.client_id.as_ref() == Some(id));
                 ReadResult::Message(found.map(|sent| self.stored(sent)))
             }
+            ReadQuery::MessageOfDelivery(number) => {
+                let delivery = self.delivery(*number).map(|delivery| (delivery.seq, delivery.n));
+                let found = self.messages.iter().find(|sent| delivery == Some((sent.seq, sent.n)));
+                ReadResult::Message(found.map(|sent| self.stored(sent)))
+            }
             ReadQuery::Deliveries { first, count } => {
                 let number = |index| first.0.checked_add(u64::from(index)).map(DeliveryNo);
                 let state = |index| number(index).and_then(|number| self.state(number));

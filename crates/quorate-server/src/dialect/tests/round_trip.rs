@@ -105,7 +105,8 @@ fn message() -> impl Strategy<Value = (Message, Value)> {
     let addresses =
         (option::of(agent()), option::of("[a-z0-9-]{1,8}"), to(), kinds, action(), option::of(agent()));
     let times = (option::of(0..TIME_MAX), option::of(0..TIME_MAX));
-    let numbers = (0..=3_u8, 0..=12_u8, 1..=100_u16, 0..=3_u16, option::of(0.0..=1.0_f64));
+    let hops = (0..=3_u16, option::of(1..=300_u16));
+    let numbers = (0..=3_u8, 0..=12_u8, 1..=100_u16, hops, option::of(0.0..=1.0_f64));
     let texts = vec(words(), 8);
     let rest = (any::<bool>(), 0..3_usize, any::<bool>(), option::of(any_json()), any_json());
     (addresses, times, numbers, texts, rest).prop_map(|(addresses, times, numbers, texts, rest)| {
@@ -129,7 +130,8 @@ fn message() -> impl Strategy<Value = (Message, Value)> {
             causation_id: next(),
             session_id: next(),
             budget: next(),
-            hops,
+            hops: hops.0,
+            max_hops: hops.1,
             traceparent: next(),
             origin: next(),
             confidence,

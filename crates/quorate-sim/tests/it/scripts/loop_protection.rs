@@ -6,12 +6,15 @@ use super::check;
 
 // Fails under: a missing `check_hops`, or `<` instead of `<=`.
 #[test]
-fn d8_a_chain_is_limited_to_32_hops() {
+fn d8_a_chain_is_limited_to_100_hops() {
     check(
-        "alice sends m1 to bob hops 32; bob sends m2 to alice hops 33",
+        "alice sends m1 to bob hops 100; bob sends m2 to alice hops 101; alice sends m3 to bob hops 7 limit 7; \
+         bob sends m4 to alice hops 8 limit 7",
         expect![[r#"
-        #3 m1 sent to bob
-        refused LOOP_REFUSED, limit 32"#]],
+            #3 m1 sent to bob
+            refused LOOP_REFUSED, limit 100
+            #4 m3 sent to bob
+            refused LOOP_REFUSED, limit 7"#]],
     );
 }
 
@@ -55,8 +58,8 @@ fn d8_two_agents_that_repeat_the_same_messages_are_stopped() {
 #[test]
 fn d8_other_chains_and_first_messages_do_not_count() {
     check(
-        "alice sends m1 to bob chain c1 hops 1; alice sends m2 to bob chain c1 hops 1; alice sends m3 to bob chain c2 hops 1; \
-         alice sends m4 to bob chain c1; alice sends m5 to bob hops 1; alice sends m6 to bob chain c1 hops 1; counts",
+        "alice sends m1 to bob chain c1 hops 1; alice sends m2 to bob chain c1 hops 2; alice sends m3 to bob chain c2 hops 1; \
+         alice sends m4 to bob chain c1; alice sends m5 to bob hops 1; alice sends m6 to bob chain c1 hops 3; counts",
         expect![[r#"
             #3 m1 sent to bob
             #4 m2 sent to bob
@@ -73,7 +76,7 @@ fn d8_other_chains_and_first_messages_do_not_count() {
 fn d8_redeliveries_do_not_count() {
     check(
         "alice sends m1 to bob chain c1 hops 1 id x; alice sends m1 to bob chain c1 hops 1 id x; bob claims; bob retries m1; \
-         bob claims; bob retries m1; bob claims; alice sends m2 to bob chain c1 hops 1; alice sends m3 to bob chain c1 hops 1",
+         bob claims; bob retries m1; bob claims; alice sends m2 to bob chain c1 hops 2; alice sends m3 to bob chain c1 hops 3",
         expect![[r#"
             #3 m1 sent to bob
             sent already by #3
@@ -91,8 +94,8 @@ fn d8_redeliveries_do_not_count() {
 #[test]
 fn d8_refused_messages_do_not_count() {
     check(
-        "alice sends m1 to bob chain c1 hops 1 & puts plan=1 expecting 9; alice sends m1 to bob chain c1 hops 1 & puts plan=1 expecting 9; \
-         alice sends m1 to bob chain c1 hops 1; alice sends m2 to bob chain c1 hops 1; alice sends m3 to bob chain c1 hops 1",
+        "alice sends m1 to bob chain c1 hops 1 & puts plan=1 expecting 9; alice sends m1 to bob chain c1 hops 2 & puts plan=1 expecting 9; \
+         alice sends m1 to bob chain c1 hops 1; alice sends m2 to bob chain c1 hops 2; alice sends m3 to bob chain c1 hops 3",
         expect![[r#"
             refused VERSION_CONFLICT, now at v0
             refused VERSION_CONFLICT, now at v0

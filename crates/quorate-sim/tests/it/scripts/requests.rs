@@ -293,10 +293,10 @@ fn d4_one_agent_answers_for_its_capability_pool() {
 #[test]
 fn d7_retrying_an_unanswered_request_is_not_a_loop() {
     check(
-        "alice asks q1 to bob within 1s notifying a hops 1 chain c; silently +1s; alice asks q2 to bob within 1s again q1 notifying a hops 1 chain c; \
-         silently +1s; alice asks q3 to bob within 1s again q2 notifying a hops 1 chain c; silently +1s; \
-         alice asks q4 to bob within 1s again q3 notifying a hops 1 chain c; bob answers q4 saying 1; \
-         alice asks q5 to bob again q4 notifying a hops 1 chain c; alice asks q6 to bob notifying a hops 1 chain c",
+        "alice asks q1 to bob within 1s notifying a hops 1 chain c; silently +1s; alice asks q2 to bob within 1s again q1 notifying a hops 2 chain c; \
+         silently +1s; alice asks q3 to bob within 1s again q2 notifying a hops 3 chain c; silently +1s; \
+         alice asks q4 to bob within 1s again q3 notifying a hops 4 chain c; bob answers q4 saying 1; \
+         alice asks q5 to bob again q4 notifying a hops 5 chain c; alice asks q6 to bob notifying a hops 6 chain c",
         expect![[r#"
             #3 q1 sent to bob
             #3 request.made q1: waiting; bob
