@@ -1,8 +1,9 @@
 //! Requests: messages for which the sender awaits answers.
 
+use quorate_core::limits::REQUEST_RETRIES_MAX;
 use quorate_core::{
-    AgentId, Code, Generations, MessageId, Refused, Request as CoreRequest, RequestState as CoreState,
-    SendRequest,
+    AgentId, AnswerFrom, Code, Generations, Message as CoreMessage, MessageId, PoolNo, Refused,
+    Request as CoreRequest, RequestState as CoreState, SendRequest,
 };
 use serde::{Deserialize, Serialize};
 
@@ -26,6 +27,13 @@ pub struct NewRequest<'a> {
     /// Earlier request that this one retries after a timeout.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub again: Option<MessageId>,
+    /// Which agents may answer. By default the recipients, and the agents to which they delegate the answer.
+    #[serde(skip_serializing_if = "is_default")]
+    pub answer_from: AnswerFrom,
+}
+
+fn is_default(answer_from: &AnswerFrom) -> bool {
+    *answer_from == AnswerFrom::default()
 }
 
 impl NewRequest<'_> {
@@ -34,10 +42,88 @@ impl NewRequest<'_> {
     /// # Errors
     /// `INVALID` with the path of the invalid field.
     pub fn parse(mut fields: RequestFields<'_>, context: &ParseContext<'_>) -> Result<SendRequest, Refused> {
+        let options = RequestOptions::take(&mut fields)?;
+        let message = fields.parse_into::<NewMessage<'_>>()?.into_core(context)?;
+        Ok(options.into_core(message))
+    }
+}
+
+/// The fields of a request besides its message.
+#[derive(Clone, Copy, Debug)]
+pub struct RequestOptions {
+    timeout_ms: Option<u64>,
+    retry_of: Option<MessageId>,
+    answer_from: AnswerFrom,
+}
+
+impl RequestOptions {
+    /// Takes the fields of a request besides its message.
+    ///
+    /// # Errors
+    /// `INVALID` with the path of the invalid field.
+    pub fn take(fields: &mut RequestFields<'_>) -> Result<Self, Refused> {
         let timeout_ms = fields.take_number("timeoutMs")?;
         let retry_of = fields.take_optional_string("again")?.map(|id| id.parse()).transpose()?;
-        let message = fields.parse_into::<NewMessage<'_>>()?.into_core(context)?;
-        Ok(SendRequest { retry_of, ..SendRequest::new(message, timeout_ms, None) })
+        let answer_from =
+            fields.take_optional_string("answerFrom")?.map_or(Ok(AnswerFrom::default()), |name| {
+                let known = AnswerFrom::ALL.into_iter().find(|choice| choice.as_str() == name);
+                known.ok_or_else(|| {
+                    Refused::new(Code::Invalid, format!("answerFrom: {name:?} is unknown"))
+                        .hint("use asked to accept answers from the recipients only, or omit it")
+                })
+            })?;
+        Ok(Self { timeout_ms, retry_of, answer_from })
+    }
+
+    /// Creates the request.
+    #[must_use]
+    pub fn into_core(self, message: CoreMessage) -> SendRequest {
+        let Self { timeout_ms, retry_of, answer_from } = self;
+        SendRequest { retry_of, answer_from, ..SendRequest::new(message, timeout_ms, None) }
+    }
+}
+
+/// Takes `retries`: how often a call that waits for the answer sends the request again.
+///
+/// # Errors
+/// `INVALID` if it is not a number, or too large.
+pub fn take_retries(fields: &mut RequestFields<'_>) -> Result<u32, Refused> {
+    match fields.take_number("retries")? {
+        None => Ok(0),
+        Some(retries) if retries <= u64::from(REQUEST_RETRIES_MAX) => Ok(retries as u32),
+        Some(retries) => Err(Refused::new(Code::Invalid, format!("retries: {retries} is too large"))
+            .limit(u64::from(REQUEST_RETRIES_MAX))
+            .hint(format!("retry at most {REQUEST_RETRIES_MAX} times"))),
+    }
+}
+
+/// Request to send, and how often to retry it.
+#[derive(Serialize)]
+pub struct RequestWithRetries<'a> {
+    /// The request.
+    #[serde(flatten)]
+    pub request: NewRequest<'a>,
+    /// Number of retries.
+    pub retries: u32,
+}
+
+#[cfg(feature = "schema")]
+impl schemars::JsonSchema for RequestWithRetries<'_> {
+    fn schema_name() -> std::borrow::Cow<'static, str> {
+        "RequestWithRetries".into()
+    }
+
+    fn json_schema(generator: &mut schemars::SchemaGenerator) -> schemars::Schema {
+        let mut schema = NewRequest::json_schema(generator);
+        schema.insert("description".to_owned(), "Request to send, and how often to retry it.".into());
+        if let Some(fields) = schema.get_mut("properties") {
+            fields["retries"] = serde_json::json!({
+                "type": ["integer", "null"], "minimum": 0, "maximum": REQUEST_RETRIES_MAX, "default": 0,
+                "description": "How often the request is sent again after `TIMEOUT`, `UNAVAILABLE` or `OVERLOADED`, \
+                                after 1, 2, 4, 8, then 16 s.",
+            });
+        }
+        schema
     }
 }
 
@@ -61,6 +147,11 @@ impl schemars::JsonSchema for NewRequest<'_> {
                 "type": ["string", "null"],
                 "description": "Earlier request that this one retries after a timeout.",
             });
+            fields["answerFrom"] = serde_json::json!({
+                "type": ["string", "null"], "enum": ["chain", "asked", null], "default": "chain",
+                "description": "`chain`: the recipients, and the agents to which they delegate the answer. `asked`: \
+                                only the recipients.",
+            });
         }
         schema
     }
@@ -69,6 +160,7 @@ impl schemars::JsonSchema for NewRequest<'_> {
 /// A request and its answers.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[serde(rename_all = "camelCase")]
 pub struct Request {
     /// Unique identifier; the same as that of its message.
     pub id: MessageId,
@@ -76,6 +168,12 @@ pub struct Request {
     pub from: Option<AgentId>,
     /// Answers received so far.
     pub answers: Vec<MessageId>,
+    /// Agents and capability pools to which a recipient delegated its answer.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub delegates: Vec<RequestDelegate>,
+    /// `asked` if only the recipients may answer.
+    #[serde(default, skip_serializing_if = "is_default")]
+    pub answer_from: AnswerFrom,
     /// Current state.
     #[serde(flatten)]
     pub status: RequestStatus,
@@ -89,9 +187,28 @@ impl Request {
             id: request.id,
             from: agents.agent_id(request.from),
             answers: request.replies().map(|(seq, n)| generations.message_id(seq, n)).collect(),
+            delegates: { request.delegates.iter() }
+                .map(|delegate| RequestDelegate {
+                    agent: delegate.recipient.agent_no().and_then(|agent| agents.agent_id(agent)),
+                    pool: delegate.recipient.pool_no(),
+                })
+                .collect(),
+            answer_from: request.answer_from,
             status: (&request.state).into(),
         }
     }
+}
+
+/// An agent or a capability pool that may answer a request in place of a recipient.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+pub struct RequestDelegate {
+    /// Agent.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub agent: Option<AgentId>,
+    /// Pool.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub pool: Option<PoolNo>,
 }
 
 /// State of a request.

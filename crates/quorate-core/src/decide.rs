@@ -6,6 +6,7 @@
 mod agents;
 mod approvals;
 mod deadlock;
+mod delegation;
 mod dispatch;
 mod grants;
 mod inspect;

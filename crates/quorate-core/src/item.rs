@@ -340,6 +340,8 @@ pub enum Verb {
     PoolOpened,
     /// The request was sent.
     RequestMade,
+    /// A recipient delegated the answer.
+    RequestDelegated,
     /// A reply was accepted.
     RequestAnswered,
     /// The request timed out.
@@ -412,6 +414,7 @@ impl Verb {
         Self::Backfilled,
         Self::PoolOpened,
         Self::RequestMade,
+        Self::RequestDelegated,
         Self::RequestAnswered,
         Self::RequestTimedOut,
         Self::RequestCancelled,
@@ -473,6 +476,7 @@ impl Verb {
             Self::RequestCancelled => 33,
             Self::RequestFailed => 34,
             Self::RequestRedirected => 35,
+            Self::RequestDelegated => 36,
             Self::TokenCreated => 100,
             Self::TokenRevoked => 101,
             Self::TokenExpired => 102,
@@ -531,6 +535,7 @@ impl Verb {
             Self::Backfilled => "topic.backfilled",
             Self::PoolOpened => "pool.opened",
             Self::RequestMade => "request.made",
+            Self::RequestDelegated => "request.delegated",
             Self::RequestAnswered => "request.answered",
             Self::RequestTimedOut => "request.timedOut",
             Self::RequestCancelled => "request.cancelled",

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use crate::codec::fingerprint;
 use crate::commit::Fingerprint;
-use crate::ids::{AgentNo, ConsumerId, DeliveryNo, MessageId, Seq};
+use crate::ids::{AgentNo, ClientId, ConsumerId, DeliveryNo, MessageId, Seq};
 use crate::item::{ItemTimer, Retention};
 use crate::limits::{
     REQUEST_COMMAND_MS_DEFAULT, REQUEST_MS_MAX, REQUEST_MULTI_MS_DEFAULT, REQUEST_QUERY_MS_DEFAULT,
@@ -12,6 +12,32 @@ use crate::limits::{
 use crate::message::{Message, MessageType};
 use crate::recipient::Recipient;
 use crate::refused::{Code, Refused};
+
+/// Which agents may answer a request.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub enum AnswerFrom {
+    /// The recipients, and those to which they delegate the answer along the chain.
+    #[default]
+    Chain,
+    /// Only the recipients.
+    Asked,
+}
+
+crate::text_serde::serde_names!(AnswerFrom);
+
+impl AnswerFrom {
+    /// All values.
+    pub const ALL: [Self; 2] = [Self::Chain, Self::Asked];
+
+    /// The name on the wire.
+    #[must_use]
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Chain => "chain",
+            Self::Asked => "asked",
+        }
+    }
+}
 
 /// `request`: sends a message and waits for the replies.
 #[derive(Clone, Debug)]
@@ -26,6 +52,8 @@ pub struct SendRequest {
     pub consumer: Option<ConsumerId>,
     /// The timed-out request that this one retries. Exempts the retry from loop detection.
     pub retry_of: Option<MessageId>,
+    /// Which agents may answer.
+    pub answer_from: AnswerFrom,
 }
 
 impl SendRequest {
@@ -33,13 +61,35 @@ impl SendRequest {
     #[must_use]
     pub fn new(message: Message, timeout_ms: Option<u64>, consumer: Option<ConsumerId>) -> Self {
         let fingerprint = Fingerprint::new(&message, fingerprint::of_request_message);
-        Self { message: Arc::new(message), fingerprint, timeout_ms, consumer, retry_of: None }
+        Self {
+            message: Arc::new(message),
+            fingerprint,
+            timeout_ms,
+            consumer,
+            retry_of: None,
+            answer_from: AnswerFrom::default(),
+        }
     }
 
     /// Returns this request with another message: a rewritten one. The fingerprint is recomputed.
     #[must_use]
     pub fn with_message(&self, message: Message) -> Self {
-        Self { retry_of: self.retry_of, ..Self::new(message, self.timeout_ms, self.consumer) }
+        Self {
+            retry_of: self.retry_of,
+            answer_from: self.answer_from,
+            ..Self::new(message, self.timeout_ms, self.consumer)
+        }
+    }
+
+    /// Returns the request to send as the retry with this number, starting at 1. It has a client id and a fingerprint of
+    /// its own, so that the recipient receives it.
+    #[must_use]
+    pub fn for_retry(&self, retries: u32, retry_of: Option<MessageId>) -> Self {
+        let mut message = Message::clone(&self.message);
+        // Without a client id if the first one is too long for a suffix.
+        let client_id = message.client_id.and_then(|id| ClientId::new(format!("{id}.retry{retries}")).ok());
+        message.client_id = client_id;
+        Self { retry_of, ..self.with_message(message) }
     }
 
     pub(crate) fn check(&self) -> Result<(), Refused> {
@@ -104,8 +154,22 @@ pub struct Request {
     pub first_delivery: DeliveryNo,
     /// Recipients with the outcome of each.
     pub recipients: Vec<RecipientOutcome>,
+    /// Which agents may answer.
+    pub answer_from: AnswerFrom,
+    /// The agents and pools to which recipients delegated the answer; at most
+    /// [`REQUEST_DELEGATES_MAX`](crate::limits::REQUEST_DELEGATES_MAX).
+    pub delegates: Vec<Delegate>,
     /// Current state.
     pub state: RequestState,
+}
+
+/// An agent or pool that may answer a request in place of a recipient.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Delegate {
+    /// The agent or pool.
+    pub recipient: Recipient,
+    /// Index of the recipient in whose place it answers.
+    pub index: u32,
 }
 
 /// A recipient of a request.
@@ -204,6 +268,12 @@ impl Request {
         let unanswered =
             self.recipients.iter().filter(|outcome| !matches!(outcome.reply, ReplyState::Answered { .. }));
         unanswered.map(|outcome| outcome.recipient)
+    }
+
+    /// The agents and pools to which this recipient delegated its answer.
+    pub(crate) fn delegates_of(&self, index: usize) -> impl Iterator<Item = Recipient> {
+        let delegates = self.delegates.iter().filter(move |delegate| delegate.index as usize == index);
+        delegates.map(|delegate| delegate.recipient)
     }
 
     /// The index of the recipient of this delivery.

@@ -8,7 +8,7 @@ mod marker;
 use quorate_core::hex;
 use quorate_core::{
     Code, Commit, CompleteTask, FailTask, HeartbeatTask, IdempotencyKey, Message, Op, OpResult, Payload,
-    Principal, Receipt, Refused, SendRequest,
+    Principal, Receipt, Refused,
 };
 use sha2::{Digest as _, Sha256};
 
@@ -191,12 +191,7 @@ impl Space {
             }
             Op::Request(request) => {
                 let (rest, flag) = self.screen_message(&request.message);
-                let rest = rest.map(|message| {
-                    Op::Request(SendRequest {
-                        retry_of: request.retry_of,
-                        ..SendRequest::new(message, request.timeout_ms, request.consumer)
-                    })
-                });
+                let rest = rest.map(|message| Op::Request(request.with_message(message)));
                 Ok((rest, flag))
             }
             Op::CompleteTask(complete) => {

@@ -88,7 +88,9 @@ impl Space {
     }
 
     fn why_waiting(&self, why: Why, request: &Request, until: Timestamp, now: Timestamp) -> Why {
-        let missing = request.missing().map(|to| self.recipient_name(to)).collect();
+        let missing = request.missing().map(|to| self.recipient_name(to));
+        let delegates = request.delegates.iter().map(|delegate| self.recipient_name(delegate.recipient));
+        let missing = missing.chain(delegates).collect();
         why.with_pending_replies(&self.agent_name(request.from), missing, until, now)
     }
 

@@ -435,6 +435,20 @@ impl Call {
         }
     }
 
+    /// Like [`Self::new_commit`], for the retry of a request with this number, starting at 1: it has a key of its own, so
+    /// that a repeated call makes the same attempts.
+    pub(crate) fn retry_commit(&self, ops: Vec<Op>, retries: u32) -> Commit {
+        let key = self.key.clone().filter(|_| retries == 0).or_else(|| {
+            let key = self.key.as_ref()?;
+            IdempotencyKey::new(format!("{key}.retry{retries}")).ok()
+        });
+        match key {
+            Some(key) => self.unkeyed_commit(ops).keyed(key),
+            // The key is too long for a suffix.
+            None => self.unkeyed_commit(ops),
+        }
+    }
+
     fn unkeyed_commit(&self, ops: Vec<Op>) -> Commit {
         let commit = Commit::new(self.principal.clone(), ops);
         Commit { epoch: self.epoch, token: self.agent_token, ..commit }

@@ -28,7 +28,7 @@
 //! | | `needs T [within M] as C`, `returns T`, `cancels T [because W]`, `can WORD,WORD`, `leads` |
 //! | | `snapshots NAME [of PREFIX]`, `forgets NAME`, `restores K to vN`, `#SEQ`, `T` or NAME, or `restores PREFIX* to …` |
 //! | | `subscribes P [last N | from #SEQ]`, `unsubscribes P` |
-//! | | `asks Q to A,B [query] [within T] [notifying C] [again Q]` and message options, `answers Q`, `rejoins Q notifying C`, `withdraws Q` |
+//! | | `asks Q to A,B [query] [only] [within T] [notifying C] [again Q]` and message options, `answers Q`, `rejoins Q notifying C`, `withdraws Q` |
 //! | | `sends … [doing ACTION] [else redirect]`, `heartbeats [STATUS] [degraded W]`, `starts [again] … [beating T] [does X,Y]` |
 //! | | `proposes A [saying W] [within T] [default W] [then B,B]`; `approver approves A`, `rejects A`, `modifies A to W`, each `[of W] [because W]` |
 //! | hub | all of the above, and `sweeps`, `relays A,B` (a batch of heartbeats), `redrives M`, `purges A`, `removes A`, `erases M` or `erases K vN`, `claims N of A` |

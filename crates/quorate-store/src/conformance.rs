@@ -14,6 +14,8 @@ pub mod approvals;
 #[allow(missing_docs)]
 pub mod consumers;
 #[allow(missing_docs)]
+pub mod delegation;
+#[allow(missing_docs)]
 pub mod delivery_order;
 #[allow(missing_docs)]
 pub mod grants;
@@ -154,6 +156,14 @@ macro_rules! conformance_tests {
                 a_replay_returns_the_original_receipt_after_later_changes,
                 a_key_repeated_within_one_batch_is_a_replay,
                 a_wall_clock_jump_does_not_expire_keys,
+            }
+            delegation {
+                the_last_agent_of_a_chain_answers_the_request,
+                the_answer_of_a_delegate_reaches_the_waiting_consumer,
+                only_a_message_of_the_chain_delegates_an_answer,
+                a_request_can_be_restricted_to_the_agents_that_were_asked,
+                a_request_has_at_most_32_delegates,
+                a_delegated_request_survives_its_recipient,
             }
             delivery_order {
                 deliveries_are_claimed_in_fifo_order,

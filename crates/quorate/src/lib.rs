@@ -93,8 +93,8 @@ pub use quorate_api::rollback::{
 pub use quorate_api::session::Participant;
 pub use quorate_api::{Error, RemoteError};
 pub use quorate_core::{
-    ActionDigest, AgentFilter, AgentRole, AgentStatus, ApprovalId, Code, ContributionKind, DeliveryId,
-    DeliveryStateCounts, EndState, Fence, FenceRef, Health, IfUnavailable, LeaseToken, MessageId,
+    ActionDigest, AgentFilter, AgentRole, AgentStatus, AnswerFrom, ApprovalId, Code, ContributionKind,
+    DeliveryId, DeliveryStateCounts, EndState, Fence, FenceRef, Health, IfUnavailable, LeaseToken, MessageId,
     MessageType, NextTransition, OnDependencyFailure, Pattern, Policy, Preset, Priority, ProcedureId,
     ProcedureStatus, Refused, RollbackTarget, Seq, SessionStatus, TaskCounts, TaskId, TaskLeaseRef,
     TaskStatus, Timestamp, Verb, Version, Violation, WaitsFor, Why,

@@ -6,7 +6,10 @@ use std::time::Duration;
 
 use quorate_api::Error;
 use quorate_api::received::Answer;
-use quorate_core::{Durability, IfUnavailable, MessageId, MessageType, Op, Priority, SendRequest, retry};
+use quorate_core::{
+    AnswerFrom, Durability, IfUnavailable, MessageId, MessageType, Op, Priority, SendRequest,
+};
+use quorate_env::{Attempt, FailedRequest, retry_request};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
@@ -66,6 +69,7 @@ pub struct AskBuilder {
     draft: MessageDraft,
     timeout: Option<Duration>,
     retries: u32,
+    answer_from: AnswerFrom,
 }
 
 /// An answer to a request.
@@ -118,7 +122,7 @@ pub struct Replies {
 
 impl AskBuilder {
     fn new(agent: Agent, draft: MessageDraft) -> Self {
-        Self { agent, draft, timeout: None, retries: 0 }
+        Self { agent, draft, timeout: None, retries: 0, answer_from: AnswerFrom::default() }
     }
 
     /// Makes the request part of the conversation of a received message: one hop further, with the same correlation
@@ -153,6 +157,12 @@ impl AskBuilder {
         self
     }
 
+    /// Sets which agents may answer. By default the recipients, and the agents to which they delegate the answer.
+    pub fn answer_from(mut self, answer_from: AnswerFrom) -> Self {
+        self.answer_from = answer_from;
+        self
+    }
+
     /// Sets the hop limit of the chain that this request starts. Defaults to 100.
     pub fn max_hops(mut self, hops: u16) -> Self {
         self.draft.max_hops = Some(hops);
@@ -183,7 +193,7 @@ impl AskBuilder {
     /// # Errors
     /// Returns an error if the request is rejected or the storage fails.
     pub async fn all(self) -> Result<Replies, Error> {
-        let mut request = self.send_request(None).await?;
+        let mut request = self.send_request(Attempt::default()).await?;
         let mut answers = Vec::new();
         loop {
             match request.next().await {
@@ -200,32 +210,37 @@ impl AskBuilder {
     /// # Errors
     /// Returns an error if the request is rejected or the storage fails.
     pub async fn start(self) -> Result<RequestHandle, Error> {
-        self.send_request(None).await
+        self.send_request(Attempt::default()).await
     }
 
-    async fn send_request(&self, retry_of: Option<MessageId>) -> Result<RequestHandle, Error> {
-        let request = SendRequest { retry_of, ..self.request()? };
+    async fn send_request(&self, attempt: Attempt) -> Result<RequestHandle, Error> {
+        let request = match attempt {
+            Attempt { retries: 0, .. } => self.request()?,
+            Attempt { retries, retry_of } => self.request()?.for_retry(retries, retry_of),
+        };
         self.agent.backend.request(self.agent.identity(), request).await.map(RequestHandle)
     }
 
     fn request(&self) -> Result<SendRequest, Error> {
         let message = self.draft.clone().into_message(&*self.agent.backend, &self.agent.id)?;
         let timeout_ms = self.timeout.map(|timeout| u64::try_from(timeout.as_millis()).unwrap_or(u64::MAX));
-        Ok(SendRequest::new(message, timeout_ms, None))
+        let answer_from = self.answer_from;
+        Ok(SendRequest { answer_from, ..SendRequest::new(message, timeout_ms, None) })
     }
 
-    /// Makes one attempt. On failure also returns the id of the request, if it was sent.
-    async fn attempt(&self, retry_of: Option<MessageId>) -> Result<Reply, (Option<MessageId>, Error)> {
+    /// Makes one attempt.
+    async fn attempt(&self, attempt: Attempt) -> Result<Reply, FailedRequest<Error>> {
+        let not_sent = |error| FailedRequest { request: None, error };
         if self.draft.durability == Durability::Ephemeral {
-            return self.attempt_ephemeral().await.map_err(|error| (None, error));
+            return self.attempt_ephemeral().await.map_err(not_sent);
         }
         if self.retries == 0 {
             let answer = async { self.agent.backend.ask(self.agent.identity(), self.request()?).await };
-            return answer.await.map(Reply).map_err(|error| (None, error));
+            return answer.await.map(Reply).map_err(not_sent);
         }
-        let mut request = self.send_request(retry_of).await.map_err(|error| (retry_of, error))?;
-        let id = request.id();
-        request.answer().await.map(Reply).map_err(|error| (Some(id), error))
+        let mut request = self.send_request(attempt).await.map_err(not_sent)?;
+        let id = Some(request.id());
+        request.answer().await.map(Reply).map_err(|error| FailedRequest { request: id, error })
     }
 
     async fn attempt_ephemeral(&self) -> Result<Reply, Error> {
@@ -235,18 +250,12 @@ impl AskBuilder {
     }
 
     async fn send(self) -> Result<Reply, Error> {
-        let (mut retries, mut retry_of) = (0, None);
-        loop {
-            let (request, error) = match self.attempt(retry_of).await {
-                Ok(reply) => return Ok(reply),
-                Err(failure) => failure,
-            };
-            let Some(delay_ms) = retry::next_delay_ms(retries, self.retries, error.code()) else {
-                return Err(error);
-            };
-            (retries, retry_of) = (retries + 1, request);
-            self.agent.backend.sleep(Duration::from_millis(delay_ms)).await;
-        }
+        let this = &self;
+        let pause = |delay| async move {
+            this.agent.backend.sleep(delay).await;
+            Ok(())
+        };
+        retry_request(self.retries, Error::code, pause, |attempt| this.attempt(attempt)).await
     }
 }
 

@@ -5,14 +5,14 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use quorate_core::{
-    AccessToken, ActivePolicy, Agent, AgentNo, AgentRole, Bearer, Budget, Completion, DeliveryNo,
-    DeliveryOrigin, Destination, Effect as CoreEffect, Epoch, EscalationTarget, Fence, Generation,
-    GenerationStart, Generations, Grant, Grants, History, Item, LeaseToken, Lock, LoggedLease, Message,
-    NewDelivery, OnDependencyFailure, PartRef, Payload, Policy, Pool, PoolAccess, PoolNo, Presence, Priority,
-    Procedure, ProcedureStatus, Recipient, RecipientOutcome, Record, RecordKind, RecordedMessage, ReplyState,
-    Request, RequestState, ReturnCause, ReturnOutcome, Seq, Session, SessionNo, SessionStatus, Snapshot,
-    SnapshotState, SpaceId, Subscription, SubscriptionState, Task, TaskInput, TaskNo, TaskSpec, TaskState,
-    Timestamp, TokenState, Verb, Version,
+    AccessToken, ActivePolicy, Agent, AgentNo, AgentRole, AnswerFrom, Bearer, Budget, Completion, Delegate,
+    DeliveryNo, DeliveryOrigin, Destination, Effect as CoreEffect, Epoch, EscalationTarget, Fence,
+    Generation, GenerationStart, Generations, Grant, Grants, History, Item, LeaseToken, Lock, LoggedLease,
+    Message, NewDelivery, OnDependencyFailure, PartRef, Payload, Policy, Pool, PoolAccess, PoolNo, Presence,
+    Priority, Procedure, ProcedureStatus, Recipient, RecipientOutcome, Record, RecordKind, RecordedMessage,
+    ReplyState, Request, RequestState, ReturnCause, ReturnOutcome, Seq, Session, SessionNo, SessionStatus,
+    Snapshot, SnapshotState, SpaceId, Subscription, SubscriptionState, Task, TaskInput, TaskNo, TaskSpec,
+    TaskState, Timestamp, TokenState, Verb, Version,
 };
 
 use super::{Effect, parse};
@@ -307,6 +307,8 @@ fn routing_items() -> Vec<CoreEffect> {
                     recipient: AgentNo(2).into(),
                     reply: ReplyState::Answered { seq: Seq(6), n: 0 },
                 }],
+                answer_from: AnswerFrom::Asked,
+                delegates: vec![Delegate { recipient: AgentNo(1).into(), index: 0 }],
                 state: RequestState::Answered,
             }),
         ),

@@ -8,7 +8,7 @@ use quorate::backend::{AgentIdentity, Answer, BackendFuture, ReplyStream};
 use quorate::{Error, Refused};
 use quorate_api::message::NewMessage;
 use quorate_api::request::{Answers as AnswersJson, NewRequest, Request as RequestJson, SocketAnswer};
-use quorate_core::{ClientId, Message, MessageId, SendRequest};
+use quorate_core::{AnswerFrom, ClientId, Message, MessageId, SendRequest};
 use tokio::runtime::Handle;
 
 use super::commit_and_claim::{LONG_POLL_WAIT, RESPONSE_GRACE, with_epoch};
@@ -23,7 +23,8 @@ const ANSWER_TIMEOUT: Duration = Duration::from_secs(30);
 
 /// Builds the JSON of a request.
 fn new_request(message: &Message, timeout_ms: Option<u64>) -> Result<NewRequest<'static>, Error> {
-    Ok(NewRequest { message: NewMessage::new(message)?, timeout_ms, again: None })
+    let (message, answer_from) = (NewMessage::new(message)?, AnswerFrom::default());
+    Ok(NewRequest { message, timeout_ms, again: None, answer_from })
 }
 
 impl RemoteHub {
@@ -36,6 +37,7 @@ impl RemoteHub {
     ) -> Result<Answer, Error> {
         let client = self.client_of(&identity.agent);
         let mut body = new_request(&request.message, request.timeout_ms)?;
+        body.answer_from = request.answer_from;
         let id = match &body.message.id {
             Some(id) => id.clone(),
             None => ClientId::new(format!("ask-{}", self.new_key()))?,
@@ -99,7 +101,8 @@ impl RemoteHub {
     ) -> Result<AnswerPoll, Error> {
         let (client, key) = (self.client_of(&identity.agent), self.new_key());
         let body = new_request(&request.message, request.timeout_ms)?;
-        let body = wire::to_json(&NewRequest { again: request.retry_of, ..body })?;
+        let body =
+            wire::to_json(&NewRequest { again: request.retry_of, answer_from: request.answer_from, ..body })?;
         let call = || {
             let call = client.http.post("/v1/requests").idempotency_key(&key).json(body.clone());
             with_epoch(call, identity.epoch).send()

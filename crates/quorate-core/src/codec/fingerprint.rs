@@ -18,6 +18,7 @@ use crate::item::{Item, Verb};
 use crate::lock::{AcquireLocks, FenceRef};
 use crate::message::{Durability, Message, Payload, Priority};
 use crate::policy::ActivePolicy;
+use crate::request::AnswerFrom;
 use crate::subscription::{Backfill, EarlierMessage, History, Subscribe};
 
 /// Returns the fingerprint of a message.
@@ -193,6 +194,9 @@ fn write_op(out: &mut Writer, op: &Op) {
             write_request_message(out, &send.message);
             out.option(send.message.expires_at.map(|at| at.0));
             out.option(send.timeout_ms);
+            if send.answer_from == AnswerFrom::Asked {
+                out.text(AnswerFrom::Asked.as_str());
+            }
         }
         Op::AwaitRequest { request, .. } => write_message_id(out, 26, *request),
         Op::CancelRequest { request } => write_message_id(out, 27, *request),

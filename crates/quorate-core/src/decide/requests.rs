@@ -60,6 +60,8 @@ impl Draft<'_> {
             timeout_ms,
             first_delivery: first,
             recipients: outcomes,
+            answer_from: send.answer_from,
+            delegates: Vec::new(),
             state: RequestState::Waiting,
         };
         self.change_request(Verb::RequestMade, request);
@@ -280,7 +282,9 @@ impl Draft<'_> {
         }
         let unanswered: Vec<_> = request.missing().collect();
         let names: Vec<_> = unanswered.iter().map(|to| self.recipient_name(*to)).collect();
-        let (id, timeout_ms, is_sole) = (request.id, request.timeout_ms, request.recipients.len() == 1);
+        let (id, timeout_ms) = (request.id, request.timeout_ms);
+        // A recipient that delegated its answer has responded.
+        let is_sole = request.recipients.len() == 1 && request.delegates.is_empty();
         self.end_request(Verb::RequestTimedOut, request, RequestState::TimedOut, || {
             let names = names.join(", ");
             Refused::new(Code::Timeout, format!("no answer from {names} to {id} within {timeout_ms} ms"))
@@ -319,7 +323,10 @@ impl Draft<'_> {
         let request = self.working.items().requests.of_message(open.seq, open.n());
         let Some(request) = request.cloned() else { return };
         let Some(index) = request.index_of(delivery) else { return };
-        if request.recipients[index].reply != ReplyState::Pending {
+        // A delegate may still answer.
+        if request.recipients[index].reply != ReplyState::Pending
+            || request.delegates_of(index).next().is_some()
+        {
             return;
         }
         let name = self.recipient_name(request.recipients[index].recipient);
@@ -384,10 +391,12 @@ impl Draft<'_> {
             (None, Some(correlation)) => self.request_by_correlation(correlation, from, requester)?,
             (None, None) => None,
         };
-        let Some(request) = request.filter(|request| request.accepts_reply_to(requester)) else {
-            return Ok(None);
+        let request = match request.filter(|request| request.accepts_reply_to(requester)) {
+            Some(request) => Some(request),
+            None => self.request_delegated_to(from, message, requester),
         };
-        let index = request.recipients.iter().position(|outcome| self.may_answer(from, outcome.recipient));
+        let Some(request) = request else { return Ok(None) };
+        let index = self.answer_index(&request, from);
         Ok(index.map(|index| MatchedReply { request, index, from }))
     }
 
@@ -405,10 +414,7 @@ impl Draft<'_> {
             return Ok(None);
         }
         let is_match = |request: &&Request| {
-            let mut pending =
-                request.recipients.iter().filter(|outcome| outcome.reply == ReplyState::Pending);
-            request.accepts_reply_to(requester)
-                && pending.any(|outcome| self.may_answer(from, outcome.recipient))
+            request.accepts_reply_to(requester) && self.pending_indexes(request, from).next().is_some()
         };
         let by_id = self.resolve_message_id(correlation)?;
         let by_id = by_id.and_then(|id| requests.of_message(id.seq, id.n).filter(|found| found.id == id));
@@ -420,7 +426,7 @@ impl Draft<'_> {
     }
 
     /// Whether an agent may reply: it is the recipient, or it serves the pool that is the recipient.
-    fn may_answer(&self, agent: AgentNo, recipient: Recipient) -> bool {
+    pub(super) fn may_answer(&self, agent: AgentNo, recipient: Recipient) -> bool {
         match recipient.queue() {
             QueueId::Agent(owner) => owner == agent,
             QueueId::Pool(pool) => self.working.inbox(agent).pools().contains(&pool),
@@ -471,7 +477,10 @@ impl Draft<'_> {
         self.emit_message(message, Vec::new());
         let late = !request.is_open() || request.recipients[index].reply != ReplyState::Pending;
         if !late {
-            request.recipients[index].recipient = request.recipients[index].recipient.held_by(from);
+            // The agent that claimed it from the pool; a delegate does not replace the recipient.
+            if self.may_answer(from, request.recipients[index].recipient) {
+                request.recipients[index].recipient = request.recipients[index].recipient.held_by(from);
+            }
             let request = request.with_reply(index, ReplyState::Answered { seq: id.seq, n: id.n });
             let is_last = !request.is_open();
             let waiters = match is_last {
@@ -495,10 +504,6 @@ impl Draft<'_> {
             return Ok(None);
         }
         let is_reply_to = |request: &Request| request.replies().any(|(seq, n)| (seq, n) == (id.seq, id.n));
-        if let Some(name) = &message.in_reply_to {
-            let request = self.request_by_id(name)?;
-            return Ok(request.map(|request| OpResult::Replied { id, late: !is_reply_to(&request) }));
-        }
         // The record contains the matched request; the correlation id may match other requests by now.
         let body = self.lookup.record(id.seq)?.as_ref().map(codec::read_body).transpose();
         let body = body.map_err(|source| LookupError { subject: "an answer", source: Box::new(source) })?;
@@ -506,7 +511,11 @@ impl Draft<'_> {
             Effect::Changed { item: Item::Request(request), .. } => is_reply_to(&request),
             _ => false,
         });
-        Ok(replied.then_some(OpResult::Replied { id, late: false }))
+        if replied {
+            return Ok(Some(OpResult::Replied { id, late: false }));
+        }
+        let named = message.in_reply_to.as_ref().map(|name| self.request_by_id(name)).transpose()?.flatten();
+        Ok(named.map(|_| OpResult::Replied { id, late: true }))
     }
 }
 

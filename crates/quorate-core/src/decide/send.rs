@@ -41,7 +41,12 @@ impl Draft<'_> {
         let low_budget = self.charge_budget(message)?;
         let result = match reply {
             Some(reply) => self.accept_reply(message, reply),
-            None => self.emit_message(message, recipients),
+            None => {
+                let delegated = self.delegate_answers(message, &recipients);
+                let result = self.emit_message(message, recipients);
+                self.change_delegated(delegated);
+                result
+            }
         };
         if let Some(budget) = low_budget {
             self.send_budget_warning(&budget, message);

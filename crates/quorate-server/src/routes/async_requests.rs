@@ -44,7 +44,7 @@ pub(crate) fn routes() -> Vec<Route> {
 
 /// Sends a request. Repeating it with the same idempotency key or client id returns the same request.
 pub(crate) async fn begin(call: Call) -> ApiResult {
-    let send_request = parse_request(&call).await?;
+    let (send_request, ()) = parse_request(&call, |_| Ok(())).await?;
     if send_request.message.durability == Durability::Ephemeral {
         return Err(Refused::new(Code::Invalid, "answers to an ephemeral message cannot be read later")
             .hint("use POST /v1/request, which waits for the answer, or omit durability")

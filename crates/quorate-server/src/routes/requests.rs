@@ -1,23 +1,24 @@
 //! Requests: send and wait for the answer. And `why`: state of an item, what it waits for, and what happens next.
 
-use std::sync::Arc;
 use std::time::Duration;
 
 use axum::extract::Path;
 use quorate_api::message::Message;
 use quorate_api::page::ListQuery;
-use quorate_api::request::{NewRequest, Request as ShownRequest};
+use quorate_api::request::{NewRequest, Request as ShownRequest, RequestWithRetries, take_retries};
 use quorate_api::result::ChangeReceipt;
 use quorate_api::why::Explanation as ShownWhy;
 use quorate_core::{
-    ApprovalId, ClientId, Code, Durability, MessageId, Op, Refused, Request, SendRequest, Why,
+    ApprovalId, ClientId, Code, Durability, Message as CoreMessage, MessageId, Op, Refused, Request,
+    SendRequest, Why,
 };
-use quorate_engine::{Error, flag_has_no_answer, views};
+use quorate_engine::{Answer, Error, flag_has_no_answer, views};
+use quorate_env::{Attempt, FailedRequest, retry_request};
 
 use super::approvals;
 use super::messages::visible;
 use crate::api::{Route, get, post, schema};
-use crate::body;
+use crate::body::{self, RequestFields};
 use crate::call::{ApiResult, Call, ok_response};
 use crate::observe;
 use crate::problem::Problem;
@@ -30,7 +31,7 @@ pub(crate) fn routes() -> Vec<Route> {
     };
     vec![
         post("/v1/request", "requests.ask", "Send a request and wait for the answer.")
-            .request_body::<NewRequest<'_>>()
+            .request_body::<RequestWithRetries<'_>>()
             .returns::<Message>(200, "The answer.")
             .handled_by(request),
         get(
@@ -75,49 +76,74 @@ pub(crate) fn routes() -> Vec<Route> {
 
 /// Sends a request and returns the response message. If the caller disconnects, the request is cancelled, unless it
 /// has an idempotency key or client id: then the caller may retry.
+///
+/// After a transient failure it is sent again, if the caller asks for it.
 pub(crate) async fn request(call: Call) -> ApiResult {
-    let send_request = parse_request(&call).await?;
+    let (send_request, retries) = parse_request(&call, take_retries).await?;
+    let (waiting, space) = (&call, &call.space);
+    let pause = |delay| {
+        waiting.wait(async move {
+            space.sleep(delay).await;
+            Ok(())
+        })
+    };
+    let answer = retry_request(retries, Problem::code, pause, |attempt| ask(&call, &send_request, attempt));
+    let answer = answer.await?;
+    ok_response(&views::message(answer.id, answer.at, &answer.message))
+}
+
+/// Sends a request once and waits for the answer.
+async fn ask(
+    call: &Call,
+    send_request: &SendRequest,
+    Attempt { retries, retry_of }: Attempt,
+) -> Result<Answer, FailedRequest<Problem>> {
+    let not_sent = |error: Error| FailedRequest { request: None, error: error.into() };
     if send_request.message.durability == Durability::Ephemeral {
         let timeout = send_request.timeout_ms.map(Duration::from_millis);
-        let message = Arc::unwrap_or_clone(send_request.message);
-        let answer = call.space.request_ephemeral(&call.principal, call.epoch, message, timeout).await?;
-        return ok_response(&views::message(answer.id, answer.at, &answer.message));
+        let message = CoreMessage::clone(&send_request.message);
+        let answer = call.space.request_ephemeral(&call.principal, call.epoch, message, timeout);
+        return answer.await.map_err(not_sent);
     }
-    let has_client_id = send_request.message.client_id.is_some();
-    let mut waiter = match &call.key {
-        Some(_) => call.space.request_idempotent(&|ops| call.new_commit(ops), send_request).await?,
-        None => call.space.request(&call.principal, call.epoch, send_request).await?,
+    let send_request = match retries {
+        0 => send_request.clone(),
+        _ => send_request.for_retry(retries, retry_of),
     };
+    let has_client_id = send_request.message.client_id.is_some();
+    let sent = match &call.key {
+        Some(_) => call.space.request_idempotent(&|ops| call.retry_commit(ops, retries), send_request).await,
+        None => call.space.request(&call.principal, call.epoch, send_request).await,
+    };
+    let mut waiter = sent.map_err(not_sent)?;
     if has_client_id {
         waiter.keep_open();
     }
     // The request remains open, whatever ends the wait.
     let request_id = waiter.id();
-    let answer =
-        call.wait_mapping_refusal(waiter.answer(), |refused| refused.sent_request(request_id)).await?;
-    ok_response(&views::message(answer.id, answer.at, &answer.message))
+    let answer = call.wait_mapping_refusal(waiter.answer(), |refused| refused.sent_request(request_id));
+    answer.await.map_err(|error| FailedRequest { request: Some(request_id), error })
 }
 
-/// Parses the request of a call.
-pub(super) async fn parse_request(call: &Call) -> Result<SendRequest, Problem> {
-    match parse_body(call) {
-        Ok(send_request) => {
-            let mut message = Arc::unwrap_or_clone(send_request.message);
+/// Parses the request of a call; `take` takes the fields that only this call has.
+pub(super) async fn parse_request<T>(
+    call: &Call,
+    take: impl Fn(&mut RequestFields<'_>) -> Result<T, Refused>,
+) -> Result<(SendRequest, T), Problem> {
+    let parsed = body::parse(&call.body).and_then(|mut fields| {
+        let taken = take(&mut fields)?;
+        Ok((NewRequest::parse(fields, &call.parse_context())?, taken))
+    });
+    match parsed {
+        Ok((send_request, taken)) => {
+            let mut message = CoreMessage::clone(&send_request.message);
             observe::propagate_trace(&call.app, &call.space, &mut message, call.trace).await;
-            Ok(SendRequest {
-                retry_of: send_request.retry_of,
-                ..SendRequest::new(message, send_request.timeout_ms, None)
-            })
+            Ok((send_request.with_message(message), taken))
         }
         Err(refused) => {
             call.raise_flag_or_refuse(&call.body, refused).await?;
             Err(flag_has_no_answer().into())
         }
     }
-}
-
-fn parse_body(call: &Call) -> Result<SendRequest, Refused> {
-    NewRequest::parse(body::parse(&call.body)?, &call.parse_context())
 }
 
 pub(super) fn request_view(call: &Call, request: &Request) -> ShownRequest {

@@ -10,11 +10,12 @@ use futures_util::FutureExt as _;
 use quorate_api::claim::TaskClaim;
 use quorate_api::lock::{AcquiredLocks, LockRequest};
 use quorate_api::message::NewMessage;
-use quorate_api::request::SocketAnswer;
+use quorate_api::request::{RequestOptions, SocketAnswer, take_retries};
 use quorate_core::{
     AgentId, Code, Commit, Durability, IdempotencyKey, Message as CoreMessage, Op, Refused, SendRequest,
 };
 use quorate_engine::{Answer, Error, RequestWaiter, TaskClaimQuery, views};
+use quorate_env::{Attempt, FailedRequest, retry_request};
 
 use super::Session;
 use super::connection::{PendingWait, WsConnection};
@@ -39,20 +40,24 @@ impl WsConnection {
         bytes: &Bytes,
     ) -> Result<Outcome, Problem> {
         self.check_waits()?;
-        let timeout_ms = fields.take_number("timeoutMs")?;
+        let (options, retries) = (RequestOptions::take(&mut fields)?, take_retries(&mut fields)?);
         let mut new_message = self.new_message(fields.parse_into::<NewMessage<'_>>()?, bytes)?;
         observe::propagate_trace(&self.session.app, &self.session.space, &mut new_message, None).await;
         let is_known = self.session.space.preload_cause(&new_message).await;
         let is_large = new_message.payload.bytes.len() > LARGE_BYTES;
         let session = Arc::clone(&self.session);
         // Both cases may need several polls to enqueue the request, and later frames must come after it.
-        if (is_large || !is_known) && new_message.durability == Durability::Durable {
-            let mut waiter = request_durable(&session, new_message, timeout_ms).await?;
-            self.pending_waits.push(Box::pin(async move { (n, answer(n, waiter.answer().await)) }));
+        let is_durable = new_message.durability == Durability::Durable;
+        let request = options.into_core(new_message);
+        if (is_large || !is_known) && is_durable {
+            let sent = Some(request_durable(&session, request.clone()).await);
+            let answered =
+                async move { (n, answer(n, send_request(&session, request, retries, sent).await)) };
+            self.pending_waits.push(Box::pin(answered));
             return Ok(Outcome::Handled);
         }
         Ok(self.wait(Box::pin(async move {
-            (n, answer(n, send_request(&session, new_message, timeout_ms).await))
+            (n, answer(n, send_request(&session, request, retries, None).await))
         })))
     }
 
@@ -154,29 +159,50 @@ fn answer(n: u64, answer: Result<Answer, Error>) -> Result<String, Problem> {
     Ok(frame::ok(n, &SocketAnswer { message: views::message(id, at, &message) }))
 }
 
+/// Sends a request, waits for the answer, and retries. `sent` is the first attempt, if it was made before.
 async fn send_request(
     session: &Session,
-    new_message: CoreMessage,
-    timeout_ms: Option<u64>,
+    request: SendRequest,
+    retries: u32,
+    mut sent: Option<Result<RequestWaiter, Error>>,
 ) -> Result<Answer, Error> {
-    if new_message.durability == Durability::Ephemeral {
-        let timeout = timeout_ms.map(Duration::from_millis);
-        return session
-            .space
-            .request_ephemeral(&session.principal, session.epoch, new_message, timeout)
-            .await;
+    let pause = |delay| async move {
+        session.space.sleep(delay).await;
+        Ok(())
+    };
+    retry_request(retries, Error::code, pause, |attempt| {
+        let sent = sent.take();
+        ask(session, &request, attempt, sent)
+    })
+    .await
+}
+
+async fn ask(
+    session: &Session,
+    request: &SendRequest,
+    Attempt { retries, retry_of }: Attempt,
+    sent: Option<Result<RequestWaiter, Error>>,
+) -> Result<Answer, FailedRequest<Error>> {
+    let not_sent = |error| FailedRequest { request: None, error };
+    if request.message.durability == Durability::Ephemeral {
+        let timeout = request.timeout_ms.map(Duration::from_millis);
+        let message = CoreMessage::clone(&request.message);
+        let answer = session.space.request_ephemeral(&session.principal, session.epoch, message, timeout);
+        return answer.await.map_err(not_sent);
     }
-    request_durable(session, new_message, timeout_ms).await?.answer().await
+    let sent = match (sent, retries) {
+        (Some(sent), _) => sent,
+        (None, 0) => request_durable(session, request.clone()).await,
+        (None, _) => request_durable(session, request.for_retry(retries, retry_of)).await,
+    };
+    let mut waiter = sent.map_err(not_sent)?;
+    let id = Some(waiter.id());
+    waiter.answer().await.map_err(|error| FailedRequest { request: id, error })
 }
 
 /// Sends a durable request. Returns once it is in the log.
-async fn request_durable(
-    session: &Session,
-    new_message: CoreMessage,
-    timeout_ms: Option<u64>,
-) -> Result<RequestWaiter, Error> {
-    let has_client_id = new_message.client_id.is_some();
-    let request = SendRequest::new(new_message, timeout_ms, None);
+async fn request_durable(session: &Session, request: SendRequest) -> Result<RequestWaiter, Error> {
+    let has_client_id = request.message.client_id.is_some();
     let mut waiter = session.space.request(&session.principal, session.epoch, request).await?;
     // A request with a client id can be repeated after a reconnect and gets the same answer.
     if has_client_id {

@@ -122,6 +122,20 @@ async fn d8_a_commit_inherits_from_what_it_acks() {
     assert_eq!(fields(&sent), [json!(5), json!("c1"), json!("b1")]);
 }
 
+// Fails under: equal results of the jobs of one batch refused as a loop.
+#[tokio::test]
+async fn d8_equal_results_of_a_batch_are_no_loop() {
+    let hub = TestHub::new().await;
+    let (alice, bob) = (hub.register("alice").await, hub.register("bob").await);
+    let done = json!({"op": "send", "to": "alice", "action": "done", "payload": {}});
+    for job in 0..5 {
+        send_message(&hub, &alice, &json!({"to": "bob", "correlationId": "batch", "payload": job})).await;
+        let ack = claim_ack(&hub, &bob, "bob").await;
+        let result = commit_last(&hub, &bob, &[ack, done.clone()]).await;
+        assert_eq!((&result["hops"], &result["correlationId"]), (&json!(1), &json!("batch")));
+    }
+}
+
 // Fails under: a timer that is stopped as a loop; a message to oneself without a delay that starts a chain.
 #[tokio::test]
 async fn d8_a_delayed_message_to_oneself_starts_a_new_chain() {

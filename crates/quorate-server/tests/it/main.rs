@@ -4,6 +4,7 @@ mod approvals;
 mod bulk;
 mod causation_chains;
 mod commit_operations;
+mod delegated_requests;
 mod deliberations;
 mod dialects;
 mod events;

@@ -5,8 +5,8 @@ use std::fmt;
 use proptest::option::weighted;
 use proptest::prelude::{BoxedStrategy, Just, Strategy, any, prop_oneof};
 use quorate_core::{
-    AgentFilter, AgentId, AgentNo, AgentStatus, Commit, DeliveryNo, Destination, Health, Heartbeat,
-    IfUnavailable, Inspect, Message, MessageId, MessageType, Op, OpResult, Receipt, RegisterAgent,
+    AgentFilter, AgentId, AgentNo, AgentStatus, AnswerFrom, Commit, DeliveryNo, Destination, Health,
+    Heartbeat, IfUnavailable, Inspect, Message, MessageId, MessageType, Op, OpResult, Receipt, RegisterAgent,
     SendRequest,
 };
 
@@ -217,7 +217,10 @@ impl RequestOp {
                     RequestCause::Retry => seen.requests.iter().rev().find(sent).map(|request| request.id),
                 };
                 let waiter = slot.map(|slot| consumer(requester, ANSWER_SLOT + slot));
-                Op::Request(SendRequest { retry_of, ..SendRequest::new(message, *timeout_ms, waiter) })
+                let is_restricted = *query && slot.is_none();
+                let answer_from = if is_restricted { AnswerFrom::Asked } else { AnswerFrom::Chain };
+                let request = SendRequest::new(message, *timeout_ms, waiter);
+                Op::Request(SendRequest { retry_of, answer_from, ..request })
             }
             Self::Answer { .. } => self.answer(seen, actor, view),
             Self::Await { back, slot } => {

@@ -1,9 +1,9 @@
 //! Statements about requests and presence, and their rendering.
 
 use quorate_core::{
-    AgentFilter, AgentInspection, AgentNo, AgentStatus, DeliveryInspection, DeliveryNo, Health, Heartbeat,
-    Inspect, InspectResult, Item, ItemKey, ItemKind, Message, MessageId, MessageType, Op, OpResult,
-    OpenDeliveryState, Presence, ReplyState, Request, RequestState, SendRequest, Verb, Why,
+    AgentFilter, AgentInspection, AgentNo, AgentStatus, AnswerFrom, DeliveryInspection, DeliveryNo, Health,
+    Heartbeat, Inspect, InspectResult, Item, ItemKey, ItemKind, Message, MessageId, MessageType, Op,
+    OpResult, OpenDeliveryState, Presence, ReplyState, Request, RequestState, SendRequest, Verb, Why,
 };
 use quorate_store::{ReadQuery, ReadResult, Store as _};
 
@@ -12,13 +12,16 @@ use super::render::since_start;
 use super::runner::ScriptRunner;
 
 impl ScriptRunner {
-    /// Parses `asks Q to A,B [query] [within T] [notifying C] [again Q]` and message options.
+    /// Parses `asks Q to A,B [query] [only] [within T] [notifying C] [again Q]` and message options.
     pub(super) fn parse_request(&mut self, actor: &str, words: &mut Words<'_>) -> Op {
         let to = words.option("to").expect("`to` with a recipient").to_owned();
         let (mut kind, mut timeout_ms, mut consumer, mut retry_of) = (MessageType::Command, None, None, None);
+        let mut answer_from = AnswerFrom::Chain;
         loop {
             if words.flag("query") {
                 kind = MessageType::Query;
+            } else if words.flag("only") {
+                answer_from = AnswerFrom::Asked;
             } else if let Some(time) = words.option("within") {
                 timeout_ms = Some(duration_ms(time));
             } else if let Some(name) = words.option("notifying") {
@@ -30,7 +33,8 @@ impl ScriptRunner {
             }
         }
         let message = Message { kind, ..self.parse_message(actor, &to, words) };
-        Op::Request(SendRequest { retry_of, ..SendRequest::new(message, timeout_ms, consumer) })
+        let request = SendRequest::new(message, timeout_ms, consumer);
+        Op::Request(SendRequest { retry_of, answer_from, ..request })
     }
 
     /// Parses `answers Q [saying W] [id X] [to A]`.
@@ -64,7 +68,12 @@ impl ScriptRunner {
                 entry.recipient.agent_no().map_or_else(|| "the pool".into(), |agent| self.agent_name(agent));
             format!("{recipient}{reply}")
         });
-        let recipients = recipients.collect::<Vec<_>>().join(", ");
+        let mut recipients = recipients.collect::<Vec<_>>().join(", ");
+        for delegate in &request.delegates {
+            let agent = delegate.recipient.agent_no();
+            let name = agent.map_or_else(|| "a pool".into(), |agent| self.agent_name(agent));
+            recipients += &format!(", or {name}");
+        }
         let state = match &request.state {
             RequestState::Failed { code, reason } => format!("failed {code} ({reason})"),
             other => other.as_str().to_owned(),

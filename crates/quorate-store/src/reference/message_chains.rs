@@ -151,7 +151,7 @@ impl Transaction<'_> {
 }
 
 /// Returns the id of the chain of a message, or `None` if it starts a chain or is a response.
-fn chain(message: &Message) -> Option<String> {
+pub(super) fn chain(message: &Message) -> Option<String> {
     let timer = message.is_delayed_to_self();
     let begins = message.hops == 0 && (message.causation_id.is_none() || timer);
     if begins || message.kind == MessageType::Response {

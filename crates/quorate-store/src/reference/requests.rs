@@ -3,9 +3,9 @@
 use std::sync::Arc;
 
 use quorate_core::{
-    AgentNo, Code, ConsumerEvent, ConsumerId, DeliveryNo, EndState, Fingerprint, Item, ItemKey, ItemKind,
-    Message, MessageId, MessageType, OpResult, Principal, QueueId, Recipient, RecipientOutcome, Refused,
-    ReplyState, Request, RequestState, SendRequest, limits,
+    AgentNo, AnswerFrom, Code, ConsumerEvent, ConsumerId, Delegate, DeliveryNo, EndState, Fingerprint, Item,
+    ItemKey, ItemKind, Message, MessageId, MessageType, OpResult, Principal, QueueId, Recipient,
+    RecipientOutcome, Refused, ReplyState, Request, RequestState, SendRequest, limits,
 };
 
 use crate::reference::agents::unknown_agent;
@@ -99,13 +99,11 @@ impl Transaction<'_> {
         let id = MessageId { generation: self.space.generation(), seq: self.seq, n: self.messages };
         let mut message = (*send.message).clone();
         message.expires_at = Some(self.now.wall.plus_ms(timeout_ms));
-        let correlation = message.correlation_id.clone().unwrap_or_else(|| id.to_string());
-        message.correlation_id = Some(correlation.clone());
+        let correlation = message.correlation_id.get_or_insert_with(|| id.to_string()).clone();
         let reply_to = message.reply_to.as_ref().and_then(|agent| self.space.agent_number(agent));
         let pending = |to: &Recipient| RecipientOutcome { recipient: *to, reply: ReplyState::Pending };
         let outcomes = recipients.iter().map(pending).collect();
-        let count = recipients.len() as u32;
-        let first = DeliveryNo(self.space.deliveries.len() as u64 + 1);
+        let (count, first) = (recipients.len() as u32, DeliveryNo(self.space.deliveries.len() as u64 + 1));
         let low = self.charge_budget(&message)?;
         self.store_message(&Arc::new(message), send.fingerprint.written, recipients);
         let request = Request {
@@ -116,6 +114,8 @@ impl Transaction<'_> {
             timeout_ms,
             first_delivery: first,
             recipients: outcomes,
+            answer_from: send.answer_from,
+            delegates: Vec::new(),
             state: RequestState::Waiting,
         };
         self.set_item(Item::Request(request));
@@ -290,10 +290,11 @@ impl Transaction<'_> {
             for number in self.unclaimed(&request) {
                 self.end_delivery(number, EndState::Expired, String::new());
             }
-            let outcomes = request.recipients.clone();
+            let (outcomes, delegated) = (request.recipients.clone(), !request.delegates.is_empty());
             self.end_wait(request, RequestState::TimedOut, Code::Timeout);
             if let [RecipientOutcome { recipient: to, reply: ReplyState::Pending | ReplyState::Lost }] =
                 outcomes[..]
+                && !delegated
                 && let QueueId::Agent(agent) = to.queue()
             {
                 self.mark_unavailable(agent);
@@ -306,7 +307,10 @@ impl Transaction<'_> {
         let code = self.lost_request_code;
         for mut request in self.space.open_requests() {
             let index = number.0.wrapping_sub(request.first_delivery.0) as usize;
-            if request.recipients.get(index).is_none_or(|outcome| outcome.reply != ReplyState::Pending) {
+            let delegated = request.delegates.iter().any(|delegate| delegate.index as usize == index);
+            if delegated
+                || request.recipients.get(index).is_none_or(|outcome| outcome.reply != ReplyState::Pending)
+            {
                 continue;
             }
             request.recipients[index].reply = ReplyState::Lost;
@@ -342,30 +346,78 @@ impl Transaction<'_> {
         let [to] = recipients else { return None };
         let requester = to.agent_no().filter(|_| message.to.names_agents())?;
         let from = self.space.agent_number(message.from.as_ref()?)?;
-        let request = match (&message.in_reply_to, &message.correlation_id) {
-            (Some(request_id), _) => self.space.request(self.find_message(request_id)?)?,
-            (None, Some(conversation)) => self.find_by_conversation(conversation, from, requester)?,
-            (None, None) => return None,
+        let named = match (&message.in_reply_to, &message.correlation_id) {
+            (Some(request_id), _) => self.find_message(request_id).and_then(|id| self.space.request(id)),
+            (None, Some(conversation)) => self.find_by_conversation(conversation, from, requester),
+            (None, None) => None,
         };
-        if requester != request.from && Some(requester) != request.reply_to {
-            return None;
-        }
-        let index = request
-            .recipients
-            .iter()
-            .position(|outcome| self.space.may_take(from, outcome.recipient.queue()))?;
+        let expects = |request: &Request| requester == request.from || Some(requester) == request.reply_to;
+        let request = named.filter(expects).or_else(|| {
+            let mut delegated = self.space.open_requests();
+            delegated.retain(|request| {
+                Some(&request.correlation) == message.correlation_id.as_ref()
+                    && expects(request)
+                    && request.delegates.iter().any(|to| self.space.may_take(from, to.recipient.queue()))
+                    && self.has_pending_answer(request, from)
+            });
+            if delegated.len() == 1 { delegated.pop() } else { None }
+        })?;
+        let places = self.places(&request, from);
+        let is_pending = |place: &&usize| request.recipients[**place].reply == ReplyState::Pending;
+        let index = *places.iter().find(is_pending).or(places.first())?;
         Some(MatchedReply { request, index, from })
+    }
+
+    /// Returns the indexes of the recipients in whose place an agent may answer: its own, then delegated ones.
+    fn places(&self, request: &Request, from: AgentNo) -> Vec<usize> {
+        let may_take = |to: &Recipient| self.space.may_take(from, to.queue());
+        let own = request.recipients.iter().zip(0..).filter(|(outcome, _)| may_take(&outcome.recipient));
+        let delegated = request.delegates.iter().filter(|delegate| may_take(&delegate.recipient));
+        own.map(|(_, index)| index).chain(delegated.map(|delegate| delegate.index as usize)).collect()
+    }
+
+    fn has_pending_answer(&self, request: &Request, from: AgentNo) -> bool {
+        let places = self.places(request, from);
+        places.iter().any(|place| request.recipients[*place].reply == ReplyState::Pending)
+    }
+
+    /// Lets the recipients of a message answer the requests of its chain that its sender may answer.
+    pub(super) fn delegate_answers(&mut self, message: &Message, recipients: &[Recipient]) {
+        let caused = crate::reference::message_chains::chain(message).is_some();
+        let from = message.from.as_ref().and_then(|from| self.space.agent_number(from));
+        let Some(from) = from.filter(|_| caused) else { return };
+        for mut request in self.space.open_requests() {
+            if Some(&request.correlation) != message.correlation_id.as_ref()
+                || request.answer_from == AnswerFrom::Asked
+            {
+                continue;
+            }
+            let before = request.delegates.len();
+            let mut places = self.places(&request, from);
+            places.retain(|place| request.recipients[*place].reply == ReplyState::Pending);
+            for place in places {
+                for to in recipients {
+                    let delegate = Delegate { recipient: to.without_holder(), index: place as u32 };
+                    let asked = request.recipients[place].recipient.queue() == to.queue();
+                    let known =
+                        asked || to.agent_no() == Some(request.from) || request.delegates.contains(&delegate);
+                    if !known && request.delegates.len() < limits::REQUEST_DELEGATES_MAX {
+                        request.delegates.push(delegate);
+                    }
+                }
+            }
+            if request.delegates.len() > before {
+                self.set_item(Item::Request(request));
+            }
+        }
     }
 
     /// Finds the open request between these agents with this id, or else the only one with this correlation id.
     fn find_by_conversation(&self, conversation: &str, from: AgentNo, requester: AgentNo) -> Option<Request> {
         let mut open = self.space.open_requests();
         open.retain(|request| {
-            let is_pending = |outcome: &RecipientOutcome| {
-                outcome.reply == ReplyState::Pending && self.space.may_take(from, outcome.recipient.queue())
-            };
             (request.from == requester || request.reply_to == Some(requester))
-                && request.recipients.iter().any(is_pending)
+                && self.has_pending_answer(request, from)
         });
         let id = self.find_message(conversation);
         if let Some(request) = open.iter().find(|request| Some(request.id) == id) {
@@ -403,7 +455,9 @@ impl Transaction<'_> {
         if late {
             return result;
         }
-        let to = request.recipients[index].recipient.held_by(from);
+        let asked = request.recipients[index].recipient;
+        let is_own = self.space.may_take(from, asked.queue());
+        let to = if is_own { asked.held_by(from) } else { asked };
         request.recipients[index] =
             RecipientOutcome { recipient: to, reply: ReplyState::Answered { seq: id.seq, n: id.n } };
         let is_last = request.recipients.iter().all(|outcome| outcome.reply != ReplyState::Pending);

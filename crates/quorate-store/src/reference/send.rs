@@ -36,6 +36,7 @@ impl Transaction<'_> {
         let recipients = self.resolve_unavailable(message, recipients)?;
         self.check_inbox_capacity(message.from.as_ref(), &recipients)?;
         let low = self.charge_budget(message)?;
+        self.delegate_answers(message, &recipients);
         let result = self.store_message(message, fingerprint.written, recipients);
         if let Some(budget) = low {
             self.send_budget_warning(&budget, message);

@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use quorate::{Code, Failure, Hub, HubOptions, ManualClock, Work};
-use quorate_core::{Commit, Op, Principal};
+use quorate_core::{Commit, Destination, Message, Op, OpResult, Principal};
 use tempfile::TempDir;
 
 const SOON: Duration = Duration::from_secs(20);
@@ -58,6 +58,33 @@ async fn d8_a_message_loop_of_two_handlers_is_stopped() {
         dead_letter.reason
     );
     assert!(hub.counts().await.expect("read").acked < 20, "stopped after a few rounds");
+}
+
+// Fails under: acked messages that are causes only while they are cached.
+#[tokio::test]
+async fn d8_acked_messages_are_causes_after_a_restart() {
+    let (directory, hub, clock) = hub().await;
+    let alice = hub.agent("alice").join().await.unwrap();
+    drop(hub.agent("bob").join().await.unwrap());
+    alice.send("bob", "work", 1).max_hops(5).await.unwrap();
+    drop(alice);
+    let bob = "bob".parse().unwrap();
+    let principal = Principal::Agent("bob".parse().unwrap());
+    let space = hub.space().expect("an embedded hub").clone();
+    let mut held = space.claim(&principal, None, &bob, 1, 30_000, Duration::ZERO).await.unwrap();
+    drop(space);
+    hub.close().await;
+    let options = HubOptions { clock, ..HubOptions::default() };
+    let hub = Hub::open_with(directory.path().join("team"), options).await.unwrap();
+    let space = hub.space().expect("an embedded hub");
+    let to = Destination::Agent("alice".parse().unwrap());
+    let message = Message { from: Some(bob), ..Message::new(to, "done", space.seal(&b"1"[..])) };
+    let ops = vec![Op::Ack(held.remove(0).lease.expect("a lease")), Op::send(message)];
+    let receipt = space.commit(Commit::new(principal, ops)).await.unwrap();
+    let Some(OpResult::Sent { id, .. }) = receipt.results.last() else { panic!("{receipt:?}") };
+    let sent = hub.message(&id.to_string()).await.unwrap().message;
+    assert_eq!((sent.hops, sent.max_hops), (1, Some(5)));
+    hub.close().await;
 }
 
 // Fails under: a budget that is not propagated from message to message.

@@ -1,10 +1,15 @@
-//! Encoding of requests. The waiting consumers are not part of it.
+//! Encoding of requests: fixed fields, then numbered optional ones. The waiting consumers are not part of it.
 
 use crate::codec::{DecodeError, Reader, Writer};
 use crate::ids::{AgentNo, DeliveryNo, Generation, MessageId, Seq};
 use crate::recipient::Recipient;
 use crate::refused::Code;
-use crate::request::{RecipientOutcome, ReplyState, Request, RequestState};
+use crate::request::{AnswerFrom, Delegate, RecipientOutcome, ReplyState, Request, RequestState};
+
+/// The number of the optional field `delegates`.
+const DELEGATES: u64 = 1;
+/// The number of the optional field that only the recipients may answer.
+const ASKED: u64 = 2;
 
 pub(super) fn write(out: &mut Writer, request: &Request) {
     let MessageId { generation, seq, n } = request.id;
@@ -31,6 +36,15 @@ pub(super) fn write(out: &mut Writer, request: &Request) {
             out.text(reason);
         }
     }
+    if !request.delegates.is_empty() {
+        out.numbers(&[DELEGATES, request.delegates.len() as u64]);
+        for delegate in &request.delegates {
+            out.numbers(&[delegate.recipient.number(), u64::from(delegate.index)]);
+        }
+    }
+    if request.answer_from == AnswerFrom::Asked {
+        out.number(ASKED);
+    }
 }
 
 pub(super) fn read(input: &mut Reader<'_>) -> Result<Request, DecodeError> {
@@ -43,13 +57,39 @@ pub(super) fn read(input: &mut Reader<'_>) -> Result<Request, DecodeError> {
     let first_delivery = DeliveryNo(input.number()?);
     let mut recipients = Vec::new();
     for _ in 0..input.count(2)? {
-        let Some(recipient) = Recipient::from_number(input.number()?) else {
-            return input.expected("a recipient");
-        };
-        recipients.push(RecipientOutcome { recipient, reply: read_reply(input)? });
+        recipients.push(RecipientOutcome { recipient: read_recipient(input)?, reply: read_reply(input)? });
     }
     let state = read_state(input)?;
-    Ok(Request { id, from, reply_to, correlation, timeout_ms, first_delivery, recipients, state })
+    let (delegates, answer_from) = (Vec::new(), AnswerFrom::Chain);
+    let mut request = Request {
+        id,
+        from,
+        reply_to,
+        correlation,
+        timeout_ms,
+        first_delivery,
+        recipients,
+        answer_from,
+        delegates,
+        state,
+    };
+    while !input.is_done() {
+        match input.number()? {
+            DELEGATES => {
+                for _ in 0..input.count(2)? {
+                    let (recipient, index) = (read_recipient(input)?, input.narrow()?);
+                    request.delegates.push(Delegate { recipient, index });
+                }
+            }
+            ASKED => request.answer_from = AnswerFrom::Asked,
+            _ => return input.expected("a known field"),
+        }
+    }
+    Ok(request)
+}
+
+fn read_recipient(input: &mut Reader<'_>) -> Result<Recipient, DecodeError> {
+    Recipient::from_number(input.number()?).map_or_else(|| input.expected("a recipient"), Ok)
 }
 
 fn read_reply(input: &mut Reader<'_>) -> Result<ReplyState, DecodeError> {

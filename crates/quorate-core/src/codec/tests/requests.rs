@@ -3,11 +3,11 @@
 use super::*;
 use crate::commit::OpResult;
 use crate::ids::MessageId;
-use crate::item::{Item, Verb};
+use crate::item::{Item, ItemKind, Verb};
 use crate::message::IfUnavailable;
 use crate::presence::{AgentStatus, Health};
 use crate::refused::Code;
-use crate::request::{RecipientOutcome, ReplyState, Request, RequestState};
+use crate::request::{AnswerFrom, Delegate, RecipientOutcome, ReplyState, Request, RequestState};
 
 fn request(state: RequestState) -> Item {
     let replies = [ReplyState::Pending, ReplyState::Answered { seq: Seq(7), n: 1 }, ReplyState::Lost];
@@ -22,8 +22,24 @@ fn request(state: RequestState) -> Item {
         recipients: replies
             .map(|(at, reply)| RecipientOutcome { recipient: AgentNo(at as u64 + 2).into(), reply })
             .collect(),
+        answer_from: AnswerFrom::Chain,
+        delegates: Vec::new(),
         state,
     })
+}
+
+// Fails under: fields that are lost, or written for the requests of earlier logs.
+#[test]
+fn delegates_of_a_request_are_optional_fields() {
+    let plain = request(RequestState::Waiting);
+    let Item::Request(mut delegated) = plain.clone() else { panic!("not a request") };
+    let pool = Delegate { recipient: Recipient::pool(PoolNo(3)), index: 2 };
+    delegated.delegates = vec![Delegate { recipient: AgentNo(9).into(), index: 0 }, pool];
+    delegated.answer_from = AnswerFrom::Asked;
+    let delegated = Item::Request(delegated);
+    let bytes = write_item(&delegated);
+    expect!["0102090080808080300202"].assert_eq(hex(&bytes).strip_prefix(&hex(&write_item(&plain))).unwrap());
+    assert_eq!(read_item(ItemKind::Request, &bytes).unwrap(), delegated);
 }
 
 fn effects() -> Vec<Effect> {
