@@ -37,7 +37,8 @@ pub struct AgentRegistration {
     /// Current epoch. Pass it to update the registration without starting a new epoch.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub epoch: Option<Epoch>,
-    /// Heartbeat interval. After three missed heartbeats the agent is offline; 0 disables the check.
+    /// Heartbeat interval; 10 s by default. Any call of the agent and any open connection counts as a heartbeat. After three
+    /// missed heartbeats the agent is offline; 0 disables the check.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub heartbeat_ms: Option<u64>,
 }
@@ -225,6 +226,10 @@ pub struct Agent {
     /// Time at which the agent is declared offline unless a heartbeat arrives.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub offline_at: Option<Timestamp>,
+    /// Time at which its last connection was closed. Omitted while it is connected, after any later call of the agent, and
+    /// if it never was connected.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub disconnected_at: Option<Timestamp>,
 }
 
 /// Self-description of an agent, from its registration.

@@ -1,12 +1,14 @@
 //! Deliveries: leases held by recipients, and the acks, nacks and extensions of those leases.
 
 use quorate_core::{
-    DeliveryId, EndState, Extend, LeaseRef, LeaseToken, Nack, NackAction, Op, Refused, Seq, Timestamp,
+    DeliveryId, EndState, Extend, LeaseRef, LeaseToken, MessageId, Nack, NackAction, Op, Refused, Seq,
+    Timestamp,
 };
 use serde::{Deserialize, Serialize};
 
 use crate::message::Message;
 use crate::parse_context::ParseContext;
+use crate::result::ChangeReceipt;
 #[cfg(feature = "schema")]
 use crate::schema;
 
@@ -33,6 +35,32 @@ impl From<&LeaseRef> for AckDelivery {
     fn from(lease: &LeaseRef) -> Self {
         Self { delivery_id: lease.delivery, lease_token: lease.token }
     }
+}
+
+/// Result of extending the leases of deliveries.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[serde(rename_all = "camelCase")]
+pub struct ExtendedLeases {
+    /// Sequence number of the record; `null`, because extensions are not recorded.
+    #[serde(flatten)]
+    pub receipt: ChangeReceipt,
+    /// Deliveries whose request has ended without an answer of the holder: stop working on them, and ack them.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub ended_requests: Vec<EndedRequest>,
+}
+
+/// Delivery of a request that has ended.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[serde(rename_all = "camelCase")]
+pub struct EndedRequest {
+    /// Delivery ID.
+    pub delivery_id: DeliveryId,
+    /// ID of the request.
+    pub message_id: MessageId,
+    /// Error code with which the request ended, such as `CANCELLED`.
+    pub code: String,
 }
 
 /// Rejects a delivery, so that it is redelivered or dead-lettered.

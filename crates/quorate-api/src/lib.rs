@@ -48,6 +48,7 @@ pub mod session;
 pub mod sign_in;
 pub mod state;
 pub mod stats;
+pub mod status;
 pub mod strict;
 pub mod subscription;
 pub mod task;

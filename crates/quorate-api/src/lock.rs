@@ -1,8 +1,10 @@
 //! Locks with fencing tokens.
 
+use std::borrow::Cow;
+
 use quorate_core::{
     AcquireLocks, AgentId, Code, DeliveryId, Fence as FenceNumber, FenceRef, GrantedLocks, Lock as CoreLock,
-    LockName, Priority, Refused, RenewLocks, Timestamp, WaitMode,
+    LockName, LockWait, Priority, Refused, RenewLocks, Timestamp, WaitMode,
 };
 use serde::{Deserialize, Serialize};
 
@@ -297,6 +299,43 @@ pub struct LockHolder {
     pub since: Timestamp,
     /// How long the lock is held without renewal.
     pub ttl_ms: u64,
+}
+
+/// A lock with its holders and its queue.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+pub struct LockWithQueue {
+    /// The lock.
+    #[serde(flatten)]
+    pub lock: Lock,
+    /// Agents that wait for the lock, first to last; at most 1,000.
+    pub waiting: Vec<LockWaiter>,
+}
+
+/// Agent that waits for a lock.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+pub struct LockWaiter {
+    /// The waiting agent.
+    pub agent: AgentId,
+    /// Name of its priority in the queue.
+    #[cfg_attr(feature = "schema", schemars(with = "schema::PriorityName"))]
+    pub priority: Cow<'static, str>,
+    /// All locks that it acquires together, sorted by name.
+    pub locks: Vec<LockName>,
+    /// Time at which the wait began.
+    pub since: Timestamp,
+}
+
+impl From<&LockWait> for LockWaiter {
+    fn from(wait: &LockWait) -> Self {
+        Self {
+            agent: wait.agent.clone(),
+            priority: wait.priority.as_str().into(),
+            locks: wait.names.clone(),
+            since: wait.since,
+        }
+    }
 }
 
 impl Lock {

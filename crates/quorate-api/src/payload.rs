@@ -69,7 +69,7 @@ pub(crate) fn render_stored(payload: Option<&Payload>) -> Option<RawJson> {
 }
 
 /// Renders unsealed bytes as JSON.
-pub(crate) fn render_bytes(bytes: &Bytes, content_type: Option<&str>) -> RawJson {
+pub fn render_bytes(bytes: &Bytes, content_type: Option<&str>) -> RawJson {
     render(&Payload::unsealed(bytes.clone()), content_type)
 }
 

@@ -158,6 +158,7 @@ impl From<&CoreViolation> for Violation {
             place: violation.field.clone(),
             code: violation.code.as_str().to_owned(),
             at: violation.at,
+            count: violation.count,
         }
     }
 }
@@ -171,12 +172,13 @@ impl Violation {
         let known = Code::ALL.iter().copied().find(|known| known.as_str() == self.code);
         let code = known
             .ok_or_else(|| Refused::new(Code::Invalid, format!("unknown error code {:?}", self.code)))?;
-        let Self { rule, principal, place, at, .. } = self;
-        Ok(CoreViolation { rule, principal, field: place, code, at })
+        let Self { rule, principal, place, at, count, .. } = self;
+        Ok(CoreViolation { rule, principal, field: place, code, at, count })
     }
 }
 
-/// Violation of the policy. It identifies the rule, the principal and the field, but never contains payload data.
+/// Violation of the policy, or of a rule of the hub: `loop`, `budget` and `deadlock`. It identifies the rule, the principal and
+/// the field, but never contains payload data.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Violation {
@@ -188,6 +190,17 @@ pub struct Violation {
     pub place: String,
     /// Error code that was returned.
     pub code: String,
-    /// Time of the violation.
+    /// Time of the violation; of the newest one if several were counted together.
     pub at: Timestamp,
+    /// Number of violations of this rule by this principal that followed each other within a minute.
+    pub count: u64,
+}
+
+/// Payload of the message `policy.violated`, which notifies coordinators.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+pub struct ViolationNotice {
+    /// Violations about which nothing was sent in the last 10 minutes.
+    pub violations: Vec<Violation>,
+    /// Number of further violations, which `GET /v1/violations` lists.
+    pub more: usize,
 }

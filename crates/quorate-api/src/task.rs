@@ -1,6 +1,7 @@
 //! Tasks: their representation alone, with payloads, and as held under a lease. The requests are in the submodules.
 
 mod change;
+mod context;
 mod create;
 mod query;
 
@@ -23,6 +24,7 @@ use crate::schema;
 pub use change::{
     CompletionStatus, TaskCancellation, TaskCompletion, TaskFailure, TaskHeartbeat, TaskRelease,
 };
+pub use context::{DependencyResult, TaskContext};
 pub use create::{NewTask, NewTasks, RetryPolicy, TaskGraph, TaskWithInput, create_tasks_op, parse_create};
 pub use query::{TaskGetQuery, TaskListQuery, parse_task_status};
 
@@ -245,6 +247,13 @@ impl TaskWithPayloads {
 }
 
 impl HeldTask {
+    /// Returns what earlier attempts and dependencies left.
+    #[must_use]
+    pub fn context(&self) -> TaskContext {
+        let TaskLease { partials, details, dependencies, truncated, .. } = self.held.clone();
+        TaskContext { partials, details, dependencies, truncated }
+    }
+
     /// Returns the input, byte for byte as it was sent; empty if there is none.
     ///
     /// # Errors
@@ -293,6 +302,19 @@ pub struct TaskLease {
     pub lease_until: Timestamp,
     /// Input of the task.
     pub input: Option<RawJson>,
+    /// Partial results of earlier attempts, oldest first.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub partials: Vec<RawJson>,
+    /// Details of the last failed attempt; `reason` is its reason.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub details: Option<RawJson>,
+    /// Dependencies with their results, in the order of `dependsOn`.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub dependencies: Vec<DependencyResult>,
+    /// Whether partial results, details or results of dependencies were left out because of their size. Read them with
+    /// `GET /v1/tasks/{id}`.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub truncated: bool,
 }
 
 impl HeldTask {
@@ -303,6 +325,7 @@ impl HeldTask {
         task: &CoreTask,
         token: LeaseToken,
         input: &Bytes,
+        context: &TaskContext,
         since: Timestamp,
     ) -> Self {
         let length_ms = match &task.state {
@@ -313,6 +336,10 @@ impl HeldTask {
             lease_token: token,
             lease_until: since.plus_ms(length_ms),
             input: task.spec.input.map(|_| render_bytes(input, task.spec.content_type.as_deref())),
+            partials: context.partials.clone(),
+            details: context.details.clone(),
+            dependencies: context.dependencies.clone(),
+            truncated: context.truncated,
         };
         Self { held, task: Task::new(agents, task) }
     }

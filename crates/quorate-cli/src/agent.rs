@@ -115,7 +115,7 @@ request only if `analyse` is among its actions. The exit code is 1 if a check fa
 const COLUMNS: &[Column] = &[
     ("ID", |agent| field(agent, "id")),
     ("ROLE", |agent| field(agent, "role")),
-    ("STATUS", |agent| field(agent, "status")),
+    ("STATUS", status),
     ("HEALTH", |agent| field(agent, "health")),
     ("OPEN", |agent| field(&agent["load"], "open")),
     ("LEASED", |agent| field(&agent["load"], "leased")),
@@ -214,6 +214,14 @@ fn token_for(id: &str) -> String {
     format!("quorate token create --role agent --agent {id} --name {id}")
 }
 
+/// Returns the status of an agent. A closed connection shows before the agent counts as offline.
+fn status(agent: &Value) -> String {
+    match format_age(&agent["disconnectedAt"]) {
+        Some(age) if agent["status"] != "offline" => format!("disconnected {age} ago"),
+        _ => field(agent, "status"),
+    }
+}
+
 fn details(agent: &Value) -> Details {
     let load = &agent["load"];
     let text = |name| field(agent, name);
@@ -223,7 +231,7 @@ fn details(agent: &Value) -> Details {
         .add("role", text("role"))
         .add("capabilities", text("capabilities"))
         .add("actions", text("supportedActions"))
-        .add("status", text("status"))
+        .add("status", status(agent))
         .add("health", [text("health"), text("note")].join(" ").trim().to_owned())
         .add("available", text("available"))
         .add("epoch", text("epoch"))

@@ -2,7 +2,11 @@
 
 use clap::Args;
 use jiff::Timestamp;
+use quorate_api::budget::Budget;
+use quorate_api::policy::Violation;
+use quorate_api::procedure::Procedure;
 use quorate_api::session::Session;
+use quorate_api::status::{SpaceStatus, StuckKind, StuckWork};
 use quorate_core::SessionStatus;
 use quorate_store::{Clock as _, SystemClock};
 use serde::Deserialize as _;
@@ -59,7 +63,9 @@ impl Agents {
         let number = |agent: &Value, name: &str| agent[name].as_u64().unwrap_or(0);
         let offline = |agent: &&Value| agent["status"] == "offline";
         let online = |agent: &&Value| {
-            !offline(agent) && number(&agent["load"], "listening") + number(agent, "heartbeatMs") > 0
+            let is_listening = number(&agent["load"], "listening") > 0;
+            let beats = number(agent, "heartbeatMs") > 0 && agent["disconnectedAt"].is_null();
+            !offline(agent) && (is_listening || beats)
         };
         let count = |predicate: &dyn Fn(&&Value) -> bool| agents.iter().filter(predicate).count();
         Self { known: agents.len(), online: count(&online), offline: count(&offline) }
@@ -98,7 +104,8 @@ async fn load_status(hub: &Hub) -> anyhow::Result<Status> {
     let page_limit = || ("limit", Some("1000".to_owned()));
     let agents = hub.get_json("/v1/agents", &[page_limit()]).await?;
     let agents = agents["agents"].as_array().cloned().unwrap_or_default();
-    let is_offline = |agent: &Value| agent["status"] == "offline";
+    let found = hub.get_json("/v1/status", &[]).await?;
+    let found = SpaceStatus::deserialize(&found)?;
     let mut status = Status {
         url: hub.url(),
         seq: state["seq"].as_u64().unwrap_or(0),
@@ -114,7 +121,10 @@ async fn load_status(hub: &Hub) -> anyhow::Result<Status> {
     status.attention.extend(pending(hub).await?);
     status.attention.extend(waiting_tasks(hub, &status.tasks).await?);
     status.blocked.extend(dead_letters(hub, &status.queue).await?);
-    status.blocked.extend(agents.iter().filter(|agent| is_offline(agent)).filter_map(offline_line));
+    status.attention.extend(found.low_budgets.iter().map(budget_line));
+    status.attention.extend(found.violations.iter().flatten().map(violation_line));
+    status.blocked.extend(found.stuck.iter().map(stuck_line));
+    status.active.extend(found.running_procedures.iter().map(procedure_line));
     status.blocked.extend(failed_tasks(hub, &status.tasks).await?);
     for session in state["sessions"].as_array().map_or(&[][..], Vec::as_slice) {
         let Session { id, title, reason, status: state, .. } = Session::deserialize(session)?;
@@ -159,18 +169,48 @@ fn attempts(count: &Value) -> String {
     if count == 1 { "1 attempt".to_owned() } else { format!("{count} attempts") }
 }
 
-/// Returns a line for an offline agent with open deliveries.
-fn offline_line(agent: &Value) -> Option<Line> {
-    let open = agent["load"]["open"].as_u64().filter(|open| *open > 0)?;
-    let id = field(agent, "id");
-    let since = format_age(&agent["heardAt"]).map(|age| format!(", last seen {age} ago")).unwrap_or_default();
-    Some(Line {
-        text: format!(
-            "{open} {} for {id}, which is offline{since}",
-            if open == 1 { "message" } else { "messages" }
-        ),
-        next: format!("restart {id}, or inspect with `quorate msg list --to {id}`"),
-    })
+/// Returns a line for work that no agent will do soon, such as `bob disconnected 14 s ago, 3 messages wait`.
+fn stuck_line(work: &StuckWork) -> Line {
+    let name = &work.name;
+    let next = match (work.kind, &work.task) {
+        (StuckKind::Inbox, _) => format!("restart {name}, or inspect with `quorate msg list --to {name}`"),
+        (StuckKind::Lock, _) => "restart the holder, or wait until its grant ends".to_owned(),
+        (StuckKind::AgentTasks, Some(task)) => format!("restart {name}, or `quorate task cancel {task}`"),
+        (_, Some(task)) => {
+            format!("start an agent with the capability {name}, or `quorate task cancel {task}`")
+        }
+        (_, None) => format!("start an agent with the capability {name}"),
+    };
+    let subject = if work.kind == StuckKind::Lock { format!("lock {name}: ") } else { String::new() };
+    Line { text: format!("{subject}{}", work.reason), next }
+}
+
+fn budget_line(budget: &Budget) -> Line {
+    let Budget { id, messages_used, messages_max, .. } = budget;
+    Line {
+        text: format!("budget {id}: {messages_used} of {messages_max} messages used"),
+        next: "quorate explain BUDGET_EXCEEDED".to_owned(),
+    }
+}
+
+/// Returns a line for a violation, a refused loop, an exceeded budget or a broken deadlock.
+fn violation_line(violation: &Violation) -> Line {
+    let Violation { rule, principal, place, code, at, count } = violation;
+    let what = match rule.as_str() {
+        "loop" => "refused loop".to_owned(),
+        "budget" => "refused by its budget".to_owned(),
+        "deadlock" => "broken deadlock".to_owned(),
+        rule if place.is_empty() => format!("violation of {rule}"),
+        rule => format!("violation of {rule} at {place}"),
+    };
+    let times = if *count == 1 { String::new() } else { format!(", {count} times") };
+    let age = format_age(&json!(at)).map(|age| format!(", {age} ago")).unwrap_or_default();
+    Line { text: format!("{principal}: {what}{times}{age}"), next: format!("quorate explain {code}") }
+}
+
+fn procedure_line(procedure: &Procedure) -> Line {
+    let Procedure { id, kind, phase, .. } = procedure;
+    Line { text: format!("{id} {kind}: {phase}"), next: format!("quorate deliberation show {id}") }
 }
 
 /// Lists pending approvals, oldest first.

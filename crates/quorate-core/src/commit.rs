@@ -35,7 +35,7 @@ use crate::task::{
 };
 use crate::topic::Pattern;
 
-pub use receipt::{ConsumerEvent, GrantedLocks, OpResult, Receipt};
+pub use receipt::{ConsumerEvent, GrantedLocks, HolderEvent, OpResult, Receipt};
 
 /// The principal that acts. Set by authentication; identity claims inside a request are ignored.
 #[derive(Clone, PartialEq, Eq, Hash, Debug)]

@@ -26,6 +26,7 @@ mod rollback_plan;
 mod send;
 mod sessions;
 mod shares;
+mod stuck;
 mod subscriptions;
 mod tasks;
 mod tokens;
@@ -34,7 +35,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use crate::codec;
-use crate::commit::{Commit, ConsumerEvent, LeaseRef, Op, OpResult, Principal, Receipt};
+use crate::commit::{Commit, ConsumerEvent, HolderEvent, LeaseRef, Op, OpResult, Principal, Receipt};
 use crate::effect::{Effect, EndState, Record, RecordKind, ReturnCause};
 use crate::entry::EntryHead;
 use crate::hash_chain::{self, RecordHeader};
@@ -97,10 +98,12 @@ pub struct CommitOutcome {
     pub ended: Vec<EndedDelivery>,
     /// Deliveries dispatched to waiting consumers.
     pub dispatched: Vec<(ConsumerId, LeasedDelivery)>,
-    /// Consumers that were closed because their agent registered again, went offline or was removed.
+    /// Consumers that were closed because their agent registered again or was removed.
     pub dismissed_consumers: Vec<ConsumerId>,
     /// Notifications for consumers that wait for something other than deliveries.
     pub consumer_events: Vec<(ConsumerId, ConsumerEvent)>,
+    /// Notifications for the agents that hold leases.
+    pub holder_events: Vec<(AgentNo, HolderEvent)>,
     /// Deliveries whose lease duration grew. Not part of the record, but stored for a restart.
     pub extended_leases: Vec<DeliveryNo>,
     /// Whether the commit was decided now; false for an idempotent replay.
@@ -216,6 +219,7 @@ impl CommitOutcome {
             dispatched: Vec::new(),
             dismissed_consumers: Vec::new(),
             consumer_events: Vec::new(),
+            holder_events: Vec::new(),
             extended_leases: Vec::new(),
             is_new: false,
         }
@@ -254,6 +258,7 @@ struct Draft<'a> {
     dispatched: Vec<(ConsumerId, LeasedDelivery)>,
     dismissed_consumers: Vec<ConsumerId>,
     consumer_events: Vec<(ConsumerId, ConsumerEvent)>,
+    holder_events: Vec<(AgentNo, HolderEvent)>,
     extended_leases: Vec<DeliveryNo>,
     /// Entries written by this commit, which lookups do not see yet.
     entries: BTreeMap<Key, EntryHead>,
@@ -291,6 +296,7 @@ impl<'a> Draft<'a> {
             dispatched: Vec::new(),
             dismissed_consumers: Vec::new(),
             consumer_events: Vec::new(),
+            holder_events: Vec::new(),
             extended_leases: Vec::new(),
             entries: BTreeMap::new(),
             sent_in_commit: BTreeMap::new(),
@@ -364,6 +370,7 @@ impl<'a> Draft<'a> {
         self.dispatch_tasks();
         if let Some(actor) = self.actor {
             self.working.record_activity(actor, self.now);
+            self.working.set_disconnected(actor, None);
         }
         Ok(Outcome::New(results))
     }
@@ -472,6 +479,7 @@ impl<'a> Draft<'a> {
                 dispatched: self.dispatched,
                 dismissed_consumers: self.dismissed_consumers,
                 consumer_events: self.consumer_events,
+                holder_events: self.holder_events,
                 extended_leases: self.extended_leases,
                 is_new: true,
                 ..CommitOutcome::without_effect(Receipt { seq: None, at, results })
@@ -490,6 +498,7 @@ impl<'a> Draft<'a> {
             dispatched: self.dispatched,
             dismissed_consumers: self.dismissed_consumers,
             consumer_events: self.consumer_events,
+            holder_events: self.holder_events,
             extended_leases: self.extended_leases,
             is_new: true,
         }

@@ -149,7 +149,7 @@ pub enum ReturnCause {
     EpochEnded,
     /// Its holder released it without an attempt.
     Released,
-    /// Its recipient is offline. Also used for deliveries that were not leased.
+    /// Its recipient is offline, and it must not be queued. In older logs also: its holder went offline.
     Offline,
     /// The space was restored from a backup. In the lost history its lease may have ended or expired.
     Restored,

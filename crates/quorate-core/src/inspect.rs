@@ -1,9 +1,11 @@
 //! Inspection of the state at the head: data that only the writer has, such as waiting consumers and lease deadlines.
 
-use crate::ids::{AgentId, AgentNo, DeliveryNo, Seq, TaskId};
+use crate::ids::{AgentId, AgentNo, DeliveryNo, LockName, Seq, TaskId};
+use crate::message::Priority;
 use crate::presence::AgentStatus;
 use crate::registry::{Agent, AgentRole};
 use crate::request::Request;
+use crate::stuck::StuckWork;
 use crate::time::Timestamp;
 use crate::working::OpenDelivery;
 
@@ -34,6 +36,18 @@ pub enum Inspect {
         filter: AgentFilter,
         /// Cursor: only agents after this number.
         after: AgentNo,
+        /// Maximum number of results.
+        limit: usize,
+    },
+    /// Work that waits for agents that are gone, or that do not exist.
+    Stuck {
+        /// Maximum number of results.
+        limit: usize,
+    },
+    /// The agents that wait for a lock, first to last.
+    LockQueue {
+        /// Name of the lock.
+        name: LockName,
         /// Maximum number of results.
         limit: usize,
     },
@@ -79,6 +93,23 @@ pub enum InspectResult {
     Inbox(Vec<DeliveryInspection>),
     /// Result of [`Inspect::Agents`].
     Agents(Vec<AgentInspection>),
+    /// Result of [`Inspect::Stuck`].
+    Stuck(Vec<StuckWork>),
+    /// Result of [`Inspect::LockQueue`].
+    LockQueue(Vec<LockWait>),
+}
+
+/// A request that waits for a lock.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct LockWait {
+    /// The waiting agent.
+    pub agent: AgentId,
+    /// Its priority in the queue.
+    pub priority: Priority,
+    /// All locks that it requested, sorted by name.
+    pub names: Vec<LockName>,
+    /// Start of the wait.
+    pub since: Timestamp,
 }
 
 /// An open delivery with its runtime state.
@@ -94,6 +125,8 @@ pub struct DeliveryInspection {
     pub agent: Option<AgentId>,
     /// Whether that agent is unavailable.
     pub is_unavailable: bool,
+    /// Time at which the last connection of that agent was closed, unless it has acted since.
+    pub disconnected_at: Option<Timestamp>,
     /// Number of claims and streams that wait for deliveries of that agent.
     pub consumers: usize,
     /// Number of deliveries ahead of it in the queue. Only set for a ready delivery that is the only result.
@@ -137,4 +170,6 @@ pub struct AgentInspection {
     pub last_seen_at: Timestamp,
     /// Time at which it goes offline without further activity.
     pub offline_at: Option<Timestamp>,
+    /// Time at which its last connection was closed, unless it has acted since.
+    pub disconnected_at: Option<Timestamp>,
 }

@@ -282,7 +282,7 @@ pub enum Verb {
     LockReleased,
     /// A grant of the lock expired.
     LockExpired,
-    /// A grant ended because its holder re-registered, was removed or went offline.
+    /// A grant ended because its holder re-registered or was removed.
     LockReturned,
     /// The session was opened.
     SessionOpened,

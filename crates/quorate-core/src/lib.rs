@@ -48,6 +48,7 @@ mod secret;
 mod session;
 mod snapshot;
 mod store_error;
+mod stuck;
 mod subscription;
 mod task;
 mod text_serde;
@@ -65,8 +66,9 @@ pub use approval::{
 pub use budget::{Budget, SetBudget};
 pub use cause::{Cause, Causes};
 pub use commit::{
-    Commit, ConsumerEvent, DeleteEntry, ErasePayload, Extend, Fingerprint, GrantedLocks, LeaseRef, Nack,
-    NackAction, Op, OpResult, Principal, PutEntry, Receipt, RegisterAgent, WaitMode, check_lease,
+    Commit, ConsumerEvent, DeleteEntry, ErasePayload, Extend, Fingerprint, GrantedLocks, HolderEvent,
+    LeaseRef, Nack, NackAction, Op, OpResult, Principal, PutEntry, Receipt, RegisterAgent, WaitMode,
+    check_lease,
 };
 pub use creation_order::{CreationIndex, CreationPosition, ItemRange};
 pub use decide::{
@@ -89,7 +91,7 @@ pub use ids::{
     PoolNo, ProcedureId, Seq, SessionId, SessionNo, SnapshotName, SpaceId, SpaceName, SpaceNo, TaskId,
     TokenId, Version, row_id,
 };
-pub use inspect::{AgentFilter, AgentInspection, DeliveryInspection, Inspect, InspectResult};
+pub use inspect::{AgentFilter, AgentInspection, DeliveryInspection, Inspect, InspectResult, LockWait};
 pub use item::{Item, ItemKey, ItemKind, ItemTimer, Retention, Verb};
 pub use json_error::describe_json_error;
 pub use lock::{AcquireLocks, FenceRef, Grant, Lock, RenewLocks};
@@ -116,6 +118,7 @@ pub use session::{
 };
 pub use snapshot::{MakeSnapshot, Rollback, RollbackScope, RollbackTarget, Snapshot, SnapshotState};
 pub use store_error::StoreError;
+pub use stuck::{AbsentAgent, StuckSubject, StuckWork};
 pub use subscription::{
     Backfill, EarlierMessage, History, RecordedMessage, Subscribe, Subscription, SubscriptionState,
 };

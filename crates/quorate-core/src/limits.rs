@@ -144,6 +144,8 @@ pub const BACKOFF_MS_MAX: u64 = 60 * 60 * 1000;
 pub const PARTIALS_MAX: usize = 8;
 /// Bytes of a task input that is held in memory until the task ends; larger inputs are read from the log when claimed.
 pub const INPUT_IN_MEMORY_BYTES_MAX: usize = 1024;
+/// Bytes of failure details that the entry `failures/TASK` contains; larger ones are in the task only.
+pub const FAILURE_DETAILS_BYTES_MAX: usize = 64 * 1024;
 /// Default hop limit of a message chain.
 pub const HOPS_DEFAULT: u16 = 100;
 /// Maximum hop limit that the first message of a chain may set.

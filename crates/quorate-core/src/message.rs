@@ -503,9 +503,11 @@ pub(crate) fn check_short_text(name: &str, label: &str) -> Result<(), Refused> {
 pub(crate) fn check_reason(name: &str, text: &str) -> Result<(), Refused> {
     let count = text.chars().count();
     if count > REASON_CHARS_MAX {
-        return Err(Refused::new(Code::TooLarge, format!("the {name} is too long: {count} characters"))
+        let refused = Refused::new(Code::TooLarge, format!("the {name} is too long: {count} characters"))
             .limit(REASON_CHARS_MAX as u64)
-            .hint(format!("use at most {REASON_CHARS_MAX} characters")));
+            .hint(format!("use at most {REASON_CHARS_MAX} characters"));
+        // No policy allows more, so the policy is violated as well.
+        return Err(if name == "rationale" { refused.rule("rationaleCharsMax", name) } else { refused });
     }
     Ok(())
 }

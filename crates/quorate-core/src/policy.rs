@@ -321,7 +321,8 @@ pub(crate) fn recipient_not_allowed(from: &str, to: &str) -> Refused {
     .hint("send it to role:coordinator; a coordinator may forward it")
 }
 
-/// A recorded policy violation. Not part of the log, and never contains message content.
+/// A recorded policy violation, refused loop, exceeded budget or broken deadlock. Not part of the log, and never contains
+/// message content.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Violation {
     /// The violated rule.
@@ -332,6 +333,8 @@ pub struct Violation {
     pub field: String,
     /// Error code of the refusal.
     pub code: Code,
-    /// Time of the refusal.
+    /// Time of the refusal; of the newest one if several were counted together.
     pub at: Timestamp,
+    /// Number of refusals of this kind.
+    pub count: u64,
 }

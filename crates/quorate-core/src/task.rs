@@ -297,7 +297,7 @@ pub enum AttemptFailureKind {
     TimedOut,
     /// The lease expired.
     LeaseExpired,
-    /// The holder re-registered, was removed, or went offline.
+    /// The holder re-registered or was removed. In older logs also: it went offline.
     HolderGone,
 }
 
@@ -336,6 +336,30 @@ pub struct AttemptFailure {
     pub details: Option<PartRef>,
 }
 
+impl AttemptFailure {
+    /// The reason that the holder reported, or else a description of the cause; `None` for a report without a reason.
+    #[must_use]
+    pub fn explanation(&self, spec: &TaskSpec) -> Option<Cow<'_, str>> {
+        if !self.reason.is_empty() {
+            return Some(Cow::Borrowed(&self.reason));
+        }
+        let attempt = self.attempt;
+        match self.kind {
+            AttemptFailureKind::Failed | AttemptFailureKind::Permanent => None,
+            AttemptFailureKind::TimedOut => {
+                let limit_ms = spec.timeout_ms.map_or(0, NonZeroU64::get);
+                Some(format!("attempt {attempt} exceeded its time limit of {limit_ms} ms").into())
+            }
+            AttemptFailureKind::LeaseExpired => {
+                Some(format!("the lease of attempt {attempt} expired without a heartbeat").into())
+            }
+            AttemptFailureKind::HolderGone => {
+                Some(format!("the holder of attempt {attempt} registered again or was removed").into())
+            }
+        }
+    }
+}
+
 /// A partial result reported during an attempt.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct TaskPartial {
@@ -365,7 +389,7 @@ pub enum LeaseLoss {
     TimedOut,
     /// The lease expired.
     LeaseExpired,
-    /// The holder re-registered, was removed, or went offline.
+    /// The holder re-registered or was removed. In older logs also: it went offline.
     HolderGone,
 }
 
@@ -405,7 +429,7 @@ impl Task {
             TaskState::Failed(TaskFailure { failed_dependency: Some(id), .. }) => {
                 return Some(format!("its dependency {id} failed").into());
             }
-            _ => &self.last_failure.as_ref()?.reason,
+            _ => return self.last_failure.as_ref()?.explanation(&self.spec),
         };
         (!reason.is_empty()).then_some(Cow::Borrowed(reason))
     }

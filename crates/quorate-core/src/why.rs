@@ -130,13 +130,13 @@ impl Why {
                     format_time_of_day(since, now),
                     attempts("attempts used", attempt)
                 );
-                summary.push_str(&queue_position(delivery));
+                summary.push_str(&queue_position(delivery, now));
                 let expires = Some(delivery.open.expires).filter(|at| *at != OpenDelivery::NEVER);
                 if let Some(at) = expires {
                     summary.push_str(&format!("; expires at {}", format_time_of_day(at, now)));
                 }
                 let next = if expires.is_some() { NextTransition::Expires } else { NextTransition::Nothing };
-                let waits_for = match delivery.is_unavailable {
+                let waits_for = match delivery.is_unavailable || delivery.disconnected_at.is_some() {
                     true => WaitsFor::Return(agent.to_owned()),
                     false => WaitsFor::Claim(agent.to_owned()),
                 };
@@ -291,8 +291,11 @@ fn after_lease(open: &OpenDelivery, until: Timestamp) -> (NextTransition, Timest
 }
 
 /// Describes what delays a ready delivery: its recipient's availability, or deliveries ahead in the queue.
-fn queue_position(delivery: &DeliveryInspection) -> String {
+fn queue_position(delivery: &DeliveryInspection, now: Timestamp) -> String {
     let agent = delivery.holder_or_recipient();
+    if let (false, Some(at)) = (delivery.is_unavailable, delivery.disconnected_at) {
+        return format!("; {agent} disconnected at {}, so it stays queued", format_time_of_day(at, now));
+    }
     match (delivery.is_unavailable, delivery.open.if_unavailable, delivery.ahead.unwrap_or(0)) {
         (true, IfUnavailable::Queue, _) => format!("; {agent} is unavailable, so it stays queued"),
         (true, IfUnavailable::Redirect | IfUnavailable::Fail, _) => {

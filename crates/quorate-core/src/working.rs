@@ -246,6 +246,7 @@ enum Undo {
         presence_check_at: Option<Mono>,
     },
     Activity(AgentNo, Mono),
+    Disconnected(AgentNo, Option<Mono>),
     Listener(requests::MessagePosition, Option<ReplyListeners>),
 }
 
@@ -564,6 +565,7 @@ impl WorkingState {
                     self.activity.check_at = presence_check_at;
                 }
                 Undo::Activity(agent, at) => self.activity.set_last_seen(agent, at),
+                Undo::Disconnected(agent, at) => self.activity.set_disconnected(agent, at),
                 Undo::Listener(position, before) => drop(self.items.requests.put_listener(position, before)),
             }
         }

@@ -150,6 +150,9 @@ impl Engine {
             // No tracing subscriber: log output must not depend on conduct flags.
             let private_space = Box::pin(private.space(name)).with_subscriber(NoSubscriber::default());
             let flags = Flags::in_space(private_space.await?);
+            if self.violations.is_empty(number) {
+                self.violations.load(number, flags.space()).await?;
+            }
             self.flags.write().unwrap_or_else(PoisonError::into_inner).insert(number, flags);
         }
         let published = self.store.published(number).ok_or(StoreError::Closed)?;
@@ -217,6 +220,12 @@ impl Engine {
             sweep.task.abort();
         }
         self.checks.stop();
+        for space in self.violations.unwritten() {
+            if let Some(flags) = self.flags(space) {
+                // They are also listed in the log output of the calls; a full disk must not keep the hub from closing.
+                let _ = self.violations.write(space, flags.space()).await;
+            }
+        }
         self.store.close().await;
         self.mailboxes.close_all();
         if let Some(private) = self.private_engine() {

@@ -37,11 +37,16 @@ impl Space {
     /// # Errors
     /// The refusal, if the commit is rejected before it is queued.
     pub async fn enqueue(&self, commit: Commit) -> Result<PendingCommit, Error> {
-        match Self::may_contain_flags(&commit) {
+        let principal = commit.principal.clone();
+        let pending = match Self::may_contain_flags(&commit) {
             false => self.enqueue_rest(commit, FlaggedOps::default()).await,
             // Boxed: such commits are rare, and inlining would increase the size of the future for all others.
             true => Box::pin(self.enqueue_flagged(commit)).await,
+        };
+        if let Err(Error::Refused(refused)) = &pending {
+            self.note_refusal(&principal, refused);
         }
+        pending
     }
 
     /// Enqueues the rest of a commit after its conduct flags were raised.
@@ -67,8 +72,7 @@ impl Space {
         self.propagate_causes(&mut commit).await?;
         let policy = std::sync::Arc::clone(&self.published().policy);
         let admitted = self.engine().admission.admit(commit, policy).await?;
-        let admitted = admitted.map_err(|refused| flagged.restore_indexes(refused));
-        let mut commit = self.record_violation(&principal, admitted)?;
+        let mut commit = admitted.map_err(|refused| flagged.restore_indexes(refused))?;
         if commit.unplanned_rollbacks().next().is_some() {
             commit = self.engine().store.prepare(self.number(), commit).await?;
         }

@@ -69,6 +69,11 @@ impl Flags {
         Self(space)
     }
 
+    /// Returns the space of the private store.
+    pub(crate) fn space(&self) -> &Space {
+        &self.0
+    }
+
     /// Raises a flag. Returns no ID or number, because that would disclose the number of flags.
     ///
     /// # Errors

@@ -4,7 +4,7 @@
 use std::collections::BTreeSet;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-use quorate_core::{AgentNo, Commit, Epoch, Heartbeat, Op, Principal};
+use quorate_core::{Agent, AgentId, AgentNo, Commit, Epoch, Heartbeat, Op, Principal};
 use quorate_store::PublishedState;
 use tokio::sync::Notify;
 
@@ -37,12 +37,25 @@ impl HeartbeatBuffer {
         if is_change {
             return false;
         }
+        self.insert(number);
+        true
+    }
+
+    /// Buffers the activity of an agent that is no commit, such as a read. An agent that is not monitored is skipped.
+    pub(crate) fn buffer_activity(&self, published: &PublishedState, id: &AgentId) {
+        let Some(number) = published.agents.number(id) else { return };
+        let monitored = |agent: &Agent| agent.heartbeat_ms > 0 || agent.presence.is_unavailable();
+        if published.agents.get(number).is_some_and(monitored) {
+            self.insert(number);
+        }
+    }
+
+    fn insert(&self, number: AgentNo) {
         let mut pending = self.lock();
         if pending.is_empty() {
             self.first.notify_one();
         }
         pending.insert(number);
-        true
     }
 
     /// Resolves when the first heartbeat was buffered since the last commit.

@@ -98,13 +98,11 @@ impl Space {
             None,
         );
         let (receipt, _) = receipt.await?;
-        let mut tasks = Vec::new();
-        if let Some(OpResult::TasksClaimed(leased)) = receipt.results.into_iter().next() {
-            for task in leased {
-                tasks.push(self.with_input(task).await?);
-            }
-        }
-        Ok((tasks, receipt.at))
+        let leased = match receipt.results.into_iter().next() {
+            Some(OpResult::TasksClaimed(leased)) => leased,
+            _ => Vec::new(),
+        };
+        Ok((self.with_inputs(leased).await?, receipt.at))
     }
 
     /// Sends a request under an idempotency key. A caller that disconnects can retry and await the same answer, so

@@ -2,9 +2,10 @@
 
 use std::time::Duration;
 
+use quorate_core::limits::INSPECT_MAX;
 use quorate_core::{
-    AcquireLocks, Code, Commit, ConsumerEvent, ConsumerId, Epoch, FenceRef, GrantedLocks, LockName, Op,
-    OpResult, Principal, Refused, WaitMode,
+    AcquireLocks, Code, Commit, ConsumerEvent, ConsumerId, Epoch, FenceRef, GrantedLocks, Inspect,
+    InspectResult, LockName, LockWait, Op, OpResult, Principal, Refused, WaitMode,
 };
 use quorate_store::StoreError;
 use tokio::runtime::Handle;
@@ -12,9 +13,22 @@ use tokio::sync::mpsc::UnboundedReceiver;
 
 use crate::error::Error;
 use crate::mailboxes::MailboxItem;
+use crate::registry::unexpected_inspection;
 use crate::space::Space;
 
 impl Space {
+    /// Returns the requests that wait for a lock, first to last, up to a limit.
+    ///
+    /// # Errors
+    /// Storage failures.
+    pub async fn lock_queue(&self, name: &LockName) -> Result<Vec<LockWait>, Error> {
+        let inspect = Inspect::LockQueue { name: name.clone(), limit: INSPECT_MAX };
+        match self.inspect(inspect).await? {
+            InspectResult::LockQueue(queue) => Ok(queue),
+            other => Err(unexpected_inspection(&other)),
+        }
+    }
+
     /// Acquires locks atomically, waiting for at most this long. The `waiting` field of the request is ignored.
     ///
     /// # Errors
@@ -70,7 +84,9 @@ impl QueuedLock {
         self.waits = false;
         match event {
             Some(MailboxItem::Event(ConsumerEvent::LocksGranted(granted))) => Ok(granted),
-            Some(MailboxItem::Event(ConsumerEvent::Refused(refused))) => Err(refused.into()),
+            Some(MailboxItem::Event(ConsumerEvent::Refused(refused))) => {
+                Err(space.record_aborted_wait(refused).into())
+            }
             Some(_) => Err(StoreError::Read("unexpected result of a lock operation".into()).into()),
             None if in_time => {
                 Err(Refused::new(Code::StaleEpoch, "the agent has registered again, or was removed")

@@ -5,8 +5,8 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use quorate_core::{
-    AgentNo, ConsumerEvent, ConsumerId, LeaseRef, LeasedDelivery, Message, Op, Refused, Seq, SpaceNo,
-    Timestamp,
+    AgentNo, ConsumerEvent, ConsumerId, HolderEvent, LeaseRef, LeasedDelivery, Message, Op, Refused, Seq,
+    SpaceNo, Timestamp,
 };
 use quorate_store::{BatchDispatch, BoxFuture, StoreError};
 use tokio::sync::mpsc;
@@ -43,6 +43,8 @@ struct Mailbox {
     agent: AgentNo,
     sender: mpsc::UnboundedSender<MailboxItem>,
     usage: Arc<MailboxUsage>,
+    /// Receives the events for the agent as the holder of leases. At most one per lease that it held.
+    holder_events: Option<mpsc::UnboundedSender<HolderEvent>>,
 }
 
 #[derive(Default)]
@@ -83,7 +85,7 @@ impl Mailboxes {
             }
         }
         state.consumers.entry((space, agent)).or_default().push_back(id);
-        state.mailboxes.insert(id, Mailbox { space, agent, sender, usage });
+        state.mailboxes.insert(id, Mailbox { space, agent, sender, usage, holder_events: None });
         (id, receiver)
     }
 
@@ -91,7 +93,8 @@ impl Mailboxes {
     pub(crate) fn open_waiter(&self, space: SpaceNo) -> (ConsumerId, mpsc::UnboundedReceiver<MailboxItem>) {
         let id = ConsumerId(self.last.fetch_add(1, Ordering::Relaxed) + 1);
         let (sender, receiver) = mpsc::unbounded_channel();
-        self.lock().mailboxes.insert(id, Mailbox { space, agent: AgentNo(0), sender, usage: Arc::default() });
+        let (agent, usage) = (AgentNo(0), Arc::default());
+        self.lock().mailboxes.insert(id, Mailbox { space, agent, sender, usage, holder_events: None });
         (id, receiver)
     }
 
@@ -123,6 +126,11 @@ impl Mailboxes {
         for (id, event) in dispatch.consumer_events {
             if let Some(mailbox) = state.mailboxes.get(&id) {
                 let _ = mailbox.sender.send(MailboxItem::Event(event));
+            }
+        }
+        for (agent, event) in dispatch.holder_events {
+            for mailbox in state.mailboxes_of((dispatch.space, agent)) {
+                mailbox.holder_events.iter().for_each(|events| drop(events.send(event.clone())));
             }
         }
         for id in dispatch.dismissed_consumers {
@@ -288,6 +296,16 @@ impl Consumer {
     #[must_use]
     pub fn grant_credit_op(&self, credit: u32) -> Op {
         Op::GrantCredit { consumer: self.id, credit }
+    }
+
+    /// Returns the events for the agent as the holder of leases, from now until the consumer is closed.
+    #[must_use]
+    pub fn holder_events(&self) -> mpsc::UnboundedReceiver<HolderEvent> {
+        let (sender, receiver) = mpsc::unbounded_channel();
+        if let Some(mailbox) = self.space.mailboxes().lock().mailboxes.get_mut(&self.id) {
+            mailbox.holder_events = Some(sender);
+        }
+        receiver
     }
 
     /// Releases deliveries that were received but not yet read, and returns their number. The consumer stays open.

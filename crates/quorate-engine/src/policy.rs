@@ -23,13 +23,13 @@ impl Space {
         self.commit_system(vec![Op::SetPolicy(policy)]).await.map(drop)
     }
 
-    /// Returns the newest 1,000 violations since the hub started, oldest first.
+    /// Returns the newest 1,000 violations, oldest first.
     #[must_use]
     pub fn violations(&self) -> Vec<Violation> {
         self.violations_after(0, usize::MAX).into_iter().map(|(_, violation)| violation).collect()
     }
 
-    /// Returns the violations after a given number, each with its number since the hub started.
+    /// Returns the violations after a given number, each with its number.
     #[must_use]
     pub fn violations_after(&self, after: u64, limit: usize) -> Vec<(u64, Violation)> {
         self.engine().violations.after(self.number(), after, limit)

@@ -5,7 +5,7 @@ use std::time::Duration;
 use quorate_core::{
     AgentFilter, AgentId, AgentInspection, AgentNo, AgentStatus, Code, Commit, DeliveryId,
     DeliveryInspection, DeliveryNo, Epoch, Health, Heartbeat, Inspect, InspectResult, MessageId, Op,
-    OpResult, Principal, Refused,
+    OpResult, Principal, Refused, StuckWork,
 };
 use quorate_store::StoreError;
 
@@ -47,7 +47,7 @@ impl Space {
     ) -> Result<Vec<AgentView>, Error> {
         match self.inspect(Inspect::Agents { filter, after, limit }).await? {
             InspectResult::Agents(agents) => Ok(agents),
-            other => Err(unexpected_result(&other)),
+            other => Err(unexpected_inspection(&other)),
         }
     }
 
@@ -88,6 +88,17 @@ impl Space {
         Ok(deliveries.into_iter().map(inbox_entry).collect())
     }
 
+    /// Returns work that waits for agents that are gone, or that do not exist, up to a limit.
+    ///
+    /// # Errors
+    /// Storage failures.
+    pub async fn stuck_work(&self, limit: usize) -> Result<Vec<StuckWork>, Error> {
+        match self.inspect(Inspect::Stuck { limit }).await? {
+            InspectResult::Stuck(stuck) => Ok(stuck),
+            other => Err(unexpected_inspection(&other)),
+        }
+    }
+
     /// Records a heartbeat. It writes a record only if the status or health of the agent changed.
     ///
     /// # Errors
@@ -106,6 +117,12 @@ impl Space {
         let op = Op::Heartbeat(heartbeat);
         let commit = Commit { epoch, ..Commit::new(Principal::Agent(agent.clone()), vec![op]) };
         self.commit(commit).await.map(drop)
+    }
+
+    /// Records activity of an agent that is no commit, such as a read or an open stream. It counts as a heartbeat and marks
+    /// an offline agent as online.
+    pub fn note_activity(&self, agent: &AgentId) {
+        self.heartbeats().buffer_activity(&self.published(), agent);
     }
 
     /// Sends heartbeats of an agent until the future is dropped or a new epoch of the agent starts.
@@ -128,11 +145,13 @@ impl Space {
     }
 }
 
-fn unexpected_result(result: &InspectResult) -> Error {
+pub(crate) fn unexpected_inspection(result: &InspectResult) -> Error {
     let kind = match result {
         InspectResult::Deliveries { .. } => "deliveries",
         InspectResult::Inbox(_) => "an inbox",
         InspectResult::Agents(_) => "agents",
+        InspectResult::Stuck(_) => "stuck work",
+        InspectResult::LockQueue(_) => "a lock queue",
     };
     StoreError::Read(format!("unexpected result of an inspection: {kind}").into()).into()
 }

@@ -1,10 +1,12 @@
 //! Requests: sending them, receiving the answers, resuming the wait, and cancelling.
 
 use std::collections::VecDeque;
+use std::sync::Arc;
 
+use quorate_api::delivery::EndedRequest;
 use quorate_core::{
-    Code, Commit, ConsumerEvent, ConsumerId, Epoch, MessageId, Op, OpResult, Principal, Refused, Request,
-    RequestState, SendRequest,
+    Code, Commit, ConsumerEvent, ConsumerId, DeliveryId, Epoch, Inspect, InspectResult, Item, ItemKey,
+    ItemKind, MessageId, Op, OpResult, Principal, Refused, Request, RequestState, SendRequest,
 };
 use quorate_store::{ReadQuery, ReadResult, StoreError};
 use tokio::sync::mpsc::UnboundedReceiver;
@@ -44,6 +46,45 @@ enum WaitState {
 }
 
 impl Space {
+    /// Returns those of these deliveries, held by an agent, whose request has ended without its answer.
+    ///
+    /// # Errors
+    /// Storage failures.
+    pub async fn ended_requests(&self, deliveries: &[DeliveryId]) -> Result<Vec<EndedRequest>, Error> {
+        let inspect = |delivery: &DeliveryId| {
+            Op::Inspect(Inspect::Deliveries { message: None, first: delivery.number, count: 1 })
+        };
+        if deliveries.is_empty() {
+            return Ok(Vec::new());
+        }
+        let receipt = self.commit_system(deliveries.iter().map(inspect).collect()).await?;
+        let generations = Arc::clone(&self.published().generations);
+        let mut requests = Vec::new();
+        for (delivery, result) in deliveries.iter().zip(receipt.results) {
+            if let OpResult::Inspected(result) = result
+                && let InspectResult::Deliveries { deliveries, .. } = *result
+                && let Some(Some(found)) = deliveries.first()
+            {
+                let message = generations.message_id(found.open.seq, found.open.n());
+                requests.push((*delivery, message));
+            }
+        }
+        let key = |message: &MessageId| ItemKey::new(ItemKind::Request, message.to_string());
+        let reads = requests.iter().map(|(_, message)| ReadQuery::Item(key(message))).collect();
+        let rows = self.engine().store().read(self.number(), reads).await?;
+        let ended = requests.into_iter().zip(rows).filter_map(|((delivery_id, message_id), row)| {
+            let ReadResult::Item(Some(Item::Request(request))) = row else { return None };
+            let code = match &request.state {
+                RequestState::Cancelled => Code::Cancelled,
+                RequestState::TimedOut => Code::Timeout,
+                RequestState::Failed { code, .. } => *code,
+                RequestState::Waiting | RequestState::Answered => return None,
+            };
+            Some(EndedRequest { delivery_id, message_id, code: code.as_str().to_owned() })
+        });
+        Ok(ended.collect())
+    }
+
     /// Sends a request. It is durable when this returns; the answers arrive through the returned value. The
     /// `waiting` field of the request is ignored.
     ///
@@ -182,7 +223,7 @@ impl RequestWaiter {
                 }
                 Some(MailboxItem::Event(ConsumerEvent::Refused(refused))) => {
                     self.state = WaitState::Ended;
-                    return Err(refused.into());
+                    return Err(self.space.record_aborted_wait(refused).into());
                 }
                 Some(_) => return Err(StoreError::Read("unexpected result of a request".into()).into()),
                 None => {

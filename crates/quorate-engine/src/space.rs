@@ -117,9 +117,26 @@ impl Space {
         outcome: Result<T, Refused>,
     ) -> Result<T, Refused> {
         if let Err(refused) = &outcome {
-            self.engine.violations.record(self.number, principal, refused, self.engine.clock.now().wall);
+            self.note_refusal(principal, refused);
         }
         outcome
+    }
+
+    /// Records a violation if operators should know of the refusal.
+    pub(crate) fn note_refusal(&self, principal: &Principal, refused: &Refused) {
+        let now = self.engine.clock.now().wall;
+        if self.engine.violations.record(self.number, principal, refused, now) {
+            self.spawn_violation_writer();
+        }
+    }
+
+    /// Records a wait that was aborted to break a deadlock: the first edge of the cycle is the aborted wait.
+    pub(crate) fn record_aborted_wait(&self, refused: Refused) -> Refused {
+        let agent = refused.facts.cycle.first().and_then(|edge| AgentId::new(edge.agent.as_str()).ok());
+        if let Some(agent) = agent {
+            self.note_refusal(&Principal::Agent(agent), &refused);
+        }
+        refused
     }
 
     pub(crate) async fn commit_system(&self, ops: Vec<Op>) -> Result<Receipt, Error> {

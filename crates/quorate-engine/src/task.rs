@@ -1,6 +1,7 @@
 //! Tasks: creating and claiming them.
 
 mod consumer;
+mod context;
 mod reads;
 mod wait;
 
@@ -19,9 +20,13 @@ use crate::reads::unexpected_result;
 use crate::space::{ConsumerGuard, Space};
 
 pub use quorate_api::query::TaskClaimQuery;
+use quorate_api::task::{DependencyResult, TaskContext};
 
 pub use consumer::{TaskConsumer, TaskConsumerEvent};
 pub use reads::{PartialResult, TaskFilter, TaskView};
+
+/// Maximum size of the partial results, failure details and results of dependencies in one claim.
+const CONTEXT_BYTES_MAX: u64 = 4 * 1024 * 1024;
 
 /// Task leased to the agent that works on it.
 #[derive(Clone, PartialEq, Debug)]
@@ -32,6 +37,8 @@ pub struct LeasedTaskWithInput {
     pub task: Task,
     /// Input, byte for byte as it was sent; empty if the task has none, zeros if it was erased.
     pub input: Bytes,
+    /// What earlier attempts and dependencies left.
+    pub context: TaskContext,
 }
 
 /// Creates the commit of a claim.
@@ -113,15 +120,24 @@ impl Space {
             }
         }
         drop(guard);
+        self.with_inputs(leased).await
+    }
+
+    /// Adds the inputs to claimed tasks, and what earlier attempts and dependencies left, up to a size for all of them.
+    pub(crate) async fn with_inputs(
+        &self,
+        leased: Vec<LeasedTask>,
+    ) -> Result<Vec<LeasedTaskWithInput>, Error> {
+        let mut capacity = CONTEXT_BYTES_MAX;
         let mut tasks = Vec::with_capacity(leased.len());
         for task in leased {
-            tasks.push(self.with_input(task).await?);
+            tasks.push(self.with_input(task, &mut capacity).await?);
         }
         Ok(tasks)
     }
 
     /// Adds the input to a dispatched task: from memory if available, otherwise from the log.
-    pub(crate) async fn with_input(&self, leased: LeasedTask) -> Result<LeasedTaskWithInput, Error> {
+    async fn with_input(&self, leased: LeasedTask, capacity: &mut u64) -> Result<LeasedTaskWithInput, Error> {
         let lease = leased.lease_ref();
         let LeasedTask { task, input } = leased;
         let input = match (input, task.spec.input) {
@@ -132,7 +148,8 @@ impl Space {
             }
             (None, _) => Bytes::new(),
         };
-        Ok(LeasedTaskWithInput { lease, task, input })
+        let context = self.task_context(&task, capacity).await?;
+        Ok(LeasedTaskWithInput { lease, task, input, context })
     }
 
     pub(crate) async fn payload_range(

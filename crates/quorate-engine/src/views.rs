@@ -143,6 +143,7 @@ pub fn agent(space: &Space, view: &AgentView) -> Agent {
             current_delivery: view.current_delivery.map(|number| generations.delivery_id(number)),
         },
         heard_at: view.last_seen_at,
+        disconnected_at: view.disconnected_at,
         offline_at: view.offline_at,
     }
 }
@@ -164,7 +165,7 @@ pub fn task_with_payloads(agents: &AgentRegistry, view: &TaskView) -> TaskWithPa
 /// Converts a task that is held since `since`.
 #[must_use]
 pub fn held_task(agents: &AgentRegistry, held: &LeasedTaskWithInput, since: Timestamp) -> HeldTask {
-    HeldTask::new(agents, &held.task, held.lease.token, &held.input, since)
+    HeldTask::new(agents, &held.task, held.lease.token, &held.input, &held.context, since)
 }
 
 /// Converts a delivery in an inbox.

@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use axum::extract::{FromRequest, FromRequestParts as _, Query, RawPathParams, Request};
 use axum::http::request::Parts;
-use axum::http::{HeaderMap, StatusCode, Uri, header};
+use axum::http::{HeaderMap, Method, StatusCode, Uri, header};
 use axum::response::{IntoResponse, Response};
 use bytes::Bytes;
 use quorate_api::ParseContext;
@@ -59,6 +59,8 @@ pub(crate) struct Call {
     connection: Option<Connection>,
     /// Trace context of the request's `traceparent` header.
     pub(crate) trace: Option<TraceContext>,
+    /// Whether it only reads.
+    is_read: bool,
 }
 
 /// Result of a handler.
@@ -102,7 +104,7 @@ impl FromRequest<App> for Call {
         });
         let key = header_text(&head.headers, KEY)?.map(IdempotencyKey::new).transpose()?;
         let body = body::read(&head.headers, body, app.settings().timeouts.body).await?;
-        Ok(Self {
+        let call = Self {
             app: app.clone(),
             space,
             token_space,
@@ -116,7 +118,26 @@ impl FromRequest<App> for Call {
             credential,
             connection,
             trace,
-        })
+            is_read: head.method == Method::GET,
+        };
+        call.note_activity();
+        Ok(call)
+    }
+}
+
+/// The agent that made a call. A call that takes long reports its activity repeatedly.
+#[derive(Clone)]
+pub(crate) struct CallerActivity {
+    space: Space,
+    agent: Option<AgentId>,
+}
+
+impl CallerActivity {
+    /// Records that the agent is alive.
+    pub(crate) fn note(&self) {
+        if let Some(agent) = &self.agent {
+            self.space.note_activity(agent);
+        }
     }
 }
 
@@ -320,6 +341,23 @@ impl Call {
         &self.app.settings().durations
     }
 
+    /// Records that the calling agent is alive. A commit counts by itself, unless it only raises a conduct flag: no public
+    /// output may depend on that.
+    pub(crate) fn note_activity(&self) {
+        self.activity().note();
+    }
+
+    /// Returns the agent whose activity this call is.
+    pub(crate) fn activity(&self) -> CallerActivity {
+        let agent = self.bearer.agent().filter(|_| self.is_read).filter(|_| {
+            // A process of an earlier epoch does not keep its successor alive.
+            let published = self.space.published();
+            let current = self.bearer.agent().and_then(|id| published.agents.by_id(id));
+            self.epoch.is_none_or(|epoch| current.is_some_and(|agent| agent.epoch == epoch))
+        });
+        CallerActivity { space: self.space.clone(), agent: agent.cloned() }
+    }
+
     /// Awaits a long-running operation while the token is valid and the hub is running.
     ///
     /// # Errors
@@ -347,6 +385,7 @@ impl Call {
         };
         let revoked = async {
             while self.credential.is_valid() {
+                self.note_activity();
                 tokio::time::sleep(self.durations().token_check).await;
             }
         };

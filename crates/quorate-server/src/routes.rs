@@ -30,6 +30,7 @@ mod shared_state;
 
 mod audit;
 mod metrics;
+mod status;
 mod traces;
 
 pub(crate) mod budgets;
@@ -130,6 +131,7 @@ pub(crate) fn route_table() -> Vec<Route> {
         admin::routes(),
         events::routes(),
         state::routes(),
+        status::routes(),
         sign_in::routes(),
         dialects::routes(),
         context_entries::routes(),

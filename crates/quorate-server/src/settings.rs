@@ -90,7 +90,7 @@ impl Default for Durations {
     fn default() -> Self {
         Self {
             lease: Duration::from_millis(quorate_core::limits::LEASE_MS_DEFAULT),
-            heartbeat: Duration::ZERO,
+            heartbeat: Duration::from_secs(10),
             consistency_check: Duration::from_secs(10 * 60),
             wait_max: Duration::from_secs(60),
             token_check: Duration::from_secs(2),

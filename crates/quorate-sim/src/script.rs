@@ -43,7 +43,7 @@
 //!
 //! - `read K [at vN | at #SEQ | at T]`, `history K`, `list [PREFIX]`
 //! - `where M`, `text M`, `why M`, `inbox A`, `dead`, `counts`
-//! - `request Q`, `approval A`, `task T`, `tasks`, `locks`, `budget B`, `subscriptions`
+//! - `request Q`, `approval A`, `task T`, `tasks`, `locks`, `queue X`, `stuck`, `budget B`, `subscriptions`
 //! - `agents [can X] [does X] [being STATUS]`
 //! - `session S`, `timeline S [KIND] [after #SEQ | before #SEQ]` (three records per page)
 //! - `tokens`, `authenticate T` (presents the secret of token T)

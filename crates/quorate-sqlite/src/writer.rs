@@ -309,10 +309,18 @@ impl<'c> Writer<'c> {
             Ok(decided) => {
                 self.writes.write_commit(space, &loaded.working, &commit, &decided, &self.lookups)?;
                 stage(&mut self.writes, &self.lookups, &loaded.working, &commit, &decided)?;
-                let CommitOutcome { receipt, dispatched, dismissed_consumers, consumer_events, .. } = decided;
+                let CommitOutcome {
+                    receipt,
+                    dispatched,
+                    dismissed_consumers,
+                    consumer_events,
+                    holder_events,
+                    ..
+                } = decided;
                 dispatch.dispatched.extend(dispatched);
                 dispatch.dismissed_consumers.extend(dismissed_consumers);
                 dispatch.consumer_events.extend(consumer_events);
+                dispatch.holder_events.extend(holder_events);
                 Ok(Ok(receipt))
             }
             Err(DecideError::Refused(refused)) => Ok(Err(refused)),

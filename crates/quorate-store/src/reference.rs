@@ -28,6 +28,7 @@ mod routing;
 mod send;
 mod sessions;
 mod space;
+mod stuck;
 mod subscriptions;
 mod tasks;
 mod tokens;

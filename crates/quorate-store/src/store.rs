@@ -4,9 +4,9 @@ use std::path::Path;
 use std::sync::Arc;
 
 use quorate_core::{
-    AccessTokens, ActivePolicy, AgentRegistry, Commit, ConsumerEvent, ConsumerId, DeliveryStateCounts,
-    Generations, Head, LeasedDelivery, NextWake, Receipt, Record, Refused, Seq, SpaceId, SpaceName, SpaceNo,
-    StoreError, SubscriptionTree, TaskCounts,
+    AccessTokens, ActivePolicy, AgentNo, AgentRegistry, Commit, ConsumerEvent, ConsumerId,
+    DeliveryStateCounts, Generations, Head, HolderEvent, LeasedDelivery, NextWake, Receipt, Record, Refused,
+    Seq, SpaceId, SpaceName, SpaceNo, StoreError, SubscriptionTree, TaskCounts,
 };
 use tokio::sync::watch;
 
@@ -43,6 +43,8 @@ pub struct BatchDispatch {
     pub dismissed_consumers: Vec<ConsumerId>,
     /// Events for consumers that wait for locks, tasks or answers.
     pub consumer_events: Vec<(ConsumerId, ConsumerEvent)>,
+    /// Events for agents that hold leases, for all their connections.
+    pub holder_events: Vec<(AgentNo, HolderEvent)>,
     /// Time of the next timer in the space.
     pub wake: NextWake,
 }
@@ -56,6 +58,7 @@ impl BatchDispatch {
             dispatched: Vec::new(),
             dismissed_consumers: Vec::new(),
             consumer_events: Vec::new(),
+            holder_events: Vec::new(),
             wake: NextWake::default(),
         }
     }
@@ -63,7 +66,10 @@ impl BatchDispatch {
     /// Whether no consumer is affected.
     #[must_use]
     pub fn is_empty(&self) -> bool {
-        self.dispatched.is_empty() && self.dismissed_consumers.is_empty() && self.consumer_events.is_empty()
+        self.dispatched.is_empty()
+            && self.dismissed_consumers.is_empty()
+            && self.consumer_events.is_empty()
+            && self.holder_events.is_empty()
     }
 }
 

@@ -13,6 +13,7 @@ use bytes::Bytes;
 use quorate_api::Error;
 use quorate_api::received::MemoryEntryChange;
 use quorate_api::rollback::RollbackResult;
+use quorate_api::task::TaskContext;
 use quorate_core::{
     AcquireLocks, AgentId, AgentStatus, Code, Commit, CreateTasks, Epoch, GrantedLocks, Health, History,
     Message, MessageId, NewTask, Op, Pattern, Payload, Principal, Receipt, Refused, RegisterAgent, Rollback,
@@ -61,6 +62,8 @@ pub struct HeldTask {
     pub task: Task,
     /// Input exactly as it was submitted; empty if there is none.
     pub input: Bytes,
+    /// What earlier attempts and dependencies left.
+    pub context: TaskContext,
 }
 
 /// Event received by a consumer of tasks.

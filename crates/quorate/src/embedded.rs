@@ -276,7 +276,7 @@ struct SpaceTasks {
 fn held_task(agents: &AgentRegistry, leased: LeasedTaskWithInput) -> HeldTask {
     let lease_ms = leased.task.lease().map_or(0, |lease| lease.length_ms.get());
     let task = Task::new(agents, &leased.task);
-    HeldTask { lease: leased.lease, lease_ms, task, input: leased.input }
+    HeldTask { lease: leased.lease, lease_ms, task, input: leased.input, context: leased.context }
 }
 
 impl TaskStream for SpaceTasks {

@@ -194,7 +194,7 @@ impl Hub {
         self.backend.commit(commit).await.map(drop)
     }
 
-    /// Returns the most recent policy violations since the hub was opened, oldest first, at most 1,000.
+    /// Returns the most recent policy violations, oldest first, at most 1,000.
     ///
     /// # Errors
     /// Returns `FORBIDDEN` if the caller may not read violations, or `UNAVAILABLE` if the hub cannot be reached.

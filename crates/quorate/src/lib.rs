@@ -91,6 +91,7 @@ pub use quorate_api::rollback::{
     ConsistencyCounts, ConsistencyReport, DerivedEntry, Inconsistency, RestoredEntry, RollbackResult,
 };
 pub use quorate_api::session::Participant;
+pub use quorate_api::task::{DependencyResult, TaskContext};
 pub use quorate_api::{Error, RemoteError};
 pub use quorate_core::{
     ActionDigest, AgentFilter, AgentRole, AgentStatus, AnswerFrom, ApprovalId, Code, ContributionKind,

@@ -10,6 +10,7 @@ use std::time::Duration;
 use quorate_api::Error;
 use quorate_api::page::{Page, PageQuery};
 use quorate_api::query::{TaskClaimQuery, TaskFilter};
+use quorate_api::task::TaskContext;
 use quorate_core::{CancelTask, CompleteTask, FailTask, HeartbeatTask, Op, TaskCounts, TaskId, TaskLeaseRef};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
@@ -61,6 +62,13 @@ impl ClaimedTask {
     #[must_use]
     pub fn attempt(&self) -> u16 {
         self.0.task.attempt
+    }
+
+    /// Returns the partial results and failure details of earlier attempts, and the results of the dependencies. The
+    /// reason of the last failure is `reason` of [`ClaimedTask::task`].
+    #[must_use]
+    pub fn context(&self) -> &TaskContext {
+        &self.0.context
     }
 
     /// Returns the duration of the lease. Each heartbeat restarts it.

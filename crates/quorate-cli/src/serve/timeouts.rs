@@ -13,7 +13,7 @@ pub(crate) struct TimeoutArgs {
     /// Default lease of a delivery, task or lock [default: 30000].
     #[arg(long, value_name = "MS", hide_short_help = true, value_parser = clap::value_parser!(u64).range(1_000..))]
     lease_ms: Option<u64>,
-    /// Default heartbeat interval; an agent that misses three is offline, 0 disables this [default: 0].
+    /// Default heartbeat interval; an agent that misses three is offline, 0 disables this [default: 10000].
     #[arg(long, value_name = "MS", hide_short_help = true)]
     heartbeat_ms: Option<u64>,
     /// How long agent heartbeats are collected before they are committed together [default: 1000].

@@ -166,7 +166,7 @@ fn missing_versions_and_entries_are_reported() {
 #[test]
 fn d6_an_agent_that_never_connected_is_not_online() {
     let fixture = Fixture::with_hub();
-    fixture.call("PUT", "/v1/agents/risk", r#"{"supportedActions":["analyse"]}"#);
+    fixture.call("PUT", "/v1/agents/risk", r#"{"supportedActions":["analyse"],"heartbeatMs":0}"#);
     let output = fixture.shell("quorate agent test risk");
     assert_eq!(output.code, Some(1), "{}{}", output.out, output.err);
     assert!(
@@ -243,4 +243,36 @@ fn lists_truncate_large_values() {
     assert_eq!(fixture.shell("quorate memory get large").out, large);
     assert!(fixture.shell("quorate memory list --json").out.contains(&large));
     assert!(fixture.shell("quorate man msg send").out.contains(".SH EXAMPLES"));
+}
+
+// Fails under: a status screen without stuck work, or without its reason and the next command.
+#[test]
+fn n5_the_status_screen_shows_what_is_stuck_and_why() {
+    let fixture = Fixture::with_hub();
+    fixture.call("PUT", "/v1/agents/bob", r#"{"heartbeatMs":100}"#);
+    fixture.call("PUT", "/v1/agents/lead", r#"{"role":"coordinator"}"#);
+    fixture.call("POST", "/v1/messages", r#"{"to":"bob","from":"lead","payload":1}"#);
+    fixture.call("POST", "/v1/tasks", r#"{"id":"one","type":"fly"}"#);
+    let bob = fixture.shell("quorate token create --role agent --agent bob --name bob");
+    fixture.call("PUT", "/v1/policy", r#"{"preset":"supervised"}"#);
+    let token = bob.out.trim().to_owned();
+    let send = format!("QUORATE_TOKEN={token} quorate msg send --to carol psst");
+    fixture.call("PUT", "/v1/agents/carol", "{}");
+    assert_ne!(fixture.shell(&send).code, Some(0));
+    let shows = |line: &str| (0..200).any(|_| fixture.shell("quorate status").out.contains(line));
+    assert!(
+        shows("bob is offline, 1 message waits   → restart bob"),
+        "{}",
+        fixture.shell("quorate status").out
+    );
+    let out = fixture.shell("quorate status").out;
+    for line in [
+        "no agent has the capability fly, 1 task waits   → start an agent with the capability fly",
+        "agent:bob: violation of structured at payload, ",
+        "→ quorate explain POLICY_VIOLATION",
+    ] {
+        assert!(out.contains(line), "{line}\n{out}");
+    }
+    let list = fixture.shell("quorate agent list").out;
+    assert!(list.lines().any(|line| line.starts_with("bob") && line.contains("offline")), "{list}");
 }

@@ -284,7 +284,7 @@ fn timeouts_of_serve_can_be_set() {
     assert_eq!(hub.call("POST", "/v1/messages", &send).0, 200);
     let claim = |wait_ms: u64| hub.call("POST", "/v1/agents/bob/inbox/claim", &json!({"waitMs": wait_ms}));
     assert_eq!(claim(0).1["deliveries"][0]["attempt"], 1);
-    // The lease of a second expires, or bob goes offline before that.
+    // The lease of a second expires. Bob is offline before that, which releases nothing.
     let redelivered = claim(20_000).1;
     assert_eq!(redelivered["deliveries"][0]["message"]["payload"], 1, "{redelivered}");
     assert_eq!(claim(20_001), (429, claim(20_001).1));

@@ -45,11 +45,11 @@ pub(crate) fn convert_held_task(
     now: Timestamp,
     lease_ms: Option<u64>,
 ) -> Result<HeldTask, Error> {
-    let input = claimed.input()?;
+    let (input, context) = (claimed.input()?, claimed.context());
     let HeldTaskJson { held, task } = claimed;
     let lease_ms = lease_ms.unwrap_or_else(|| held.lease_until.0.saturating_sub(now.0).max(1));
     let lease = TaskLeaseRef { task: task.id.clone(), token: held.lease_token };
-    Ok(HeldTask { lease, lease_ms, task, input })
+    Ok(HeldTask { lease, lease_ms, task, input, context })
 }
 
 #[cfg(test)]

@@ -12,6 +12,7 @@ use crate::ids::{
 use crate::inspect::InspectResult;
 use crate::lock::FenceRef;
 use crate::message::Message;
+use crate::refused::Code;
 use crate::refused::Refused;
 use crate::subscription::History;
 use crate::task::{LeaseLoss, LeasedTask};
@@ -87,6 +88,31 @@ pub enum ConsumerEvent {
     },
     /// The awaited task has ended.
     TaskEnded(TaskId),
+}
+
+/// An event for the agent that holds a lease, whatever it waits for: its work is no longer needed.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum HolderEvent {
+    /// The lease of a task has ended, because the task was cancelled or the attempt exceeded its timeout.
+    TaskLost {
+        /// The lost task.
+        task: TaskId,
+        /// Token of the ended lease.
+        token: LeaseToken,
+        /// Reason for the loss.
+        loss: LeaseLoss,
+        /// Reason given for a cancellation; may be empty.
+        reason: String,
+    },
+    /// A request was cancelled, timed out or failed before the holder replied. Its delivery stays leased.
+    RequestEnded {
+        /// Id of the request.
+        request: MessageId,
+        /// The leased delivery.
+        delivery: DeliveryNo,
+        /// Code with which the request ended.
+        code: Code,
+    },
 }
 
 /// Locks that were granted to an agent.

@@ -123,7 +123,7 @@ impl Draft<'_> {
         Ok(OpResult::Done)
     }
 
-    /// Ends all leases, locks and waits of an agent: it was removed, went offline, or registered again.
+    /// Ends all leases, locks and waits of an agent: it was removed or registered again.
     pub(super) fn release_all_of(&mut self, agent: AgentNo, cause: ReturnCause) -> Result<(), DecideError> {
         self.dismissed_consumers.extend(self.working.dismiss_consumers(agent));
         for delivery in self.working.inbox(agent).leased.clone() {

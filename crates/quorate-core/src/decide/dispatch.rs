@@ -181,12 +181,19 @@ impl Draft<'_> {
 
     /// Closes a consumer and all its waits. The wait counts as activity of its agent until now.
     pub(super) fn close_consumer(&mut self, id: ConsumerId) -> OpResult {
-        let inbox_agent = self.working.consumer(id).map(|consumer| consumer.agent);
+        let consumer = self.working.consumer(id).copied();
+        let inbox_agent = consumer.map(|consumer| consumer.agent);
         let task_agent = || self.working.tasks().claimers().get(id).map(|claimer| claimer.agent);
         if let Some(agent) = inbox_agent.or_else(task_agent) {
             self.working.record_activity(agent, self.now);
         }
         self.working.set_consumer(id, None);
+        // A claim ends after each call; a stream ends with its connection.
+        if let Some(Consumer { agent, once: false, .. }) = consumer
+            && self.working.inbox(agent).consumers() == 0
+        {
+            self.working.set_disconnected(agent, Some(self.now.mono));
+        }
         self.working.set_task_claimer(id, None);
         self.cancel_lock_wait(id);
         self.working.set_task_waiter(id, None, self.now);

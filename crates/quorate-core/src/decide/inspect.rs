@@ -2,13 +2,14 @@
 
 use crate::commit::OpResult;
 use crate::decide::{DecideError, Draft};
-use crate::ids::{AgentId, AgentNo, DeliveryNo, Seq};
-use crate::inspect::{AgentFilter, AgentInspection, DeliveryInspection, Inspect, InspectResult};
+use crate::ids::{AgentId, AgentNo, DeliveryNo, LockName, Seq};
+use crate::inspect::{AgentFilter, AgentInspection, DeliveryInspection, Inspect, InspectResult, LockWait};
 use crate::limits::INSPECT_MAX;
 use crate::presence::AgentStatus;
 use crate::recipient::QueueId;
 use crate::registry::Agent;
 use crate::time::{Mono, Timestamp};
+use crate::working::LockWaiter;
 
 impl Draft<'_> {
     pub(super) fn inspect(&self, query: &Inspect) -> Result<OpResult, DecideError> {
@@ -18,6 +19,8 @@ impl Draft<'_> {
             }
             Inspect::Inbox { agent, after, limit } => self.inspect_inbox(agent, *after, *limit)?,
             Inspect::Agents { filter, after, limit } => self.inspect_agents(filter, *after, *limit),
+            Inspect::Stuck { limit } => InspectResult::Stuck(self.stuck_work((*limit).min(INSPECT_MAX))),
+            Inspect::LockQueue { name, limit } => InspectResult::LockQueue(self.lock_queue(name, *limit)),
         };
         Ok(OpResult::Inspected(Box::new(result)))
     }
@@ -54,6 +57,7 @@ impl Draft<'_> {
             to: self.recipient_name(open.to.without_holder()),
             agent: agent.map(|agent| agent.id.clone()),
             is_unavailable: agent.is_some_and(|agent| agent.presence.is_unavailable()),
+            disconnected_at: holder.and_then(|agent| self.disconnected_at(agent)),
             consumers: holder.map_or(0, |agent| self.working.inbox(agent).consumers()),
             ahead: None,
             lease_period: lease.map(|lease| (lease.since, self.wall_at(lease.deadline))),
@@ -122,11 +126,27 @@ impl Draft<'_> {
             offline_at: offline_at
                 .filter(|_| !self.working.has_waiting_client(number))
                 .map(|at| self.wall_at(at)),
+            disconnected_at: self.disconnected_at(number),
         }
     }
 
+    /// Returns the time at which the last connection of an agent was closed, unless it has acted since.
+    pub(super) fn disconnected_at(&self, agent: AgentNo) -> Option<Timestamp> {
+        self.working.disconnected_since(agent).map(|at| self.wall_at(at))
+    }
+
+    fn lock_queue(&self, name: &LockName, limit: usize) -> Vec<LockWait> {
+        let locks = self.working.locks();
+        let waiters = locks.queue(name).filter_map(|id| locks.waiter(id)).take(limit.min(INSPECT_MAX));
+        let wait = |waiter: &LockWaiter| {
+            let agent = self.working.agents().get(waiter.agent)?.id.clone();
+            Some(LockWait { agent, priority: waiter.priority, names: waiter.names.clone(), since: waiter.at })
+        };
+        waiters.filter_map(wait).collect()
+    }
+
     /// Converts a monotonic reading to wall-clock time, assuming that the wall clock does not jump in between.
-    fn wall_at(&self, at: Mono) -> Timestamp {
+    pub(super) fn wall_at(&self, at: Mono) -> Timestamp {
         let (now, wall) = (self.now.mono.0, self.now.wall.0);
         Timestamp(if at.0 >= now { wall.saturating_add(at.0 - now) } else { wall.saturating_sub(now - at.0) })
     }

@@ -24,6 +24,7 @@ impl Draft<'_> {
             within: acquire.within.and_then(|delivery| self.leased_by(agent, delivery)),
             ticket: self.working.next_ticket(),
             since: self.wait_since(),
+            at: self.now.wall,
         };
         if self.working.locks().count_held_by(agent) + waiter.names.len() > LOCKS_PER_AGENT_MAX {
             let detail = format!("agent {} has reached its maximum number of locks", acquire.agent);

@@ -38,6 +38,7 @@ impl Draft<'_> {
             if self.working.agents().get(*number).is_some_and(|agent| !agent.removed) {
                 self.mark_online(*number);
                 self.working.record_activity(*number, self.now);
+                self.working.set_disconnected(*number, None);
             }
         }
         OpResult::Done
@@ -63,13 +64,13 @@ impl Draft<'_> {
         self.working.agents().get(number).map(|agent| agent.presence.clone())
     }
 
-    /// Takes agents offline that missed their heartbeats, and ends their leases. Bounded, like every sweep.
+    /// Takes agents offline that missed their heartbeats. They keep what they hold until their leases end: an agent may be
+    /// silent because it works. Bounded, like every sweep.
     pub(super) fn sweep_presence(&mut self) -> Result<(), DecideError> {
         for number in self.working.take_silent_agents(self.now.mono, SWEEP_MAX) {
             let health = self.presence(number).map(|presence| presence.health).unwrap_or_default();
             let presence = Presence { status: AgentStatus::Offline, health, available: false };
             self.emit(Effect::PresenceChanged { number, presence });
-            self.release_all_of(number, ReturnCause::Offline)?;
         }
         for delivery in self.working.displaced_deliveries(SWEEP_MAX) {
             self.displace(delivery)?;

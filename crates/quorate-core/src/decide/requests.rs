@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use crate::codec;
-use crate::commit::{ConsumerEvent, OpResult, Principal};
+use crate::commit::{ConsumerEvent, HolderEvent, OpResult, Principal};
 use crate::decide::{DecideError, Draft};
 use crate::effect::{Effect, ReturnCause};
 use crate::ids::{AgentNo, ClientId, ConsumerId, DeliveryNo, MessageId, Seq};
@@ -258,7 +258,7 @@ impl Draft<'_> {
         }
     }
 
-    /// Dismisses all reply listeners of an agent, because it registered again, went offline or was removed.
+    /// Dismisses all reply listeners of an agent, because it registered again or was removed.
     pub(super) fn dismiss_listeners(&mut self, agent: AgentNo) {
         let open: Vec<_> =
             self.working.items().requests.of_requester(agent).map(|request| request.id).collect();
@@ -314,8 +314,24 @@ impl Draft<'_> {
         refusal: impl FnOnce() -> Refused,
     ) {
         let waiters = self.take_listeners(request.id);
+        let refused = refusal();
+        self.notify_holders(&request, refused.code);
         self.change_request(verb, Request { state, ..request });
-        self.notify_all(waiters, &ConsumerEvent::Refused(refusal()));
+        self.notify_all(waiters, &ConsumerEvent::Refused(refused));
+    }
+
+    /// Notifies the agents that still work on a request that has ended.
+    fn notify_holders(&mut self, request: &Request, code: Code) {
+        let numbers = (request.first_delivery.0..).map(DeliveryNo);
+        for (delivery, outcome) in numbers.zip(&request.recipients) {
+            let open = self.working.open(delivery).filter(|open| open.token().is_some());
+            if outcome.reply == ReplyState::Pending
+                && let Some(holder) = open.and_then(|open| open.to.agent_no())
+            {
+                let request = request.id;
+                self.holder_events.push((holder, HolderEvent::RequestEnded { request, delivery, code }));
+            }
+        }
     }
 
     /// Handles a dead-lettered or purged delivery of a request: its recipient can no longer reply.

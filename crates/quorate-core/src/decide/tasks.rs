@@ -6,6 +6,7 @@ mod cycle;
 mod end;
 mod escalate;
 mod expire;
+mod failure_entry;
 mod lease_ops;
 mod wait_for_end;
 

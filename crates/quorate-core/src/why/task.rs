@@ -77,9 +77,19 @@ fn summarize(why: &Why, task: &Task, now: Timestamp) -> String {
                 at(why.next_at)
             )
         }
-        _ => match (&task.state, task.reason()) {
-            (TaskState::Done(_) | TaskState::Partial(_), _) | (_, None) => why.state.to_string(),
-            (_, Some(reason)) => format!("{}: {reason}", why.state),
-        },
+        _ => {
+            let outcome = match &task.state {
+                TaskState::Escalated(end) => format!(
+                    "escalated with message {} after {attempt} {}",
+                    end.message,
+                    if attempt == 1 { "attempt" } else { "attempts" }
+                ),
+                _ => why.state.to_string(),
+            };
+            match (&task.state, task.reason()) {
+                (TaskState::Done(_) | TaskState::Partial(_), _) | (_, None) => outcome,
+                (_, Some(reason)) => format!("{outcome}: {reason}"),
+            }
+        }
     }
 }

@@ -14,6 +14,7 @@ fn delivery(state: OpenDeliveryState, attempt: u16) -> DeliveryInspection {
         to: "bob".into(),
         agent: AgentId::new("bob").ok(),
         is_unavailable: false,
+        disconnected_at: None,
         consumers: 0,
         ahead: Some(0),
         lease_period: None,

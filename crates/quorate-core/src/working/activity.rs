@@ -2,7 +2,7 @@
 //!
 //! There is no timer per agent. The state has one check time; the check scans all watched agents and sets the next one.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 use crate::ids::{AgentNo, DeliveryNo};
 use crate::limits::{HEARTBEATS_MISSED_MAX, PRESENCE_CHECK_MS};
@@ -20,6 +20,8 @@ pub(super) struct ActivityTracker {
     agents: Vec<(Mono, u64)>,
     /// Time of the next check. Never later than the earliest possible timeout; too early does no harm.
     pub(super) check_at: Option<Mono>,
+    /// Agents whose last connection was closed and that have not acted since, with the time at which it was closed.
+    disconnected: BTreeMap<AgentNo, Mono>,
     /// Offline agents with waiting deliveries that must not be queued.
     displaced: BTreeSet<AgentNo>,
 }
@@ -33,6 +35,13 @@ impl ActivityTracker {
         if let Some((last_seen, _)) = self.agents.get_mut(agent.0 as usize - 1) {
             *last_seen = at;
         }
+    }
+
+    pub(super) fn set_disconnected(&mut self, agent: AgentNo, at: Option<Mono>) {
+        match at {
+            Some(at) => self.disconnected.insert(agent, at),
+            None => self.disconnected.remove(&agent),
+        };
     }
 
     fn check_by(&mut self, at: Mono) {
@@ -53,9 +62,24 @@ impl WorkingState {
         }
     }
 
+    /// Records that the last connection of an agent was closed, or that it is back.
+    pub(crate) fn set_disconnected(&mut self, agent: AgentNo, at: Option<Mono>) {
+        let before = self.activity.disconnected.get(&agent).copied();
+        if before != at {
+            self.journal.push(Undo::Disconnected(agent, before));
+            self.activity.set_disconnected(agent, at);
+        }
+    }
+
+    /// Returns the time at which the last connection of an agent was closed, unless it has acted since.
+    pub(crate) fn disconnected_since(&self, agent: AgentNo) -> Option<Mono> {
+        self.activity.disconnected.get(&agent).copied()
+    }
+
     /// Restarts all silence timeouts after a hub start. The start times of leases are unknown from then on.
     pub fn reset_activity(&mut self, now: Now) {
         self.leases.values_mut().for_each(|lease| lease.since = None);
+        self.activity.disconnected.clear();
         for (last_seen, silence_ms) in &mut self.activity.agents {
             *last_seen = now.mono;
             if *silence_ms > 0 {

@@ -31,6 +31,9 @@ impl WorkingState {
     }
 
     pub(crate) fn set_consumer(&mut self, id: ConsumerId, new: Option<Consumer>) {
+        if let Some(consumer) = new {
+            self.set_disconnected(consumer.agent, None);
+        }
         self.journal.push(Undo::Consumer(id, self.consumers.get(&id).copied()));
         self.put_consumer(id, new);
     }
@@ -78,7 +81,7 @@ impl WorkingState {
         self.set_consumer(id, (!consumer.once).then_some(Consumer { credit, ticket, ..consumer }));
     }
 
-    /// Closes all consumers of an agent, because it registered again, went offline or was removed.
+    /// Closes all consumers of an agent, because it registered again or was removed.
     pub(crate) fn dismiss_consumers(&mut self, agent: AgentNo) -> Vec<ConsumerId> {
         let mut closed: Vec<_> = self
             .consumers

@@ -11,7 +11,7 @@ use std::sync::Arc;
 use crate::ids::{AgentNo, ConsumerId, DeliveryNo, LockName, Seq};
 use crate::lock::Lock;
 use crate::message::Priority;
-use crate::time::Now;
+use crate::time::{Now, Timestamp};
 use crate::working::{Map, Undo, WorkingState};
 
 /// A pending request for locks.
@@ -30,6 +30,8 @@ pub(crate) struct LockWaiter {
     pub(crate) ticket: u64,
     /// The newest record when the wait began.
     pub(crate) since: Seq,
+    /// The time at which the wait began.
+    pub(crate) at: Timestamp,
 }
 
 type QueuePosition = (Reverse<Priority>, u64, ConsumerId);
@@ -115,7 +117,7 @@ impl Locks {
     }
 
     /// Returns the locks that have waiters.
-    pub(super) fn awaited(&self) -> impl Iterator<Item = &LockName> {
+    pub(crate) fn awaited(&self) -> impl Iterator<Item = &LockName> {
         self.queues.keys()
     }
 

@@ -239,6 +239,16 @@ impl Tasks {
         self.dispatches.get(&number).copied()
     }
 
+    /// Returns the targets that have ready tasks.
+    pub(crate) fn ready_targets(&self) -> impl Iterator<Item = &TaskTarget> {
+        self.queues.targets()
+    }
+
+    /// Returns the number of ready tasks of a target, and the one that was created first; `None` if there are none.
+    pub(crate) fn ready_of(&self, target: &TaskTarget) -> Option<(usize, TaskNo)> {
+        self.queues.of_target(target)
+    }
+
     /// Returns the input of an open task, if it is cached.
     pub(crate) fn input(&self, number: TaskNo) -> Option<Bytes> {
         self.inputs.get(&number).cloned()

@@ -70,8 +70,10 @@ impl TaskConsumer {
         loop {
             match self.ready.pop_front() {
                 Some(ConsumerEvent::TaskLeased(leased)) => {
-                    let task = self.space.with_input(*leased).await?;
-                    return Ok(Some(TaskConsumerEvent::Task(Box::new(task))));
+                    let tasks = self.space.with_inputs(vec![*leased]).await?;
+                    if let Some(task) = tasks.into_iter().next() {
+                        return Ok(Some(TaskConsumerEvent::Task(Box::new(task))));
+                    }
                 }
                 Some(ConsumerEvent::TaskLost { task, token, loss }) => {
                     return Ok(Some(TaskConsumerEvent::Lost { task, token, loss }));

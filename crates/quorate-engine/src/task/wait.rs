@@ -49,7 +49,9 @@ impl Space {
         guard.registered = false;
         match event {
             Some(MailboxItem::Event(ConsumerEvent::TaskEnded(_))) => self.task(task).await,
-            Some(MailboxItem::Event(ConsumerEvent::Refused(refused))) => Err(refused.into()),
+            Some(MailboxItem::Event(ConsumerEvent::Refused(refused))) => {
+                Err(self.record_aborted_wait(refused).into())
+            }
             Some(_) => Err(StoreError::Read("unexpected result of a wait".into()).into()),
             None => Err(Refused::new(Code::StaleEpoch, "the agent has registered again, or was removed")
                 .hint("stop this instance of the agent, or register it again to get a new epoch")

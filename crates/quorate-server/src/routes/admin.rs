@@ -62,11 +62,15 @@ pub(crate) fn routes() -> Vec<Route> {
             .path_parameter::<schema::Id>("name", "Name of the space.")
             .returns::<Space>(200, "The space.")
             .handled_by(show_space),
-        get("/v1/violations", "violations.list", "List recent policy violations of the space, oldest first.")
-            .requires(Permission::Review)
-            .query_parameters::<CursorQuery>()
-            .returns_page::<Violation>("violations")
-            .handled_in_bulk_by(violations),
+        get(
+            "/v1/violations",
+            "violations.list",
+            "List recent policy violations, refused loops and broken deadlocks, oldest first.",
+        )
+        .requires(Permission::Review)
+        .query_parameters::<CursorQuery>()
+        .returns_page::<Violation>("violations")
+        .handled_in_bulk_by(violations),
     ]
 }
 
@@ -166,15 +170,7 @@ pub(crate) async fn violations(call: Call) -> ApiResult {
     let limit = check_limit(query.limit)?;
     let found = call.space.violations_after(numeric_cursor(query.cursor.as_deref())?, limit);
     let cursor = found.last().filter(|_| found.len() == limit).map(|(last, _)| last.to_string());
-    let items = found.into_iter().map(|(number, violation)| {
-        let item = Violation {
-            rule: violation.rule.to_string(),
-            principal: violation.principal,
-            place: violation.field,
-            code: violation.code.as_str().to_owned(),
-            at: violation.at,
-        };
-        (number.to_string(), item)
-    });
+    let items =
+        found.into_iter().map(|(number, violation)| (number.to_string(), Violation::from(&violation)));
     page_response("violations", items, cursor)
 }

@@ -12,7 +12,7 @@ use quorate_engine::{Error, Space, Yielder};
 
 use crate::api::{Route, get};
 use crate::bulk::{self, ChunkSender, Owner, RECORD_CHUNK_BYTES, ReaderGone};
-use crate::call::{ApiResult, Call, Credential};
+use crate::call::{ApiResult, Call, CallerActivity, Credential};
 use crate::wire::visibility::{self, EventFilter};
 
 /// Records per read.
@@ -60,6 +60,7 @@ pub(crate) async fn events(headers: HeaderMap, call: Call) -> ApiResult {
     let stream = EventStream {
         space: call.space.clone(),
         credential: call.credential.clone(),
+        activity: call.activity(),
         token_check: call.durations().token_check,
         filter,
         next,
@@ -93,6 +94,7 @@ fn last_seen(headers: &HeaderMap) -> Result<Option<u64>, Refused> {
 struct EventStream {
     space: Space,
     credential: Credential,
+    activity: CallerActivity,
     /// Interval of token checks.
     token_check: Duration,
     filter: EventFilter,
@@ -130,6 +132,7 @@ impl EventStream {
             if !self.credential.is_valid() {
                 return;
             }
+            self.activity.note();
         }
     }
 

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use axum::extract::Path;
 use quorate_api::claim::InboxClaim;
-use quorate_api::delivery::{AckDelivery, Delivery, DeliveryList, ExtendLease, NackDelivery};
+use quorate_api::delivery::{AckDelivery, Delivery, DeliveryList, ExtendLease, ExtendedLeases, NackDelivery};
 use quorate_api::result::ChangeReceipt;
 use quorate_core::{AgentId, Code, Op, Refused, Timestamp};
 use quorate_engine::views;
@@ -13,6 +13,7 @@ use serde::de::DeserializeOwned;
 use crate::api::{Route, post, schema};
 use crate::body;
 use crate::call::{ApiResult, Call, NamedList, ok_response};
+use crate::problem::Problem;
 use crate::settings::{Durations, whole_ms};
 
 pub(crate) fn routes() -> Vec<Route> {
@@ -43,7 +44,10 @@ pub(crate) fn routes() -> Vec<Route> {
         )
         .request_body::<DeliveryList<NackDelivery>>()
         .handled_by(nack),
-        settle("/v1/agents/{id}/inbox/extend", "inbox.extend", "Extend the leases of deliveries.")
+        post("/v1/agents/{id}/inbox/extend", "inbox.extend", "Extend the leases of deliveries.")
+            .path_parameter::<schema::Id>("id", "Agent ID.")
+            .own_agent_only()
+            .returns::<ExtendedLeases>(200, "All leases are extended.")
             .request_body::<DeliveryList<ExtendLease>>()
             .without_key("Extensions are not recorded; repeating one extends the leases again.")
             .handled_by(extend),
@@ -98,11 +102,24 @@ pub(crate) async fn nack(Path(id): Path<String>, call: Call) -> ApiResult {
 
 pub(crate) async fn extend(Path(id): Path<String>, call: Call) -> ApiResult {
     let context = call.parse_context();
-    settle(&id, &call, |extension: ExtendLease| extension.into_core(&context)).await
+    let ops = settle_ops(&id, &call, |extension: ExtendLease| extension.into_core(&context))?;
+    let extended = |op: &Op| match op {
+        Op::Extend(extend) => Some(extend.lease.delivery),
+        _ => None,
+    };
+    let deliveries: Vec<_> = ops.iter().filter_map(extended).collect();
+    let receipt = call.commit(ops).await?;
+    let ended_requests = call.space.ended_requests(&deliveries).await?;
+    ok_response(&ExtendedLeases { receipt: ChangeReceipt::from(&receipt), ended_requests })
 }
 
 /// Applies an operation to all deliveries atomically. Stale leases are listed in the error.
 async fn settle<T: DeserializeOwned>(id: &str, call: &Call, op: impl Fn(T) -> Op) -> ApiResult {
+    let receipt = call.commit(settle_ops(id, call, op)?).await?;
+    ok_response(&ChangeReceipt::from(&receipt))
+}
+
+fn settle_ops<T: DeserializeOwned>(id: &str, call: &Call, op: impl Fn(T) -> Op) -> Result<Vec<Op>, Problem> {
     let agent = AgentId::new(id)?;
     if call.space.published().agents.number(&agent).is_none() {
         return Err(Refused::new(Code::NotFound, format!("there is no agent {agent}"))
@@ -110,7 +127,5 @@ async fn settle<T: DeserializeOwned>(id: &str, call: &Call, op: impl Fn(T) -> Op
             .into());
     }
     let DeliveryList { deliveries } = body::parse::<DeliveryList<T>>(&call.body)?;
-    let ops = deliveries.into_iter().map(op).collect();
-    let receipt = call.commit(ops).await?;
-    ok_response(&ChangeReceipt::from(&receipt))
+    Ok(deliveries.into_iter().map(op).collect())
 }

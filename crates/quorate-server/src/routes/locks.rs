@@ -1,7 +1,9 @@
 //! Locks: acquire, renew, release, get, list.
 
 use axum::extract::Path;
-use quorate_api::lock::{AcquiredLocks, FencingToken, Lock, LockRenewal, LockRequest, RenewedLock};
+use quorate_api::lock::{
+    AcquiredLocks, FencingToken, Lock, LockRenewal, LockRequest, LockWithQueue, RenewedLock,
+};
 use quorate_api::page::{CursorQuery, invalid_cursor};
 use quorate_api::result::ChangeReceipt;
 use quorate_core::{FenceRef, ItemRange, Lock as CoreLock, LockName, Op, RenewLocks};
@@ -18,9 +20,9 @@ pub(crate) fn routes() -> Vec<Route> {
             .query_parameters::<CursorQuery>()
             .returns_page::<Lock>("locks")
             .handled_in_bulk_by(list),
-        get("/v1/locks/{name}", "locks.get", "Get a lock and its holders.")
+        get("/v1/locks/{name}", "locks.get", "Get a lock, its holders and the agents that wait for it.")
             .path_parameter::<schema::LongId>("name", "Name of the lock.")
-            .returns::<Lock>(200, "The lock. A lock that was never held is free.")
+            .returns::<LockWithQueue>(200, "The lock. A lock that was never held is free.")
             .handled_by(show),
         post(
             "/v1/locks/{name}/acquire",
@@ -84,8 +86,10 @@ pub(crate) async fn list(call: Call) -> ApiResult {
 
 pub(crate) async fn show(Path(name): Path<String>, call: Call) -> ApiResult {
     let name = LockName::new(name)?;
+    let waiting = call.space.lock_queue(&name).await?.iter().map(Into::into).collect();
     let lock = call.space.find(&name).await?;
     // A lock that was never held is free.
     let lock = lock.unwrap_or_else(|| CoreLock::new(name, 1));
-    ok_response(&Lock::new(&call.space.published().agents, &lock))
+    let lock = Lock::new(&call.space.published().agents, &lock);
+    ok_response(&LockWithQueue { lock, waiting })
 }

@@ -254,6 +254,7 @@ const KERNEL_LIMITS: &[(&str, u128, &str)] = constants! {
     TASK_TIMEOUT_MS_MAX => "`LIMIT_EXCEEDED`",
     BACKOFF_MS_MAX => "`LIMIT_EXCEEDED`",
     PARTIALS_MAX => "older ones are in the log only",
+    FAILURE_DETAILS_BYTES_MAX => "larger ones are in the task only",
     HOPS_DEFAULT => "`LOOP_REFUSED`",
     HOPS_MAX => "`INVALID`",
     CHAIN_REPEATS_MAX => "`LOOP_REFUSED`",

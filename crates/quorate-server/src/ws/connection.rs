@@ -12,8 +12,9 @@ use bytes::Bytes;
 use futures_util::StreamExt as _;
 use futures_util::future::BoxFuture;
 use futures_util::stream::FuturesUnordered;
-use quorate_core::{Code, LeaseRef, Mono, Receipt, Refused, SpaceNo};
+use quorate_core::{Code, HolderEvent, LeaseRef, Mono, Receipt, Refused, SpaceNo};
 use quorate_engine::{Consumer, Error, PendingCommit, ReceivedDelivery};
+use tokio::sync::mpsc::UnboundedReceiver;
 
 use super::active::ActiveConnection;
 use super::hello::Handshake;
@@ -97,6 +98,8 @@ enum Event {
     WaitEnded(u64, Result<String, Problem>),
     Received(Option<Result<Message, axum::Error>>),
     Delivery(Result<Option<ReceivedDelivery>, Error>),
+    /// Work that the agent holds is no longer needed.
+    Holder(HolderEvent),
     Check,
     Idle,
 }
@@ -108,6 +111,8 @@ pub(super) struct WsConnection {
     pub(super) token_space: SpaceNo,
     pub(super) socket: WebSocket,
     pub(super) consumer: Option<Consumer>,
+    /// Events for the agent as the holder of leases.
+    holder_events: Option<UnboundedReceiver<HolderEvent>>,
     pub(super) ledger: Ledger,
     pub(super) replies: VecDeque<Reply>,
     pub(super) pending_waits: FuturesUnordered<PendingWait>,
@@ -133,6 +138,7 @@ pub(super) async fn run(handshake: Handshake, connection: Option<Connection>, so
         session: Arc::clone(&session),
         token_space,
         socket,
+        holder_events: consumer.as_ref().map(Consumer::holder_events),
         consumer,
         ledger,
         replies: VecDeque::new(),
@@ -157,6 +163,14 @@ pub(super) async fn run(handshake: Handshake, connection: Option<Connection>, so
         && active.as_ref().is_none_or(|active| !active.is_replaced())
     {
         let _ = consumer.close().await;
+    }
+}
+
+/// Returns the next event for the agent; `None` once its consumer is closed.
+async fn next_holder_event(events: Option<&mut UnboundedReceiver<HolderEvent>>) -> Option<HolderEvent> {
+    match events {
+        Some(events) => events.recv().await,
+        None => None,
     }
 }
 
@@ -226,6 +240,7 @@ impl WsConnection {
                 Event::Delivery(Ok(Some(delivery))) => self.deliver(delivery).await,
                 Event::Delivery(Ok(None)) => Err(stale_epoch().into()),
                 Event::Delivery(Err(error)) => Err(error.into()),
+                Event::Holder(event) => self.notify_holder(&event).await,
                 Event::Check => self.check(ping).await,
                 Event::Idle => self.flush().await,
             };
@@ -236,7 +251,7 @@ impl WsConnection {
     }
 
     async fn next(&mut self, check: &mut tokio::time::Interval) -> Event {
-        let Self { socket, consumer, ledger, replies, pending_waits, is_dirty, .. } = self;
+        let Self { socket, consumer, holder_events, ledger, replies, pending_waits, is_dirty, .. } = self;
         let may_send = consumer.is_some() && ledger.may_send();
         let has_capacity = replies.len() < REPLIES_MAX;
         let reply = async {
@@ -258,6 +273,7 @@ impl WsConnection {
             Some((n, reply)) = pending_waits.next(), if !pending_waits.is_empty() => {
                 Event::WaitEnded(n, reply)
             }
+            Some(event) = next_holder_event(holder_events.as_mut()) => Event::Holder(event),
             received = socket.recv(), if has_capacity => Event::Received(received),
             delivery = delivery, if may_send => Event::Delivery(delivery),
             _ = check.tick() => Event::Check,

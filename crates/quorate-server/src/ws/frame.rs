@@ -4,7 +4,9 @@ use bytes::Bytes;
 use quorate_api::message::NewMessage;
 use quorate_api::op::Commit;
 use quorate_api::result::OperationResult;
-use quorate_core::{AgentId, Code, Extend, LeaseRef, Nack, NackAction, Op, Receipt, Refused};
+use quorate_core::{
+    AgentId, Code, Extend, HolderEvent, LeaseLoss, LeaseRef, Nack, NackAction, Op, Receipt, Refused,
+};
 use quorate_engine::Space;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
@@ -154,6 +156,29 @@ pub(super) fn commit_result(space: &Space, receipt: &Receipt) -> Value {
     let results: Vec<_> =
         receipt.results.iter().map(|result| OperationResult::new(generations, result)).collect();
     json!({"seq": receipt.effective_seq().map(|seq| seq.0), "results": results})
+}
+
+/// Returns the frame about work that is no longer needed.
+pub(super) fn holder_event(space: &Space, event: &HolderEvent) -> String {
+    let frame = match event {
+        HolderEvent::TaskLost { task, token, loss, reason } => {
+            let code = match loss {
+                LeaseLoss::Cancelled => Code::Cancelled,
+                LeaseLoss::TimedOut => Code::Timeout,
+                LeaseLoss::LeaseExpired | LeaseLoss::HolderGone => Code::StaleLease,
+            };
+            json!({"taskLost": {
+                "task": task.as_str(), "leaseToken": token.0, "code": code.as_str(), "reason": reason,
+            }})
+        }
+        HolderEvent::RequestEnded { request, delivery, code } => {
+            let delivery = space.published().generations.delivery_id(*delivery);
+            json!({"requestEnded": {
+                "messageId": request.to_string(), "deliveryId": delivery.to_string(), "code": code.as_str(),
+            }})
+        }
+    };
+    frame.to_string()
 }
 
 /// Returns an error reply; without a number the error concerns the connection, which is closed.

@@ -2,7 +2,7 @@
 
 use axum::extract::ws::Message;
 use futures_util::{FutureExt as _, SinkExt as _};
-use quorate_core::{LeaseRef, Mono, Receipt, Seq};
+use quorate_core::{HolderEvent, LeaseRef, Mono, Receipt, Seq};
 use quorate_engine::{Error, ReceivedDelivery, views};
 use serde_json::json;
 
@@ -33,6 +33,12 @@ impl WsConnection {
             self.session.refused(&problem);
             frame::problem(Some(n), &problem)
         });
+        self.feed(Message::Text(text.into())).await
+    }
+
+    /// Notifies the agent that work that it holds is no longer needed.
+    pub(super) async fn notify_holder(&mut self, event: &HolderEvent) -> Result<(), CloseReason> {
+        let text = frame::holder_event(&self.session.space, event);
         self.feed(Message::Text(text.into())).await
     }
 

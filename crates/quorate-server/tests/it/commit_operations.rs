@@ -30,8 +30,17 @@ async fn state_of(hub: &TestHub) -> Value {
 }
 
 fn without_times(value: &mut Value) {
-    const TIME_FIELDS: &[&str] =
-        &["at", "since", "seq", "heardAt", "joinedAt", "openedAt", "createdAt", "supervisedSince"];
+    const TIME_FIELDS: &[&str] = &[
+        "at",
+        "since",
+        "seq",
+        "heardAt",
+        "offlineAt",
+        "joinedAt",
+        "openedAt",
+        "createdAt",
+        "supervisedSince",
+    ];
     match value {
         Value::Object(fields) => {
             TIME_FIELDS.iter().for_each(|name| drop(fields.remove(*name)));

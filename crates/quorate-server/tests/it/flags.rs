@@ -213,6 +213,7 @@ const READS: &[(&str, &str)] = &[
     ("spaces.list", "/v1/spaces"),
     ("spaces.get", "/v1/spaces/default"),
     ("violations.list", "/v1/violations"),
+    ("status.get", "/v1/status"),
     ("policy.get", "/v1/policy"),
     ("budgets.list", "/v1/budgets"),
     ("budgets.get", "/v1/budgets/b1"),

@@ -273,6 +273,7 @@ fn json_of(response: &TestResponse) -> Value {
     let mut json: Value = serde_json::from_str(&response.text).expect("JSON");
     if let Some(agent) = json.get_mut("agent").and_then(Value::as_object_mut) {
         agent.remove("heardAt");
+        agent.remove("offlineAt");
     }
     json
 }

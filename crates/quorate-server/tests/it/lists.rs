@@ -231,7 +231,9 @@ async fn i21_violations_and_subscriptions_are_paged() {
     hub.get(&bob, "/v1/agents/alice/subscriptions").await.refused(403, "FORBIDDEN");
     hub.put(&hub.admin, "/v1/policy", &json!({"preset": "supervised"})).await.ok(200);
     for n in 0..5 {
-        let refused = hub.post(&alice, "/v1/messages", &json!({"to": "bob", "payload": n})).await;
+        // Those of one agent are counted together.
+        let worker = hub.register(&format!("worker-{n}")).await;
+        let refused = hub.post(&worker, "/v1/messages", &json!({"to": "bob", "payload": n})).await;
         refused.refused(403, "POLICY_VIOLATION");
     }
     let (counts, all) = read_pages(&hub, &hub.admin, "/v1/violations?limit=2", "violations").await;

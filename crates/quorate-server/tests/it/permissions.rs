@@ -99,6 +99,7 @@ const CALLS: &[(&str, &str, &str)] = &[
     ("spaces.list", "/v1/spaces", ""),
     ("spaces.get", "/v1/spaces/third", ""),
     ("violations.list", "/v1/violations", ""),
+    ("status.get", "/v1/status", ""),
     ("policy.get", "/v1/policy", ""),
     ("policy.set", "/v1/policy", r#"{"preset":"mesh"}"#),
     ("budgets.set", "/v1/budgets/b1", r#"{"messagesMax":9}"#),

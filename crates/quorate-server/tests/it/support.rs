@@ -79,8 +79,23 @@ impl TestHub {
         clock: Arc<dyn Clock>,
         settings: Settings,
     ) -> Self {
-        let directory = tempfile::tempdir().expect("a directory");
-        let [entropy, private_entropy] = entropies;
+        Self::open_in(tempfile::tempdir().expect("a directory"), entropies, clock, settings).await
+    }
+
+    /// Closes the hub and opens it again.
+    pub(crate) async fn reopen(self, clock: Arc<dyn Clock>) -> Self {
+        self.space.engine().close().await;
+        let Self { app, space, _directory: directory, .. } = self;
+        drop((app, space));
+        Self::open_in(directory, [Entropy::system(), Entropy::system()], clock, Settings::default()).await
+    }
+
+    async fn open_in(
+        directory: TempDir,
+        [entropy, private_entropy]: [Arc<Entropy>; 2],
+        clock: Arc<dyn Clock>,
+        settings: Settings,
+    ) -> Self {
         let library = open_library(&directory.path().join("data"), Arc::clone(&clock), entropy).await;
         let private = open_library(&directory.path().join("private"), clock, private_entropy).await;
         let space = library.space().expect("an embedded hub");

@@ -6,13 +6,13 @@ use std::sync::Arc;
 use bytes::Bytes;
 use quorate_core::{
     AccessToken, ActivePolicy, AgentNo, AgentRegistry, Code, ConsumerEvent, ConsumerId, CreationPosition,
-    DeliveryNo, DeliveryStateCounts, Facts, Generation, Item, ItemKey, ItemKind, ItemRange, LeasedDelivery,
-    LeasedTask, Message, NextWake, OpResult, OpenDeliveryState, Payload, Receipt, RequestState, Seq,
-    TaskCounts, TaskId, TaskSpec, Timestamp, Version, WaitEdge,
+    DeliveryNo, DeliveryStateCounts, Facts, Generation, HolderEvent, Item, ItemKey, ItemKind, ItemRange,
+    LeasedDelivery, LeasedTask, Message, NextWake, OpResult, OpenDeliveryState, Payload, Receipt,
+    RequestState, Seq, TaskCounts, TaskId, TaskSpec, Timestamp, Version, WaitEdge,
 };
 use quorate_store::{
     AsOf, BatchDispatch, CommitResult, ListedItem, PublishedState, ReadQuery, ReadResult,
-    StoredDeliveryState, StoredMessage,
+    StoredDeliveryState, StoredEntry, StoredMessage,
 };
 
 use super::plan::KEYS;
@@ -54,6 +54,7 @@ pub(super) struct Dispatches {
     pub(super) dismissed_consumers: Vec<(u64, ConsumerId)>,
     /// Consumer events, sorted by consumer: the order between different consumers is not specified.
     pub(super) events: Vec<(u64, ConsumerId, ComparableEvent)>,
+    pub(super) holder_events: Vec<(u64, AgentNo, HolderEvent)>,
 }
 
 /// A consumer event without human-readable text.
@@ -104,11 +105,14 @@ impl Dispatches {
                 }
                 dispatches.events.push((space, consumer, ComparableEvent::of(event)));
             }
+            let holder_events = batch.holder_events.into_iter();
+            dispatches.holder_events.extend(holder_events.map(|(holder, event)| (space, holder, event)));
             dispatches
                 .dismissed_consumers
                 .extend(batch.dismissed_consumers.into_iter().map(|consumer| (space, consumer)));
         }
         dispatches.events.sort_by_key(|(space, consumer, _)| (*space, *consumer));
+        dispatches.holder_events.sort_by_key(|(space, holder, _)| (*space, *holder));
         (dispatches, inputs)
     }
 }
@@ -264,8 +268,22 @@ pub(super) fn normalized(rows: ReadResult) -> ReadResult {
             let message = Arc::new(Message { payload, ..Message::clone(&stored.message) });
             ReadResult::Message(Some(StoredMessage { message, ..stored }))
         }
+        ReadResult::Entry(Some(entry)) => ReadResult::Entry(Some(without_entry_salt(entry))),
+        ReadResult::Entries(entries) => {
+            ReadResult::Entries(entries.into_iter().map(without_entry_salt).collect())
+        }
         other => other,
     }
+}
+
+/// Replaces the salt of entries that the hub writes, which is not specified.
+fn without_entry_salt(mut entry: StoredEntry) -> StoredEntry {
+    if entry.version.entry_type == "task.failure"
+        && let Some(content) = entry.content.as_mut().filter(|content| !content.is_erased())
+    {
+        *content = Payload::seal(content.bytes.clone(), [9; 16]);
+    }
+    entry
 }
 
 /// Removes human-readable text from an item.

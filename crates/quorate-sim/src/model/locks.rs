@@ -149,6 +149,6 @@ impl SeenResults {
     }
 }
 
-fn lock_name(lock: usize) -> LockName {
+pub(super) fn lock_name(lock: usize) -> LockName {
     LockName::new(LOCKS[lock]).expect("valid lock name")
 }

@@ -1,6 +1,6 @@
 //! Replay: applying all records to an empty space gives the contents of the live tables.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use quorate_core::hash_chain::{self, RecordHeader};
@@ -144,7 +144,9 @@ async fn items(store: &dyn Store, info: &SpaceInfo, space: &ReplayedSpace) -> Re
 
 async fn entries(store: &dyn Store, info: &SpaceInfo, space: &ReplayedSpace) -> Result<(), String> {
     let mut live: BTreeMap<Key, Vec<EntryVersion>> = BTreeMap::new();
-    for key in (0..KEYS.len()).map(entry_key) {
+    // Tasks that failed have entries too.
+    let keys: BTreeSet<Key> = (0..KEYS.len()).map(entry_key).chain(space.entries.keys().cloned()).collect();
+    for key in keys {
         let history = ReadQuery::History { key: key.clone(), after: Version(0), limit: 100_000 };
         let ReadResult::Entries(found) = read(store, info, history).await? else {
             return Err("expected a history".into());

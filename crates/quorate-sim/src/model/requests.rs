@@ -10,6 +10,7 @@ use quorate_core::{
     SendRequest,
 };
 
+use super::locks::{LOCKS, lock_name};
 use super::plan::{AGENTS, Actor, MessageSpec, StatedEpoch};
 use super::resolve::{SeenResults, SpaceView, agent_id, build_message, client_id, consumer, payload};
 use super::topics::registration;
@@ -133,7 +134,7 @@ pub(super) fn hub_ops() -> BoxedStrategy<RequestOp> {
     prop_oneof![
         2 => register(agent()),
         1 => heartbeat(agent()),
-        2 => (0..6u8, 0..6u64).prop_map(|(kind, number)| RequestOp::Inspect { kind, number }),
+        2 => (0..8u8, 0..6u64).prop_map(|(kind, number)| RequestOp::Inspect { kind, number }),
         1 => proptest::collection::vec(0..7u64, 0..=3).prop_map(|agents| RequestOp::HeartbeatBatch { agents }),
         1 => recent().prop_map(|back| RequestOp::Cancel { back }),
     ]
@@ -301,7 +302,9 @@ fn inspection(seen: &SeenResults, kind: u8, number: u64) -> Inspect {
         }
         2 => Inspect::Inbox { agent: agent_id(number as usize % 4), after: DeliveryNo(number / 2), limit: 3 },
         3 => Inspect::Agents { filter: AgentFilter::default(), after: AgentNo(0), limit: 100 },
-        4 => {
+        6 => Inspect::Stuck { limit: 3 + number as usize },
+        4 => Inspect::LockQueue { name: lock_name(number as usize % LOCKS.len()), limit: 2 },
+        5 => {
             let filter = AgentFilter { capability: Some("cooking".into()), ..AgentFilter::default() };
             Inspect::Agents { filter, after: AgentNo(number / 3), limit: 1 }
         }

@@ -1,8 +1,8 @@
 //! Statements about locks, and rendering of locks and consumer events.
 
 use quorate_core::{
-    AcquireLocks, AgentNo, ConsumerEvent, Fence, FenceRef, GrantedLocks, Item, ItemKind, Lock, LockName, Op,
-    Priority, Verb, WaitMode, limits,
+    AcquireLocks, AgentNo, ConsumerEvent, Fence, FenceRef, GrantedLocks, HolderEvent, Item, ItemKind, Lock,
+    LockName, Op, Priority, Verb, WaitMode, limits,
 };
 use quorate_store::{ReadQuery, ReadResult, Store as _};
 
@@ -120,6 +120,21 @@ impl ScriptRunner {
             ConsumerEvent::TaskEnded(task) => format!("{consumer} is notified that {task} ended"),
             ConsumerEvent::TaskLost { task, token, loss } => {
                 format!("{consumer} loses {task} (token {token}, {})", loss.as_str())
+            }
+        }
+    }
+
+    /// Renders an event for the holder of a lease.
+    pub(super) fn holder_event_line(&self, holder: AgentNo, event: &HolderEvent) -> String {
+        let holder = self.agent_name(holder);
+        match event {
+            HolderEvent::TaskLost { task, token, loss, reason } => {
+                let reason = if reason.is_empty() { String::new() } else { format!(": {reason}") };
+                format!("{holder} is notified: {task} (token {token}) {}{reason}", loss.as_str())
+            }
+            HolderEvent::RequestEnded { delivery, code, .. } => {
+                let (name, _) = self.names().delivery_name(*delivery);
+                format!("{holder} is notified: request {name} ended with {code}")
             }
         }
     }

@@ -44,6 +44,10 @@ impl ScriptRunner {
                 let line = self.event_line(&name, &event);
                 self.push_line(line);
             }
+            for (holder, event) in dispatch.holder_events {
+                let line = self.holder_event_line(holder, &event);
+                self.push_line(line);
+            }
             for consumer in dispatch.dismissed_consumers {
                 let line = format!("{} is dismissed", self.names().consumer_name(consumer));
                 self.push_line(line);

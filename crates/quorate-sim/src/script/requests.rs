@@ -2,8 +2,9 @@
 
 use quorate_core::{
     AgentFilter, AgentInspection, AgentNo, AgentStatus, AnswerFrom, DeliveryInspection, DeliveryNo, Health,
-    Heartbeat, Inspect, InspectResult, Item, ItemKey, ItemKind, Message, MessageId, MessageType, Op,
-    OpResult, OpenDeliveryState, Presence, ReplyState, Request, RequestState, SendRequest, Verb, Why,
+    Heartbeat, Inspect, InspectResult, Item, ItemKey, ItemKind, LockName, LockWait, Message, MessageId,
+    MessageType, Op, OpResult, OpenDeliveryState, Presence, ReplyState, Request, RequestState, SendRequest,
+    Verb, Why,
 };
 use quorate_store::{ReadQuery, ReadResult, Store as _};
 
@@ -141,9 +142,14 @@ impl ScriptRunner {
                 open_deliveries: open,
                 leased_deliveries: leased,
                 open_requests: requests,
+                disconnected_at,
                 ..
             } = inspection;
-            let availability = if agent.presence.available { "" } else { " (unavailable)" };
+            let availability = match (agent.presence.available, disconnected_at) {
+                (false, _) => " (unavailable)".to_owned(),
+                (true, Some(at)) => format!(" (disconnected since {})", since_start(at)),
+                (true, None) => String::new(),
+            };
             self.push_line(format!(
                 "{}: {}{availability}, {open} open, {leased} leased, {requests} requests pending",
                 agent.id,
@@ -158,6 +164,31 @@ impl ScriptRunner {
         let InspectResult::Inbox(inbox) = self.inspect(query).await else { panic!("expected an inbox") };
         let lines: Vec<_> = inbox.iter().map(|delivery| self.delivery_line(delivery)).collect();
         self.push_line(format!("inbox of {name}: {}", lines.join(", ")));
+    }
+
+    /// Renders the queue of a lock (`queue X`).
+    pub(super) async fn render_queue(&mut self, name: &str) {
+        let query = Inspect::LockQueue { name: LockName::new(name).expect("a valid lock name"), limit: 100 };
+        let InspectResult::LockQueue(queue) = self.inspect(query).await else { panic!("expected a queue") };
+        let line = |wait: &LockWait| {
+            let names: Vec<_> = wait.names.iter().map(LockName::as_str).collect();
+            format!("{} for {} since {}", wait.agent, names.join("+"), since_start(wait.since))
+        };
+        let lines: Vec<_> = queue.iter().map(line).collect();
+        self.push_line(format!("queue of {name}: {}", lines.join(", ")));
+    }
+
+    /// Renders the work that waits for agents that are gone (`stuck`).
+    pub(super) async fn render_stuck(&mut self) {
+        let query = Inspect::Stuck { limit: 100 };
+        let InspectResult::Stuck(stuck) = self.inspect(query).await else { panic!("expected stuck work") };
+        if stuck.is_empty() {
+            self.push_line("nothing is stuck");
+        }
+        let now = self.now();
+        for work in stuck {
+            self.push_line(format!("stuck: {}: {}", work.name(), work.reason(now)));
+        }
     }
 
     fn delivery_line(&self, delivery: &DeliveryInspection) -> String {

@@ -115,6 +115,8 @@ impl ScriptRunner {
             | "tasks" | "budget" | "subscriptions" => self.query(statement).await,
             "agents" => self.render_agents(statement).await,
             "inbox" => self.render_inbox(words.require("an agent")).await,
+            "queue" => self.render_queue(words.require("a lock")).await,
+            "stuck" => self.render_stuck().await,
             "request" => self.render_request(words.require("a request")).await,
             "why" => self.render_explanation(words.require("a message")).await,
             "session" | "timeline" => self.query_session(statement).await,

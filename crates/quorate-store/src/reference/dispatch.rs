@@ -32,6 +32,7 @@ impl Transaction<'_> {
         }
         self.space.consumers.retain(|consumer| consumer.id != id);
         self.space.consumers.push(Consumer { id, agent: number, credit, lease_ms, once });
+        self.space.disconnected.remove(&number);
         Ok(OpResult::Claimed(leased))
     }
 
@@ -53,14 +54,19 @@ impl Transaction<'_> {
     /// Closes a consumer of any kind. Its agent counts as active until now. Request waiters are not notified.
     pub(super) fn close_consumer(&mut self, id: ConsumerId) -> OpResult {
         self.cancel_lock_wait(id);
-        let inbox_agent =
-            self.space.consumers.iter().find(|consumer| consumer.id == id).map(|consumer| consumer.agent);
+        let consumer = self.space.consumers.iter().find(|consumer| consumer.id == id).copied();
+        let inbox_agent = consumer.map(|consumer| consumer.agent);
         let claimer = self.space.task_runtime.claimers.iter().find(|claimer| claimer.id == id);
         if let Some(agent) = inbox_agent.or(claimer.map(|claimer| claimer.agent)) {
             self.record_activity(agent);
         }
         self.close_task_claim(id);
         self.space.consumers.retain(|consumer| consumer.id != id);
+        if let Some(Consumer { agent, once: false, .. }) = consumer
+            && !self.space.consumers.iter().any(|other| other.agent == agent)
+        {
+            self.space.disconnected.insert(agent, self.now.mono);
+        }
         for request in self.space.requests_awaited_by(id) {
             self.remove_waiter(request, id);
         }

@@ -2,11 +2,12 @@
 
 use quorate_core::{
     AgentFilter, AgentInspection, AgentNo, AgentStatus, DeliveryInspection, DeliveryNo, Inspect,
-    InspectResult, Mono, OpResult, OpenDelivery, OpenDeliveryState, QueueId, Refused, Task, TaskId,
+    InspectResult, LockWait, Mono, OpResult, OpenDelivery, OpenDeliveryState, QueueId, Refused, Task, TaskId,
     Timestamp,
 };
 
 use crate::reference::agents::unknown_agent;
+use crate::reference::locks::LockWaiter;
 use crate::reference::space::{Delivery, DeliveryPhase};
 use crate::reference::transaction::Transaction;
 
@@ -44,6 +45,17 @@ impl Transaction<'_> {
                 let page = inspections.filter(|inspection| matches_filter(filter, inspection)).take(*limit);
                 InspectResult::Agents(page.collect())
             }
+            Inspect::Stuck { limit } => InspectResult::Stuck(self.stuck_work(*limit)),
+            Inspect::LockQueue { name, limit } => {
+                let queue = self.space.lock_queue().into_iter().filter(|waiter| waiter.names.contains(name));
+                let wait = |waiter: LockWaiter| LockWait {
+                    agent: self.space.agent(waiter.agent).id.clone(),
+                    priority: waiter.priority,
+                    names: waiter.names,
+                    since: waiter.at,
+                };
+                InspectResult::LockQueue(queue.take(*limit).map(wait).collect())
+            }
         };
         Ok(OpResult::Inspected(Box::new(result)))
     }
@@ -78,6 +90,9 @@ impl Transaction<'_> {
             to: self.space.queue_name(delivery.to.queue()),
             agent: agent.map(|agent| agent.id.clone()),
             is_unavailable: agent.is_some_and(|agent| agent.presence.is_unavailable()),
+            disconnected_at: holder
+                .and_then(|holder| self.space.disconnected.get(&holder))
+                .map(|at| self.wall(*at)),
             consumers,
             ahead: None,
             lease_period: held,
@@ -132,10 +147,11 @@ impl Transaction<'_> {
             current_task: tasks.first().cloned(),
             last_seen_at: self.wall(last_seen),
             offline_at: delay_ms.map(|delay_ms| self.wall(last_seen.plus_ms(delay_ms))),
+            disconnected_at: self.space.disconnected.get(&number).map(|at| self.wall(*at)),
         }
     }
 
-    fn wall(&self, at: Mono) -> Timestamp {
+    pub(super) fn wall(&self, at: Mono) -> Timestamp {
         Timestamp((self.now.wall.0 + at.0).saturating_sub(self.now.mono.0))
     }
 }

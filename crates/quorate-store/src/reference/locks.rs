@@ -3,7 +3,7 @@
 use quorate_core::{
     AcquireLocks, AgentNo, Code, ConsumerEvent, ConsumerId, DeliveryNo, Fence, FenceRef, Grant, GrantedLocks,
     Item, ItemKey, ItemKind, Lock, LockName, Mono, OpResult, Principal, Priority, Refused, RenewLocks, Seq,
-    WaitMode, limits,
+    Timestamp, WaitMode, limits,
 };
 
 use crate::reference::space::Space;
@@ -32,6 +32,8 @@ pub(super) struct LockWaiter {
     pub(super) since: Seq,
     /// Ordinal of this wait among all waits for locks and tasks.
     pub(super) ordinal: u64,
+    /// Time at which the wait began.
+    pub(super) at: Timestamp,
 }
 
 impl Space {
@@ -85,6 +87,7 @@ impl Transaction<'_> {
             within: acquire.within.and_then(|id| self.leased_by(agent, id)),
             since: self.wait_start_seq(),
             ordinal: self.next_wait_ordinal(),
+            at: self.now.wall,
         };
         let ahead = |other: &LockWaiter| {
             other.priority >= acquire.priority && other.names.iter().any(|name| waiter.names.contains(name))

@@ -76,6 +76,7 @@ impl Transaction<'_> {
             if known.is_some_and(|agent| !agent.removed) {
                 self.mark_online(*number);
                 self.record_activity(*number);
+                self.space.disconnected.remove(number);
             }
         }
         Ok(OpResult::Done)
@@ -135,12 +136,6 @@ impl Transaction<'_> {
     fn go_offline(&mut self, number: AgentNo) {
         let health = self.space.agent(number).presence.health.clone();
         self.set_presence(number, Presence { status: AgentStatus::Offline, health, available: false });
-        self.lost_request_code = Code::Unavailable;
-        for delivery in self.space.held_by(number) {
-            self.return_delivery(delivery, "its holder went offline during the last attempt");
-        }
-        self.lost_request_code = Code::Cancelled;
-        self.release_everything_of(number);
     }
 
     fn displace(&mut self, number: DeliveryNo) {

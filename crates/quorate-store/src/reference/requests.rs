@@ -3,9 +3,9 @@
 use std::sync::Arc;
 
 use quorate_core::{
-    AgentNo, AnswerFrom, Code, ConsumerEvent, ConsumerId, Delegate, DeliveryNo, EndState, Fingerprint, Item,
-    ItemKey, ItemKind, Message, MessageId, MessageType, OpResult, Principal, QueueId, Recipient,
-    RecipientOutcome, Refused, ReplyState, Request, RequestState, SendRequest, limits,
+    AgentNo, AnswerFrom, Code, ConsumerEvent, ConsumerId, Delegate, DeliveryNo, EndState, Fingerprint,
+    HolderEvent, Item, ItemKey, ItemKind, Message, MessageId, MessageType, OpResult, Principal, QueueId,
+    Recipient, RecipientOutcome, Refused, ReplyState, Request, RequestState, SendRequest, limits,
 };
 
 use crate::reference::agents::unknown_agent;
@@ -185,7 +185,7 @@ impl Transaction<'_> {
         self.space.held_by(agent).into_iter().find(carries_cause)
     }
 
-    /// Dismisses the request waiters of an agent that began a new epoch, was removed or went offline.
+    /// Dismisses the request waiters of an agent that began a new epoch or was removed.
     pub(super) fn dismiss_request_waiters(&mut self, agent: AgentNo) {
         for request in self.space.open_requests() {
             if request.from == agent {
@@ -233,6 +233,15 @@ impl Transaction<'_> {
     fn end_wait(&mut self, request: Request, state: RequestState, code: Code) {
         let id = request.id;
         let waiters = self.remove_waiters(id);
+        for (index, outcome) in request.recipients.iter().enumerate() {
+            let delivery = DeliveryNo(request.first_delivery.0 + index as u64);
+            let leased = self.space.delivery(delivery).filter(|delivery| delivery.is_leased());
+            if let (ReplyState::Pending, Some(holder)) =
+                (outcome.reply, leased.and_then(|delivery| delivery.to.agent_no()))
+            {
+                self.holder_events.push((holder, HolderEvent::RequestEnded { request: id, delivery, code }));
+            }
+        }
         self.set_item(Item::Request(Request { state, ..request }));
         self.space.request_deadlines.remove(&id);
         for waiter in waiters {

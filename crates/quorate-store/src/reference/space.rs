@@ -65,6 +65,8 @@ pub(super) struct Space {
     pub(super) crowded_sends: BTreeMap<(QueueId, AgentNo), u32>,
     /// Time of the last activity of each agent, parallel to `agents`.
     pub(super) last_seen: Vec<Mono>,
+    /// Agents whose last connection was closed and that have not acted since.
+    pub(super) disconnected: BTreeMap<AgentNo, Mono>,
     /// Time of the next presence check.
     pub(super) presence_check_at: Option<Mono>,
     /// Deadline of each open request.
@@ -232,6 +234,7 @@ impl Space {
             broadcasts: BTreeMap::new(),
             crowded_sends: BTreeMap::new(),
             last_seen: Vec::new(),
+            disconnected: BTreeMap::new(),
             presence_check_at: None,
             request_deadlines: BTreeMap::new(),
             request_waiters: BTreeMap::new(),
@@ -281,6 +284,7 @@ impl Space {
             self.request_deadlines.insert(request.id, now.mono.plus_ms(request.timeout_ms));
         }
         self.last_seen.fill(now.mono);
+        self.disconnected.clear();
         let agents = (1..=self.agents.len() as u64).map(AgentNo);
         let offline_delays = agents.filter_map(|agent| self.offline_after_ms(agent));
         self.presence_check_at = offline_delays.min().map(|delay_ms| now.mono.plus_ms(delay_ms));

@@ -45,6 +45,13 @@ pub(super) struct WaitingClaim {
     once: bool,
 }
 
+impl WaitingClaim {
+    /// Whether it would receive a task of this target now.
+    pub(super) fn awaits(&self, target: &TaskTarget) -> bool {
+        self.credit > 0 && self.targets.contains(target)
+    }
+}
+
 impl Space {
     /// Whether an agent has a waiting claim that would receive a task assigned to it.
     pub(super) fn has_claim_for_own_tasks(&self, agent: AgentNo) -> bool {

@@ -1,9 +1,9 @@
 //! Atomic execution of one commit.
 
 use quorate_core::{
-    AgentNo, Code, Commit, ConsumerEvent, ConsumerId, DeliveryNo, EndState, LeaseToken, LeasedDelivery, Now,
-    Op, OpResult, Payload, QueueId, Receipt, RecordKind, Refused, RenewLocks, Rollback, RollbackScope, Seq,
-    StaleReference, Timestamp,
+    AgentNo, Code, Commit, ConsumerEvent, ConsumerId, DeliveryNo, EndState, HolderEvent, LeaseToken,
+    LeasedDelivery, Now, Op, OpResult, Payload, QueueId, Receipt, RecordKind, Refused, RenewLocks, Rollback,
+    RollbackScope, Seq, StaleReference, Timestamp,
 };
 
 use crate::reference::decided_at;
@@ -27,6 +27,7 @@ pub(super) struct Transaction<'a> {
     pub(super) dispatched: Vec<(ConsumerId, LeasedDelivery)>,
     pub(super) dismissed_consumers: Vec<ConsumerId>,
     pub(super) consumer_events: Vec<(ConsumerId, ConsumerEvent)>,
+    pub(super) holder_events: Vec<(AgentNo, HolderEvent)>,
     /// Number of tasks created so far.
     pub(super) tasks: u32,
     /// Number of tokens created so far.
@@ -66,6 +67,7 @@ impl Space {
                 dispatch.dispatched.append(&mut transaction.dispatched);
                 dispatch.dismissed_consumers.append(&mut transaction.dismissed_consumers);
                 dispatch.consumer_events.append(&mut transaction.consumer_events);
+                dispatch.holder_events.append(&mut transaction.holder_events);
                 Ok(transaction.conclude(results))
             }
             Err(refused) => {
@@ -127,6 +129,7 @@ impl<'a> Transaction<'a> {
             dispatched: Vec::new(),
             dismissed_consumers: Vec::new(),
             consumer_events: Vec::new(),
+            holder_events: Vec::new(),
             tasks: 0,
             tokens: 0,
             procedures_started: 0,
@@ -188,6 +191,7 @@ impl<'a> Transaction<'a> {
         self.dispatch_tasks();
         if let Some(actor) = self.actor {
             self.record_activity(actor);
+            self.space.disconnected.remove(&actor);
         }
         Ok(results)
     }

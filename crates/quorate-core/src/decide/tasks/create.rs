@@ -47,6 +47,7 @@ impl Draft<'_> {
                 format!("the space has {open} open tasks, and {count} more would exceed the limit"),
             )
             .limit(max)
+            .rule("openTasksMax", "tasks")
             .hint("wait until some tasks have ended, or cancel tasks; no task was created")
             .into());
         }

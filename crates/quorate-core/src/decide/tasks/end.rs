@@ -2,7 +2,7 @@
 
 use std::collections::VecDeque;
 
-use crate::commit::{ConsumerEvent, OpResult, Principal};
+use crate::commit::{ConsumerEvent, HolderEvent, OpResult, Principal};
 use crate::decide::{DecideError, Draft};
 use crate::ids::TaskId;
 use crate::item::Verb;
@@ -28,7 +28,7 @@ impl Draft<'_> {
                 .into());
         }
         let token = task.lease().map(|lease| lease.token);
-        self.notify_task_lost(&task, LeaseLoss::Cancelled);
+        self.notify_task_lost(&task, LeaseLoss::Cancelled, &cancel.reason);
         task.state = TaskState::Cancelled(Box::new(Cancellation {
             seq: self.seq,
             at: self.now.wall,
@@ -52,9 +52,14 @@ impl Draft<'_> {
             .hint("ask its creator or a coordinator to cancel it"))
     }
 
-    /// Notifies the holder of a task that its lease has ended, if the task was dispatched to a waiting consumer.
-    pub(super) fn notify_task_lost(&mut self, task: &Task, loss: LeaseLoss) {
+    /// Notifies the holder of a task that its lease has ended: the consumer to which the task was dispatched, and, if its
+    /// work is no longer needed, every connection of the agent.
+    pub(super) fn notify_task_lost(&mut self, task: &Task, loss: LeaseLoss, reason: &str) {
         let consumer = self.working.tasks().dispatch(task.spec.number).and_then(|dispatch| dispatch.consumer);
+        if let (Some(lease), LeaseLoss::Cancelled | LeaseLoss::TimedOut) = (task.lease(), loss) {
+            let (task, token, reason) = (task.spec.id.clone(), lease.token, reason.to_owned());
+            self.holder_events.push((lease.by, HolderEvent::TaskLost { task, token, loss, reason }));
+        }
         if let (Some(lease), Some(consumer)) = (task.lease(), consumer) {
             let lost = ConsumerEvent::TaskLost { task: task.spec.id.clone(), token: lease.token, loss };
             self.consumer_events.push((consumer, lost));
@@ -75,7 +80,9 @@ impl Draft<'_> {
         let (by, token) = (lease.by, lease.token);
         task.last_failure =
             Some(Box::new(AttemptFailure { kind, by, token, attempt, seq, at, reason, details }));
-        if kind == AttemptFailureKind::Permanent || attempt >= task.spec.attempts_max {
+        let is_last = kind == AttemptFailureKind::Permanent || attempt >= task.spec.attempts_max;
+        self.record_failure(&task, !is_last)?;
+        if is_last {
             return self.escalate_or_fail(task);
         }
         let backoff_ms = match kind {

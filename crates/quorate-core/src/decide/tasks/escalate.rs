@@ -88,9 +88,9 @@ fn escalation_json(task: &Task) -> String {
     if let Some(failure) = &task.last_failure {
         text.push_str(",\"cause\":");
         push_json_string(failure.kind.as_str(), &mut text);
-        if !failure.reason.is_empty() {
+        if let Some(reason) = failure.explanation(&task.spec) {
             text.push_str(",\"reason\":");
-            push_json_string(&failure.reason, &mut text);
+            push_json_string(&reason, &mut text);
         }
     }
     text.push('}');

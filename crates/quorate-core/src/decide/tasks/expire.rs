@@ -16,11 +16,11 @@ impl Draft<'_> {
                 Ok(())
             }
             TaskState::Leased(lease) if part == lease.token.0 => {
-                self.notify_task_lost(&task, LeaseLoss::LeaseExpired);
+                self.notify_task_lost(&task, LeaseLoss::LeaseExpired, "");
                 self.fail_attempt(task, AttemptFailureKind::LeaseExpired, String::new(), None)
             }
             TaskState::Leased(lease) if part == lease.token.0 | ATTEMPT_TIMER => {
-                self.notify_task_lost(&task, LeaseLoss::TimedOut);
+                self.notify_task_lost(&task, LeaseLoss::TimedOut, "");
                 self.fail_attempt(task, AttemptFailureKind::TimedOut, String::new(), None)
             }
             // Two timers of one task were due, and the first one was already handled.
@@ -28,11 +28,11 @@ impl Draft<'_> {
         }
     }
 
-    /// Returns all tasks of an agent immediately: it registered again, went offline or was removed.
+    /// Returns all tasks of an agent immediately: it registered again or was removed.
     pub(in crate::decide) fn release_tasks_of(&mut self, agent: AgentNo) -> Result<(), DecideError> {
         for number in self.working.tasks().held(agent) {
             let Some(task) = self.working.tasks().by_number(number).cloned() else { continue };
-            self.notify_task_lost(&task, LeaseLoss::HolderGone);
+            self.notify_task_lost(&task, LeaseLoss::HolderGone, "");
             self.fail_attempt(task, AttemptFailureKind::HolderGone, String::new(), None)?;
         }
         Ok(())

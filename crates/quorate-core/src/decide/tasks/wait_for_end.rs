@@ -41,7 +41,7 @@ impl Draft<'_> {
         }
     }
 
-    /// Dismisses all task waits of an agent, because it registered again, went offline or was removed.
+    /// Dismisses all task waits of an agent, because it registered again or was removed.
     pub(in crate::decide) fn dismiss_task_waiters(&mut self, agent: AgentNo) {
         for id in self.working.tasks().waiters().of_agent(agent) {
             self.working.set_task_waiter(id, None, self.now);

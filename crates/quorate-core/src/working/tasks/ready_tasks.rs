@@ -54,6 +54,13 @@ impl ReadyTasks {
         }
     }
 
+    pub(super) fn of_target(&self, target: &TaskTarget) -> Option<(usize, TaskNo)> {
+        let queue = self.ready.get(target)?;
+        let count = queue.values().map(BTreeSet::len).sum();
+        let oldest = queue.values().filter_map(BTreeSet::first).min()?;
+        Some((count, *oldest))
+    }
+
     pub(super) fn has_ready(&self, target: &TaskTarget) -> bool {
         self.ready.contains_key(target)
     }

@@ -61,6 +61,7 @@ pub(crate) const REQUESTS: &[&str] = &[
     r#"GET /v1/messages/msg_0-5-0/why"#,
     r#"GET /v1/state?at=3"#,
     r#"GET /v1/violations"#,
+    r#"GET /v1/status"#,
 ];
 
 /// Valid WebSocket frames.

@@ -398,3 +398,21 @@ fn i12_a_task_cannot_be_completed_under_a_stale_fence() {
             t1 done by bob under token 1, tried 1"#]],
     );
 }
+
+// Fails under: a queue in order of arrival, or one without the waiters for several locks.
+#[test]
+fn m17_the_queue_of_a_lock_lists_its_waiters_in_order() {
+    check(
+        "alice locks x for 10m; +5s; bob locks x,y as b; +5s; carol locks x urgent as c; queue x; queue y; alice unlocks x; queue x",
+        expect![[r#"
+            #3 lock.granted x: held by alice with fence 1
+            bob is queued
+            carol is queued
+            queue of x: carol for x since 10s, bob for x+y since 5s
+            queue of y: bob for x+y since 5s
+            #4 lock.released x: free
+            #4 lock.granted x: held by carol with fence 2
+            c holds x with fence 2
+            queue of x: bob for x+y since 5s"#]],
+    );
+}

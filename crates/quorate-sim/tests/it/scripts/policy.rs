@@ -348,6 +348,7 @@ fn e6_task_completions_require_confidence_and_rationale() {
             refused POLICY_VIOLATION by rationale at rationale
             #7 t1 done
             refused POLICY_VIOLATION by rationale at rationale
+            #8 failures/t2 is at v1
             #8 t2 failed (so): due at 1s"#]],
     );
 }

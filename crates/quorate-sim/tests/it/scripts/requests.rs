@@ -187,6 +187,7 @@ fn d4_a_leased_delivery_of_a_cancelled_request_stays_with_its_holder() {
             bob claims q1 (attempt 1, token 1)
             #5 request.cancelled q1: cancelled; bob
             a is refused CANCELLED
+            bob is notified: request q1 ended with CANCELLED
             #6 q1 of bob acked
             alice: nothing to write"#]],
     );

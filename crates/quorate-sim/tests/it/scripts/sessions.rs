@@ -469,6 +469,7 @@ fn d9_a_closed_session_refuses_new_tasks_but_not_escalations() {
             #8 session.completed s1
             refused SESSION_CLOSED
             refused NOT_FOUND
+            #9 failures/t1 is at v1
             #9 !t1 sent to carol
             #9 t1 failed (burnt): escalated
             carol claims !t1 (attempt 1, token 2)

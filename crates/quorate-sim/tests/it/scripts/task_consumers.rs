@@ -145,6 +145,7 @@ fn c9_a_consumer_is_notified_immediately_that_its_task_was_cancelled() {
             b1 receives b (attempt 1, token 2)
             #5 a cancelled
             b1 loses a (token 1, cancelled)
+            bob is notified: a (token 1) cancelled
             #6 b lapsed: ready
             b1 loses b (token 2, lapsed)
             b1 receives b (attempt 2, token 3)

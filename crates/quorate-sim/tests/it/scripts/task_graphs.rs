@@ -109,6 +109,7 @@ fn i10_a_dependency_that_already_failed_counts_immediately() {
             #3 bob starts epoch 3
             #4 a created: ready
             bob claims a (attempt 1, token 1)
+            #6 failures/a is at v1
             #6 a failed, tried 1, last hopeless by bob
             #7 b created: blocked
             #7 c created: blocked
@@ -135,6 +136,7 @@ fn c4_a_failure_propagates_to_all_dependents() {
             #4 c created: blocked
             #4 d created: ready
             bob claims a (attempt 1, token 1)
+            #6 failures/a is at v1
             #6 a failed, tried 1, last hopeless by bob
             #6 b failed because of a
             #6 c failed because of b
@@ -157,6 +159,7 @@ fn c4_skip_runs_without_failed_dependencies() {
             #4 b created: ready
             #4 c created: blocked
             bob claims a (attempt 1, token 1), b (attempt 1, token 2)
+            #6 failures/a is at v1
             #6 a failed, tried 1, last hopeless by bob
             c blocked, needs a,b
             #7 b done
@@ -179,6 +182,7 @@ fn c4_wait_stays_blocked_and_lists_the_failed_dependencies() {
             #4 b created: ready
             #4 c created: blocked
             bob claims a (attempt 1, token 1), b (attempt 1, token 2)
+            #6 failures/a is at v1
             #6 a failed, tried 1, last hopeless by bob
             c blocked, needs a,b
             #7 b done
@@ -241,6 +245,7 @@ fn i10_a_task_with_two_failed_dependencies_fails_once() {
             #4 b created: blocked
             #4 c created: blocked
             bob claims r (attempt 1, token 1)
+            #6 failures/r is at v1
             #6 r failed, tried 1, last hopeless by bob
             #6 a failed because of r
             #6 b failed because of r

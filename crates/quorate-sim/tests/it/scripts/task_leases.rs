@@ -105,6 +105,7 @@ fn i8_a_stale_holder_cannot_report_a_failure() {
             #4 carol starts epoch 4
             #5 a created: ready
             bob claims a (attempt 1, token 1)
+            #7 failures/a is at v1
             #7 a failed: due at 1s
             accepted already by #7
             #8 a ready
@@ -303,6 +304,7 @@ fn c9_a_cancelled_task_is_reported_to_its_worker() {
             #4 a created: ready
             bob claims a (attempt 1, token 1)
             #6 a cancelled
+            bob is notified: a (token 1) cancelled: no longer needed
             refused CANCELLED
             refused CANCELLED
             refused CANCELLED

@@ -108,7 +108,9 @@ fn c10_an_attempt_that_exceeds_its_timeout_is_ended() {
             bob: nothing to write
             bob: nothing to write
             a leased by bob under token 1, tried 1
+            #6 failures/a is at v1
             #6 a timed out: due at 26s
+            bob is notified: a (token 1) timed out
             a due at 26s, tried 1, last timed out by bob
             refused STALE_LEASE
             #7 a ready
@@ -128,6 +130,7 @@ fn i9_a_lease_that_expires_on_the_last_attempt_fails_the_task() {
             bob claims a (attempt 1, token 1)
             #6 a lapsed: ready
             bob claims a (attempt 2, token 2)
+            #8 failures/a is at v1
             #8 a failed, tried 2, last lapsed by bob
             #8 b failed because of a
             a failed, tried 2, last lapsed by bob
@@ -159,6 +162,7 @@ fn i9_attempts_and_backoff_survive_a_restart() {
             #3 bob starts epoch 3
             #4 a created: ready
             bob claims a (attempt 1, token 1)
+            #6 failures/a is at v1
             #6 a failed (busy): due at 1s
             a due at 1s, tried 1, last failed by bob
             #7 a ready

@@ -5,9 +5,9 @@ use std::sync::Arc;
 use bytes::Bytes;
 use quorate_core::{
     AgentNo, AgentRole, AttemptFailure, AttemptFailureKind, CancelTask, Cancellation, Code, ConsumerEvent,
-    Destination, Escalation, EscalationTarget, LeaseLoss, Message, MessageType, OnDependencyFailure,
-    OpResult, PartRef, Payload, Principal, QueueId, Recipient, Refused, Task, TaskFailure, TaskId, TaskState,
-    TaskStatus, limits,
+    Destination, EntryVersion, Escalation, EscalationTarget, HolderEvent, Key, LeaseLoss, Message,
+    MessageType, OnDependencyFailure, OpResult, PartRef, Payload, Principal, QueueId, Recipient, Refused,
+    Task, TaskFailure, TaskId, TaskState, TaskStatus, limits,
 };
 
 use super::no_such_task;
@@ -32,7 +32,7 @@ impl Transaction<'_> {
         if task.status().has_ended() {
             return Err(Refused::new(Code::Conflict, "the task has ended"));
         }
-        self.notify_loss(&task, LeaseLoss::Cancelled);
+        self.notify_loss(&task, LeaseLoss::Cancelled, &cancel.reason);
         let token = task.lease().map(|lease| lease.token);
         task.state = TaskState::Cancelled(Box::new(Cancellation {
             seq: self.seq,
@@ -45,9 +45,13 @@ impl Transaction<'_> {
         Ok(OpResult::TaskAccepted { seq: self.seq, token: token.unwrap_or_default() })
     }
 
-    /// Notifies the consumer that received the task through a waiting claim.
-    fn notify_loss(&mut self, task: &Task, loss: LeaseLoss) {
+    /// Notifies the consumer that received the task through a waiting claim; and the holder, if its work is useless.
+    fn notify_loss(&mut self, task: &Task, loss: LeaseLoss, reason: &str) {
         let id = &task.spec.id;
+        if let (Some(lease), LeaseLoss::Cancelled | LeaseLoss::TimedOut) = (task.lease(), loss) {
+            let (task, token, reason) = (id.clone(), lease.token, reason.to_owned());
+            self.holder_events.push((lease.by, HolderEvent::TaskLost { task, token, loss, reason }));
+        }
         if let (Some(lease), Some(consumer)) = (task.lease(), self.space.task_runtime.receivers.get(id)) {
             self.consumer_events
                 .push((*consumer, ConsumerEvent::TaskLost { task: id.clone(), token: lease.token, loss }));
@@ -80,7 +84,7 @@ impl Transaction<'_> {
                     true => (AttemptFailureKind::TimedOut, LeaseLoss::TimedOut),
                     false => (AttemptFailureKind::LeaseExpired, LeaseLoss::LeaseExpired),
                 };
-                self.notify_loss(&task, loss);
+                self.notify_loss(&task, loss, "");
                 self.fail_attempt(task, kind, "", None);
             }
         }
@@ -94,7 +98,7 @@ impl Transaction<'_> {
     /// Ends the task leases of an agent; the tasks can be claimed by others.
     pub(in crate::reference) fn release_tasks_of(&mut self, agent: AgentNo) {
         for task in self.space.tasks_held_by(agent) {
-            self.notify_loss(&task, LeaseLoss::HolderGone);
+            self.notify_loss(&task, LeaseLoss::HolderGone, "");
             self.fail_attempt(task, AttemptFailureKind::HolderGone, "", None);
         }
     }
@@ -118,7 +122,13 @@ impl Transaction<'_> {
             reason: reason.into(),
             details,
         }));
-        if kind == AttemptFailureKind::Permanent || task.attempt >= task.spec.attempts_max {
+        let ends = kind == AttemptFailureKind::Permanent || task.attempt >= task.spec.attempts_max;
+        let is_interrupted =
+            matches!(kind, AttemptFailureKind::LeaseExpired | AttemptFailureKind::HolderGone);
+        if ends || !is_interrupted {
+            self.record_failure(&task, !ends);
+        }
+        if ends {
             return self.abandon(task);
         }
         // Exponential backoff up to 16 times the initial delay. An interrupted attempt is retried immediately.
@@ -135,6 +145,41 @@ impl Transaction<'_> {
             TaskState::Scheduled { due: self.now.wall.plus_ms(delay_ms) }
         };
         self.set_task(task);
+    }
+
+    /// Writes the entry that describes the last failure of a task.
+    fn record_failure(&mut self, task: &Task, is_retried: bool) {
+        let key = Key::new(format!("failures/{}", task.spec.id)).expect("a task id is a valid key");
+        let failure = task.last_failure.as_ref().expect("an attempt has failed");
+        let agent = &self.space.agent(failure.by).id;
+        let mut text = format!("{{\"task\":\"{}\"", task.spec.id);
+        if !task.spec.task_type.is_empty() {
+            text += &format!(",\"type\":\"{}\"", task.spec.task_type);
+        }
+        text += &format!(",\"agent\":\"{agent}\",\"cause\":\"{}\"", failure.kind.as_str());
+        if let Some(reason) = failure.explanation(&task.spec) {
+            text += &format!(",\"reason\":\"{reason}\"");
+        }
+        let (attempt, max) = (task.attempt, task.spec.attempts_max);
+        text += &format!(",\"attempt\":{attempt},\"maxAttempts\":{max},\"retried\":{is_retried}");
+        if let Some(details) = failure.details {
+            let details = &self.parts[details.part as usize].bytes;
+            text += &format!(",\"details\":{}", String::from_utf8_lossy(details));
+        }
+        text += "}";
+        let version = EntryVersion {
+            head: self.next_head(&key, false),
+            at: self.now.wall,
+            author: self.commit.principal.to_string(),
+            entry_type: "task.failure".to_owned(),
+            content_type: None,
+            content_part: Some((self.seq, self.parts.len() as u32)),
+            depends_on: Vec::new(),
+            restores: None,
+        };
+        // Stores are not compared by their salts, so any value will do.
+        self.parts.push(Payload::seal(Bytes::from(text), [1; 16]));
+        self.write(&key, version);
     }
 
     fn abandon(&mut self, mut task: Task) {
@@ -245,8 +290,8 @@ fn escalation_payload(task: &Task) -> String {
     text += &format!(",\"attempts\":{}", task.attempt);
     if let Some(failure) = &task.last_failure {
         text += &format!(",\"cause\":\"{}\"", failure.kind.as_str());
-        if !failure.reason.is_empty() {
-            text += &format!(",\"reason\":\"{}\"", failure.reason);
+        if let Some(reason) = failure.explanation(&task.spec) {
+            text += &format!(",\"reason\":\"{reason}\"");
         }
     }
     text + "}"

@@ -65,7 +65,7 @@ impl Transaction<'_> {
         }
     }
 
-    /// Dismisses the task waiters of an agent that began a new epoch, was removed or went offline.
+    /// Dismisses the task waiters of an agent that began a new epoch or was removed.
     pub(in crate::reference) fn dismiss_task_waiters(&mut self, agent: AgentNo) {
         let waiting = self.space.task_waiters.iter().filter(|waiter| waiter.agent == agent);
         let mut ids: Vec<_> = waiting.map(|waiter| waiter.id).collect();
