@@ -46,10 +46,13 @@ pub struct Caller {
 #[serde(rename_all = "camelCase")]
 #[allow(missing_docs, reason = "the names are self-explanatory")]
 pub struct HubLimits {
+    /// Of a request body or a WebSocket frame, in this space.
     pub request_bytes: usize,
     pub json_depth: usize,
-    /// Per message or entry.
+    /// Per message or entry, by the policy of this space.
     pub payload_bytes: usize,
+    /// All payloads of one commit, by the policy of this space.
+    pub commit_bytes: usize,
     /// Per commit.
     pub operations: usize,
     /// Created by one commit.

@@ -1,7 +1,7 @@
 //! The policy of a space, and its violations.
 
 #[cfg(feature = "schema")]
-use quorate_core::limits::{OPEN_TASKS_MAX, PAYLOAD_BYTES_MAX, REASON_CHARS_MAX};
+use quorate_core::limits::{COMMIT_BYTES_MAX, OPEN_TASKS_MAX, PAYLOAD_BYTES_MAX, REASON_CHARS_MAX};
 use quorate_core::{
     ActivePolicy, Code, Policy as CorePolicy, Preset, Refused, Seq, Timestamp, Violation as CoreViolation,
 };
@@ -18,6 +18,11 @@ pub struct NewPolicy {
     #[serde(skip_serializing_if = "Option::is_none")]
     #[cfg_attr(feature = "schema", schemars(range(min = 1, max = PAYLOAD_BYTES_MAX)))]
     pub payload_bytes_max: Option<u32>,
+    /// Maximum size of all payloads of one commit in bytes, at least `payloadBytesMax`. By default 2 MB, or twice
+    /// `payloadBytesMax` if that is more.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[cfg_attr(feature = "schema", schemars(range(min = 1, max = COMMIT_BYTES_MAX)))]
+    pub commit_bytes_max: Option<u32>,
     /// Maximum length of a rationale in characters. With `structured` or `rationale`, also of the field `rationale` of a
     /// payload or task result.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -58,9 +63,12 @@ impl NewPolicy {
             Preset::Mesh => CorePolicy::mesh(),
             Preset::Supervised => CorePolicy::supervised(),
         };
+        let payload_bytes_max = self.payload_bytes_max.unwrap_or(base.payload_bytes_max);
+        let default_commit_bytes_max = CorePolicy::default_commit_bytes_max(payload_bytes_max);
         CorePolicy {
             preset: base.preset,
-            payload_bytes_max: self.payload_bytes_max.unwrap_or(base.payload_bytes_max),
+            payload_bytes_max,
+            commit_bytes_max: self.commit_bytes_max.unwrap_or(default_commit_bytes_max),
             rationale_chars_max: self.rationale_chars_max.unwrap_or(base.rationale_chars_max),
             actions_max: self.actions_max.unwrap_or(base.actions_max),
             broadcasts_per_minute: self.broadcasts_per_minute.unwrap_or(base.broadcasts_per_minute),
@@ -77,6 +85,7 @@ impl From<&CorePolicy> for NewPolicy {
         Self {
             preset: policy.preset,
             payload_bytes_max: Some(policy.payload_bytes_max),
+            commit_bytes_max: Some(policy.commit_bytes_max),
             rationale_chars_max: Some(policy.rationale_chars_max),
             actions_max: Some(policy.actions_max),
             broadcasts_per_minute: Some(policy.broadcasts_per_minute),
@@ -97,6 +106,8 @@ pub struct Policy {
     pub preset: Preset,
     /// Maximum size of a payload in bytes.
     pub payload_bytes_max: u32,
+    /// Maximum size of all payloads of one commit in bytes.
+    pub commit_bytes_max: u32,
     /// Maximum length of a rationale in characters.
     pub rationale_chars_max: u32,
     /// Maximum number of actions that a message can list in its payload; `null` for no limit.
@@ -122,6 +133,7 @@ impl From<&ActivePolicy> for Policy {
         Self {
             preset: rules.preset,
             payload_bytes_max: rules.payload_bytes_max,
+            commit_bytes_max: rules.commit_bytes_max,
             rationale_chars_max: rules.rationale_chars_max,
             actions_max: rules.actions_max,
             broadcasts_per_minute: rules.broadcasts_per_minute,
@@ -139,6 +151,7 @@ impl From<Policy> for CorePolicy {
         Self {
             preset: policy.preset,
             payload_bytes_max: policy.payload_bytes_max,
+            commit_bytes_max: policy.commit_bytes_max,
             rationale_chars_max: policy.rationale_chars_max,
             actions_max: policy.actions_max,
             broadcasts_per_minute: policy.broadcasts_per_minute,

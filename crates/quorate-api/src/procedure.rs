@@ -27,7 +27,7 @@ pub struct NewProcedure<'a> {
     /// Agent that drives the procedure. Defaults to the agent that starts it; for other principals, to the hub.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub driver: Option<AgentId>,
-    /// Input of the procedure: any JSON of at most 512 KB, stored byte for byte.
+    /// Input of the procedure: any JSON up to the payload limit of the space, 512 KB by default, stored byte for byte.
     #[serde(borrow, skip_serializing_if = "Option::is_none")]
     pub spec: Option<Json<'a>>,
 }
@@ -76,7 +76,7 @@ pub struct ProcedureStep<'a> {
     /// New status; `running` by default. A procedure that is done or failed accepts no further steps.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub status: Option<ProcedureStatus>,
-    /// State of the driver: any JSON of at most 512 KB. Unchanged if omitted.
+    /// State of the driver: any JSON up to the payload limit of the space, 512 KB by default. Unchanged if omitted.
     #[serde(borrow, skip_serializing_if = "Option::is_none")]
     pub state: Option<Json<'a>>,
     /// Result of the procedure, sent with the last step.
@@ -85,7 +85,7 @@ pub struct ProcedureStep<'a> {
 }
 
 const _: () =
-    assert!(quorate_core::limits::PAYLOAD_BYTES_MAX == 512 * 1024, "the descriptions above state 512 KB");
+    assert!(quorate_core::limits::PAYLOAD_BYTES_DEFAULT == 512 * 1024, "the descriptions above state 512 KB");
 
 impl ProcedureStep<'_> {
     /// Converts the request into an operation.

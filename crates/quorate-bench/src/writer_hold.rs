@@ -6,11 +6,11 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use bytes::Bytes;
-use quorate_core::limits::{ACKS_MAX, CLAIM_MAX, LEASE_MS_MAX, OPS_MAX};
+use quorate_core::limits::{ACKS_MAX, CLAIM_MAX, COMMIT_BYTES_MAX, LEASE_MS_MAX, OPS_MAX, PAYLOAD_BYTES_MAX};
 use quorate_core::{
     AgentId, CancelTask, Commit, CreateTasks, DeleteEntry, DeliveryId, Dependency, Destination, Generation,
-    Key, LeaseRef, Message, NewTask, Op, OpResult, OpenSession, Payload, Principal, PutEntry, RegisterAgent,
-    Rollback, RollbackScope, RollbackTarget, Seq, SessionId, SpaceNo, TaskId, WaitMode,
+    Key, LeaseRef, Message, NewTask, Op, OpResult, OpenSession, Payload, Policy, Principal, PutEntry,
+    RegisterAgent, Rollback, RollbackScope, RollbackTarget, Seq, SessionId, SpaceNo, TaskId, WaitMode,
 };
 use quorate_sqlite::{Options, SqliteStore};
 use quorate_store::{Entropy, Store as _, StoreContext, SystemClock};
@@ -36,11 +36,19 @@ enum Load {
     Graph,
     FanOut,
     Sessions,
+    Payloads,
 }
 
 impl Load {
-    const ALL: [Self; 6] =
-        [Self::Nothing, Self::Rollbacks, Self::Acks, Self::Graph, Self::FanOut, Self::Sessions];
+    const ALL: [Self; 7] = [
+        Self::Nothing,
+        Self::Rollbacks,
+        Self::Acks,
+        Self::Graph,
+        Self::FanOut,
+        Self::Sessions,
+        Self::Payloads,
+    ];
 
     fn name(self) -> &'static str {
         match self {
@@ -50,6 +58,7 @@ impl Load {
             Self::Graph => "load: graphs of 10,000 tasks",
             Self::FanOut => "load: 4,096 deliveries per commit",
             Self::Sessions => "load: 128 sessions of 1,000",
+            Self::Payloads => "load: 2 payloads of 4 MB",
         }
     }
 }
@@ -165,6 +174,13 @@ impl Hub {
                 Ok(Vec::new())
             }
             Load::Acks => self.ended_leases().await,
+            Load::Payloads => {
+                let (payload, commit) = (PAYLOAD_BYTES_MAX as u32, COMMIT_BYTES_MAX as u32);
+                let policy =
+                    Policy { payload_bytes_max: payload, commit_bytes_max: commit, ..Policy::default() };
+                self.commit(vec![Op::SetPolicy(policy)]).await?;
+                Ok(Vec::new())
+            }
             Load::Nothing | Load::Graph | Load::FanOut | Load::Sessions => Ok(Vec::new()),
         }
     }
@@ -214,6 +230,8 @@ impl Hub {
             Load::Graph => vec![graph(round)?],
             Load::FanOut => self.fan_out()?,
             Load::Sessions => vec![session(round)?; 128],
+            // The quotes are part of the payload.
+            Load::Payloads => vec![put("p/large", PAYLOAD_BYTES_MAX - 2)?; 2],
         };
         // A refused commit occupies the writer as well.
         let _refused = self.commit(ops).await;

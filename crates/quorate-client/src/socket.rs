@@ -35,13 +35,13 @@ use state::{Frame, SocketState};
 /// Maximum number of frames that await a response.
 const FRAMES_MAX: usize = 512;
 /// Maximum size of a frame from the hub, in bytes. A delivery of the largest message fits.
-const FRAME_BYTES_MAX: usize = 8 << 20;
+const FRAME_BYTES_MAX: usize = 16 << 20;
 /// Size of the read buffer, in bytes.
 const READ_BUFFER_BYTES: usize = 32 << 10;
 /// Bytes to buffer before writing to the socket.
 const WRITE_BUFFER_BYTES: usize = 32 << 10;
-/// Maximum number of unwritten bytes.
-const WRITE_BUFFER_BYTES_MAX: usize = 8 << 20;
+/// Maximum number of unwritten bytes. The largest commit fits.
+const WRITE_BUFFER_BYTES_MAX: usize = 16 << 20;
 /// Timeout of the handshake.
 const HANDSHAKE_TIMEOUT: Duration = Duration::from_secs(10);
 

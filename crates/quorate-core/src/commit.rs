@@ -142,6 +142,12 @@ impl Commit {
         self.ops.iter().all(ends_lease)
     }
 
+    /// Returns the size of all payloads in bytes.
+    #[must_use]
+    pub fn payload_bytes(&self) -> usize {
+        self.ops.iter().map(Op::payload_bytes).sum()
+    }
+
     /// Validates everything that does not depend on the state of the space. Runs on the caller's thread.
     ///
     /// # Errors
@@ -165,11 +171,10 @@ impl Commit {
                 "an inspection must be the only operation of its commit",
             ));
         }
-        let mut bytes = 0;
         for (index, op) in self.ops.iter().enumerate() {
             op.check().map_err(|refused| refused.at_op(index))?;
-            bytes += op.payloads().map(|(_, payload)| payload.bytes.len()).sum::<usize>();
         }
+        let bytes = self.payload_bytes();
         if bytes > COMMIT_BYTES_MAX {
             return Err(Refused::new(
                 Code::TooLarge,
@@ -577,6 +582,11 @@ impl Op {
             _ => [None, None],
         };
         payloads.into_iter().flatten()
+    }
+
+    /// Returns the size of all payloads in bytes.
+    pub(crate) fn payload_bytes(&self) -> usize {
+        self.payloads().map(|(_, payload)| payload.bytes.len()).sum()
     }
 
     /// Returns the size of the largest payload in bytes. Each task input counts separately.

@@ -250,6 +250,8 @@ struct Draft<'a> {
     actor: Option<AgentNo>,
     effects: Vec<Effect>,
     parts: Vec<Payload>,
+    /// Bytes of the payloads of the operations so far.
+    payload_bytes: usize,
     /// Number of messages of this commit so far.
     messages: u32,
     /// Number of deliveries of this commit so far.
@@ -290,6 +292,7 @@ impl<'a> Draft<'a> {
             actor: None,
             effects: Vec::new(),
             parts: Vec::new(),
+            payload_bytes: 0,
             messages: 0,
             deliveries: 0,
             ended: Vec::new(),
@@ -377,7 +380,9 @@ impl<'a> Draft<'a> {
 
     fn run_op(&mut self, op: &Op) -> Result<OpResult, DecideError> {
         // The size limit of the policy applies to every payload, whatever the operation.
+        self.payload_bytes += op.payload_bytes();
         self.working.policy().check_size(op.largest_payload_bytes())?;
+        self.working.policy().check_commit_size(self.payload_bytes)?;
         match op {
             Op::RegisterAgent(agent) => self.register(agent),
             Op::RemoveAgent { agent } => self.remove_agent(agent),

@@ -6,10 +6,14 @@ pub const OPS_MAX: usize = 256;
 pub const COMMIT_WORK_MAX: u64 = 65_536;
 /// Deliveries created by one commit.
 pub const DELIVERIES_PER_COMMIT_MAX: usize = 4096;
-/// Bytes of one payload or memory entry.
-pub const PAYLOAD_BYTES_MAX: usize = 512 * 1024;
-/// Bytes of all payloads of one commit.
-pub const COMMIT_BYTES_MAX: usize = 2 * 1024 * 1024;
+/// Default limit of the bytes of one payload or memory entry, which the policy of the space can change.
+pub const PAYLOAD_BYTES_DEFAULT: usize = 512 * 1024;
+/// Maximum that a policy may set for the bytes of one payload or memory entry.
+pub const PAYLOAD_BYTES_MAX: usize = 4 * 1024 * 1024;
+/// Default limit of the bytes of all payloads of one commit, which the policy of the space can change.
+pub const COMMIT_BYTES_DEFAULT: usize = 2 * 1024 * 1024;
+/// Maximum that a policy may set for the bytes of all payloads of one commit.
+pub const COMMIT_BYTES_MAX: usize = 8 * 1024 * 1024;
 /// Levels of nesting in a JSON payload.
 pub const JSON_DEPTH_MAX: usize = 64;
 /// Bytes of an id or label: agent, space, client message id, idempotency key, action, type.

@@ -4,7 +4,8 @@
 
 use crate::ids::Seq;
 use crate::limits::{
-    BROADCASTS_PER_MINUTE_DEFAULT, OPEN_TASKS_DEFAULT, OPEN_TASKS_MAX, PAYLOAD_BYTES_MAX, REASON_CHARS_MAX,
+    BROADCASTS_PER_MINUTE_DEFAULT, COMMIT_BYTES_DEFAULT, COMMIT_BYTES_MAX, OPEN_TASKS_DEFAULT,
+    OPEN_TASKS_MAX, PAYLOAD_BYTES_DEFAULT, PAYLOAD_BYTES_MAX, REASON_CHARS_MAX,
 };
 use crate::message::{Message, MessageType};
 use crate::refused::{Code, Refused};
@@ -44,6 +45,8 @@ pub struct Policy {
     pub preset: Preset,
     /// Maximum bytes of a payload.
     pub payload_bytes_max: u32,
+    /// Maximum bytes of all payloads of one commit.
+    pub commit_bytes_max: u32,
     /// Maximum characters of a rationale.
     pub rationale_chars_max: u32,
     /// Maximum actions that a message may list in its payload; `None` disables the check.
@@ -64,7 +67,8 @@ impl Default for Policy {
     fn default() -> Self {
         Self {
             preset: Preset::Mesh,
-            payload_bytes_max: PAYLOAD_BYTES_MAX as u32,
+            payload_bytes_max: PAYLOAD_BYTES_DEFAULT as u32,
+            commit_bytes_max: COMMIT_BYTES_DEFAULT as u32,
             rationale_chars_max: REASON_CHARS_MAX as u32,
             actions_max: None,
             broadcasts_per_minute: BROADCASTS_PER_MINUTE_DEFAULT,
@@ -115,6 +119,7 @@ impl Policy {
     pub(crate) fn check(&self) -> Result<(), Refused> {
         let maxima = [
             ("payloadBytesMax", self.payload_bytes_max, PAYLOAD_BYTES_MAX),
+            ("commitBytesMax", self.commit_bytes_max, COMMIT_BYTES_MAX),
             ("rationaleCharsMax", self.rationale_chars_max, REASON_CHARS_MAX),
             ("openTasksMax", self.open_tasks_max, OPEN_TASKS_MAX),
         ];
@@ -125,7 +130,25 @@ impl Policy {
                     .hint(format!("use 1 to {max}")));
             }
         }
+        if self.commit_bytes_max < self.payload_bytes_max {
+            return Err(Refused::new(
+                Code::Invalid,
+                format!(
+                    "commitBytesMax is {}, but payloadBytesMax is {}",
+                    self.commit_bytes_max, self.payload_bytes_max
+                ),
+            )
+            .hint("set commitBytesMax to at least payloadBytesMax, or omit it"));
+        }
         Ok(())
+    }
+
+    /// The default of `commit_bytes_max` for this limit of a payload: two of the largest payloads, and never less than
+    /// the general default.
+    #[must_use]
+    pub fn default_commit_bytes_max(payload_bytes_max: u32) -> u32 {
+        let twice = (payload_bytes_max as usize).saturating_mul(2);
+        twice.clamp(COMMIT_BYTES_DEFAULT, COMMIT_BYTES_MAX) as u32
     }
 
     /// Whether a sender may reach a recipient; `None` is the hub. Coordinators may reach, and be reached by, every agent.
@@ -155,6 +178,20 @@ impl Policy {
             .limit(u64::from(self.payload_bytes_max))
             .rule("payloadBytesMax", "payload")
             .hint("send less data, or store it elsewhere and send a reference"))
+    }
+
+    /// Refuses a commit whose payloads are larger than the policy allows.
+    ///
+    /// # Errors
+    /// `TOO_LARGE`, naming the rule.
+    pub fn check_commit_size(&self, bytes: usize) -> Result<(), Refused> {
+        if bytes <= self.commit_bytes_max as usize {
+            return Ok(());
+        }
+        Err(Refused::new(Code::TooLarge, format!("the payloads of the commit have {bytes} bytes"))
+            .limit(u64::from(self.commit_bytes_max))
+            .rule("commitBytesMax", "ops")
+            .hint("split the commit; operations that must be applied atomically have to fit into one"))
     }
 
     /// Refuses a response or completion without a required confidence or rationale.

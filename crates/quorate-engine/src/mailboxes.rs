@@ -4,6 +4,7 @@ use std::collections::{HashMap, HashSet, VecDeque};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
+use quorate_core::limits::PAYLOAD_BYTES_DEFAULT;
 use quorate_core::{
     AgentNo, ConsumerEvent, ConsumerId, HolderEvent, LeaseRef, LeasedDelivery, Message, Op, Refused, Seq,
     SpaceNo, Timestamp,
@@ -110,7 +111,8 @@ impl Mailboxes {
         let mut state = self.lock();
         let mut by_consumer: Vec<(ConsumerId, Vec<LeasedDelivery>)> = Vec::new();
         let mut positions: HashMap<ConsumerId, usize> = HashMap::new();
-        for (id, delivery) in dispatch.dispatched {
+        for (id, mut delivery) in dispatch.dispatched {
+            drop_large_message(&mut delivery);
             let position = *positions.entry(id).or_insert(by_consumer.len());
             match by_consumer.get_mut(position) {
                 Some((_, deliveries)) => deliveries.push(delivery),
@@ -199,6 +201,15 @@ impl Mailboxes {
         let mut state = self.lock();
         state.mailboxes.clear();
         state.consumers.clear();
+    }
+}
+
+/// Drops a message with a large payload. Its consumer reads it from the log when it takes the delivery, so that a slow
+/// consumer with much credit does not occupy more memory than in a space with the default limits.
+fn drop_large_message(delivery: &mut LeasedDelivery) {
+    let is_large = |(_, message): &SentMessage| message.payload.bytes.len() > PAYLOAD_BYTES_DEFAULT;
+    if delivery.message.as_ref().is_some_and(is_large) {
+        delivery.message = None;
     }
 }
 
@@ -403,7 +414,7 @@ impl Consumer {
             let missing = self.ready.iter().filter(|delivery| delivery.message.is_none());
             let (space, positions) =
                 (self.space.clone(), missing.take(READ_AHEAD).map(message_position).collect());
-            Box::pin(async move { space.read_messages(positions).await })
+            Box::pin(async move { space.read_some_messages(positions).await })
         });
         let messages = reading.await;
         self.reading = None;

@@ -4,6 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
+use quorate_core::limits::PAYLOAD_BYTES_DEFAULT;
 use quorate_core::{
     AgentId, Code, Commit, ConsumerId, Epoch, LeaseRef, LeasedDelivery, Nack, NackAction, Op, OpResult,
     Payload, Principal, Receipt, Refused, Seq, SpaceNo, WaitMode,
@@ -17,6 +18,11 @@ use crate::error::Error;
 use crate::flag_screening::is_marked;
 use crate::heartbeats::HeartbeatBuffer;
 use crate::mailboxes::{Consumer, LoadedMessage, MailboxItem, Mailboxes, ReceivedDelivery, message_position};
+
+/// Bytes of payloads that are read from the log together for one claim or consumer, in a space with large payloads.
+const LOADED_BYTES_MAX: usize = 32 * 1024 * 1024;
+/// Number of messages that are read from the log together in such a space.
+const LARGE_PER_READ: usize = 8;
 
 /// Handle to a space of a hub. Cheap to clone.
 #[derive(Clone)]
@@ -243,8 +249,32 @@ impl Space {
     }
 
     /// Adds the messages to dispatched deliveries: from memory if they were just sent, otherwise from the log in a
-    /// single read.
+    /// single read. In a space with large payloads the deliveries end with the one that brings them to
+    /// [`LOADED_BYTES_MAX`]; the others are released.
     pub(crate) async fn load_messages(
+        &self,
+        mut deliveries: Vec<LeasedDelivery>,
+    ) -> Result<Vec<ReceivedDelivery>, Error> {
+        if !self.allows_large_payloads() {
+            return self.load_all_messages(deliveries).await;
+        }
+        let (mut loaded, mut bytes) = (Vec::with_capacity(deliveries.len()), 0);
+        while !deliveries.is_empty() && bytes < LOADED_BYTES_MAX {
+            let rest = deliveries.split_off(deliveries.len().min(LARGE_PER_READ));
+            let found = self.load_all_messages(std::mem::replace(&mut deliveries, rest)).await?;
+            bytes += found.iter().map(|delivery| delivery.message.payload.bytes.len()).sum::<usize>();
+            loaded.extend(found);
+        }
+        self.release(deliveries.iter().map(|delivery| self.lease_of(delivery)).collect()).await?;
+        Ok(loaded)
+    }
+
+    /// Whether the policy allows payloads above the default limit.
+    fn allows_large_payloads(&self) -> bool {
+        self.published.borrow().policy.policy.payload_bytes_max as usize > PAYLOAD_BYTES_DEFAULT
+    }
+
+    async fn load_all_messages(
         &self,
         mut deliveries: Vec<LeasedDelivery>,
     ) -> Result<Vec<ReceivedDelivery>, Error> {
@@ -255,6 +285,27 @@ impl Space {
             deliveries.retain_mut(|delivery| self.attach_message(delivery, &mut messages));
         }
         Ok(deliveries.into_iter().filter_map(|delivery| self.delivery_from(delivery)).collect())
+    }
+
+    /// Reads the messages at the first of these positions of the log, at least one: in a space with large payloads until
+    /// they reach [`LOADED_BYTES_MAX`].
+    pub(crate) async fn read_some_messages(
+        &self,
+        positions: Vec<(Seq, u32)>,
+    ) -> Result<Vec<LoadedMessage>, Error> {
+        if !self.allows_large_payloads() {
+            return self.read_messages(positions).await;
+        }
+        let (mut loaded, mut bytes) = (Vec::new(), 0);
+        for positions in positions.chunks(LARGE_PER_READ) {
+            let messages = self.read_messages(positions.to_vec()).await?;
+            bytes += messages.iter().flatten().map(|(_, message)| message.payload.bytes.len()).sum::<usize>();
+            loaded.extend(messages);
+            if bytes >= LOADED_BYTES_MAX {
+                break;
+            }
+        }
+        Ok(loaded)
     }
 
     /// Reads the messages at these positions of the log. A damaged message does not fail the others.

@@ -224,11 +224,16 @@ impl Search<'_> {
         let floor = end.saturating_sub(HISTORY_RECORDS_MAX).max(1);
         while end > floor && found.len() < count {
             let start = end.saturating_sub(RECORDS_PER_READ as u64).max(floor);
-            let records = self.space.log(Seq(start), (end - start) as usize).await?;
-            let mut page = Vec::new();
-            for record in &records {
-                page.extend(self.missing_messages(record)?);
-                yielder.after_record(record).await;
+            let (mut page, mut next) = (Vec::new(), start);
+            // Large records are read in several parts.
+            while next < end {
+                let records = self.space.log(Seq(next), (end - next) as usize).await?;
+                let Some(last) = records.last() else { break };
+                next = last.seq.0 + 1;
+                for record in &records {
+                    page.extend(self.missing_messages(record)?);
+                    yielder.after_record(record).await;
+                }
             }
             page.append(&mut found);
             found = page;

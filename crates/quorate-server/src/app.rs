@@ -55,6 +55,8 @@ struct Inner {
     deliberation_drivers: DeliberationDrivers,
     /// Webhook events whose sender is not authenticated yet.
     uploads: Uploads,
+    /// Requests of more than the default size.
+    large_requests: LargeRequests,
     /// Idempotency keys of created spaces.
     created_spaces: Mutex<CreatedSpaces>,
     /// Whether the hub is shutting down.
@@ -74,6 +76,11 @@ impl App {
     /// Returns the webhook events whose sender is not authenticated yet.
     pub(crate) fn uploads(&self) -> &Uploads {
         &self.0.uploads
+    }
+
+    /// Returns the requests of more than the default size.
+    pub(crate) fn large_requests(&self) -> &LargeRequests {
+        &self.0.large_requests
     }
 
     /// Serves the spaces of `engine` and stores their conduct flags in `flag_engine`. Opens all existing spaces, so
@@ -107,6 +114,7 @@ impl App {
             exclusive_jobs: ExclusiveJobs::default(),
             deliberation_drivers: DeliberationDrivers::default(),
             uploads: Uploads::default(),
+            large_requests: LargeRequests::default(),
             created_spaces: Mutex::default(),
             is_shutting_down: AtomicBool::new(false),
         }));

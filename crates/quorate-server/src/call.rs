@@ -26,6 +26,7 @@ use crate::api::{Access, RouteAccess};
 use crate::app::{App, DEFAULT_SPACE};
 use crate::body;
 use crate::deliberation_drivers;
+use crate::large_requests::LargeRequest;
 use crate::listen::Connection;
 use crate::observe;
 use crate::problem::Problem;
@@ -61,6 +62,8 @@ pub(crate) struct Call {
     pub(crate) trace: Option<TraceContext>,
     /// Whether it only reads.
     is_read: bool,
+    /// Slot of a large request, occupied until the call ends.
+    _large: Option<LargeRequest>,
 }
 
 /// Result of a handler.
@@ -103,7 +106,10 @@ impl FromRequest<App> for Call {
             number.map(Epoch).ok_or_else(invalid)
         });
         let key = header_text(&head.headers, KEY)?.map(IdempotencyKey::new).transpose()?;
-        let body = body::read(&head.headers, body, app.settings().timeouts.body).await?;
+        let policy = Arc::clone(&space.published().policy);
+        let slot = || app.large_requests().clone().acquire(space.number(), &principal);
+        let read_timeout = app.settings().timeouts.body;
+        let (body, large) = body::read(&head.headers, body, &policy.policy, read_timeout, slot).await?;
         let call = Self {
             app: app.clone(),
             space,
@@ -119,6 +125,7 @@ impl FromRequest<App> for Call {
             connection,
             trace,
             is_read: head.method == Method::GET,
+            _large: large,
         };
         call.note_activity();
         Ok(call)

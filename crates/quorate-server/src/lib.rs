@@ -14,6 +14,7 @@ mod dialect;
 mod drain_body;
 mod exclusive_jobs;
 mod host_origin;
+mod large_requests;
 mod listen;
 mod middleware;
 mod problem;

@@ -101,6 +101,19 @@ impl ReadBudget {
         self.remaining.store(UNLIMITED, Ordering::Relaxed);
     }
 
+    /// Allows this many bytes more. The reader has to be polled again if the limit was exceeded.
+    pub(crate) fn extend(&self, bytes: usize) {
+        let remaining = self.remaining.load(Ordering::Relaxed);
+        if remaining != UNLIMITED {
+            self.remaining.store(remaining.saturating_add(bytes as u64), Ordering::Relaxed);
+        }
+    }
+
+    /// Whether nothing more is read from the stream.
+    pub(crate) fn is_exceeded(&self) -> bool {
+        self.remaining.load(Ordering::Relaxed) == 0
+    }
+
     /// Resolves when the limit is exceeded. The stream is not read any further.
     pub(crate) async fn exceeded(&self) {
         self.exceeded.notified().await;

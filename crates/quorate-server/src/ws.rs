@@ -7,6 +7,7 @@
 mod active;
 mod connection;
 mod frame;
+mod frame_limit;
 mod hello;
 mod ledger;
 mod read_error;
@@ -27,7 +28,7 @@ use quorate_core::{AgentId, Code, Commit, Epoch, Mono, Op, Principal, Refused, T
 use quorate_engine::Space;
 
 use crate::app::App;
-use crate::body::BODY_BYTES_MAX;
+use crate::body::{self, BODY_BYTES_MAX};
 use crate::listen::Connection;
 use crate::observe::CountGuard;
 use crate::problem::Problem;
@@ -39,8 +40,8 @@ pub(crate) use frame::REQUESTS_MAX;
 const READ_BUFFER_BYTES: usize = 8 * 1024;
 /// Write buffer, held by every idle connection.
 const WRITE_BUFFER_BYTES: usize = 8 * 1024;
-/// Maximum size of pending output: a few of the largest frames.
-const WRITE_BUFFER_BYTES_MAX: usize = 4 * BODY_BYTES_MAX;
+/// Maximum size of pending output: one of the largest frames, because each is flushed before the next one.
+const WRITE_BUFFER_BYTES_MAX: usize = 16 * 1024 * 1024;
 
 /// Immutable properties of a connection.
 struct Session {
@@ -74,6 +75,11 @@ impl Session {
     fn parse_context<'a>(&'a self, body: &'a Bytes) -> ParseContext<'a> {
         let defaults = self.app.settings().durations.defaults();
         ParseContext { body, agent: self.calling_agent.as_ref(), defaults, seal: &self.space, secrets: None }
+    }
+
+    /// Maximum size of a frame under the current policy of the space.
+    fn frame_bytes_max(&self) -> usize {
+        body::bytes_max(&self.space.published().policy.policy)
     }
 
     /// Counts a refused frame.

@@ -280,6 +280,7 @@ macro_rules! conformance_tests {
                 d4_many_deliveries_are_acked_in_one_operation,
                 d4_broadcasts_are_rate_limited_per_minute,
                 e7_a_policy_limits_the_number_of_open_tasks,
+                d12_a_policy_limits_the_bytes_of_payloads_and_commits,
                 c1_a_policy_survives_a_restart,
                 c1_a_policy_change_applies_to_later_operations_of_its_commit,
                 c1_a_recipient_list_with_one_disallowed_recipient_is_refused,

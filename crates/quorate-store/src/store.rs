@@ -179,7 +179,8 @@ pub trait Store: Send + Sync {
         queries: Vec<ReadQuery>,
     ) -> BoxFuture<'_, Result<Vec<ReadResult>, StoreError>>;
 
-    /// Returns up to `max` records, starting at `from`.
+    /// Returns up to `max` records, starting at `from`. May return fewer if the payloads are large, but at least one if there
+    /// is one.
     fn log(&self, space: SpaceNo, from: Seq, max: usize) -> BoxFuture<'_, Result<Vec<Record>, StoreError>>;
 
     /// Returns up to `max` records, starting at `from`, without payloads and salts if the store can omit them. May

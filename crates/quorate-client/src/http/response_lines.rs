@@ -10,7 +10,7 @@ use quorate::{Code, Error, RemoteError};
 use super::Inner;
 
 /// Maximum length of a line, in bytes. A record with the largest payloads fits.
-const LINE_BYTES_MAX: usize = 8 << 20;
+const LINE_BYTES_MAX: usize = 16 << 20;
 
 /// Stream of the lines of a response.
 pub struct ResponseLines {

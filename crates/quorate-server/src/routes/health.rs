@@ -10,7 +10,7 @@ use quorate_core::{Code, Permission, Refused, limits};
 
 use crate::api::{Route, get};
 use crate::app::App;
-use crate::body::{BODY_BYTES_MAX, DEPTH_MAX};
+use crate::body::{self, DEPTH_MAX};
 use crate::call::{ApiResult, Call, ok_response};
 
 pub(crate) fn routes() -> Vec<Route> {
@@ -69,10 +69,12 @@ pub(crate) async fn ready(State(app): State<App>) -> ApiResult {
 /// Returns the version and limits of the hub.
 pub(crate) async fn info(call: Call) -> ApiResult {
     let you = Caller { principal: call.principal.to_text(), role: call.bearer.role().into() };
+    let policy = &call.space.published().policy.policy;
     let limits = HubLimits {
-        request_bytes: BODY_BYTES_MAX,
+        request_bytes: body::bytes_max(policy),
         json_depth: DEPTH_MAX,
-        payload_bytes: limits::PAYLOAD_BYTES_MAX,
+        payload_bytes: policy.payload_bytes_max as usize,
+        commit_bytes: policy.commit_bytes_max as usize,
         operations: limits::OPS_MAX,
         deliveries: limits::DELIVERIES_PER_COMMIT_MAX,
         in_flight: limits::IN_FLIGHT_MAX,

@@ -8,14 +8,14 @@ use axum::http::{HeaderMap, StatusCode, header};
 use bytes::Bytes;
 use quorate_api::result::{FlagReceipt, is_flag_receipt};
 use quorate_api::webhook::{WebhookMessage, WebhookReceipt};
-use quorate_core::limits::PAYLOAD_BYTES_MAX;
+use quorate_core::limits::PAYLOAD_BYTES_DEFAULT;
 use quorate_core::{Code, Commit, IdempotencyKey, Message, MessageType, Op, OpResult, Principal, Refused};
 use quorate_engine::Space;
 use sha2::{Digest as _, Sha256};
 
 use crate::api::{Route, post, schema};
 use crate::app::App;
-use crate::body;
+use crate::body::{self, BODY_BYTES_DEFAULT};
 use crate::call::{ApiResult, count_failed_authentication, json_response};
 use crate::listen::Connection;
 use crate::observe;
@@ -83,12 +83,13 @@ pub(crate) async fn receive(
     let webhooks = &app.settings().webhooks;
     let known = webhooks.contains(&name).then_some(name.as_str());
     let mut upload = app.uploads().start(known, peer, app.engine().clock().now().mono)?;
-    if body.size_hint().lower() > PAYLOAD_BYTES_MAX as u64 {
+    if body.size_hint().lower() > PAYLOAD_BYTES_DEFAULT as u64 {
         return Err(too_large(body.size_hint().lower()).into());
     }
-    let body = upload.read(body::read(&head.headers, body, app.settings().timeouts.body)).await?;
+    let timeout = app.settings().timeouts.body;
+    let body = upload.read(body::read_limited(&head.headers, body, BODY_BYTES_DEFAULT, timeout)).await?;
     // Refused before computing the signature: a larger body cannot become a message.
-    if body.len() > PAYLOAD_BYTES_MAX {
+    if body.len() > PAYLOAD_BYTES_DEFAULT {
         return Err(too_large(body.len() as u64).into());
     }
     let signature = single_header(&head.headers, SIGNATURE_HEADER);
@@ -126,7 +127,7 @@ pub(crate) async fn receive(
 
 fn too_large(bytes: u64) -> Refused {
     Refused::new(Code::TooLarge, format!("the event is too large: {bytes} bytes"))
-        .limit(PAYLOAD_BYTES_MAX as u64)
+        .limit(PAYLOAD_BYTES_DEFAULT as u64)
         .hint("configure the sender to send smaller or fewer kinds of events")
 }
 

@@ -9,7 +9,8 @@ use quorate_core::limits;
 use quorate_engine::{EPHEMERAL_BYTES_MAX, EPHEMERAL_MESSAGES_MAX};
 
 use super::{Durations, HEADER_BYTES_MAX, Limits, Timeouts};
-use crate::body::{BODY_BYTES_MAX, DEPTH_MAX};
+use crate::body::{BODY_BYTES_DEFAULT, BODY_BYTES_MAX, DEPTH_MAX};
+use crate::large_requests::{LARGE_REQUESTS_PER_PRINCIPAL_MAX, LARGE_REQUESTS_PER_SPACE_MAX};
 use crate::sign_in_codes::{CODES_PER_PRINCIPAL_MAX, CODES_PER_SPACE_MAX};
 use crate::unauthenticated::UNAUTHENTICATED_BYTES_MAX;
 use crate::webhook_config::{WEBHOOK_SECRET_BYTES_MAX, WEBHOOK_SECRET_BYTES_MIN, WEBHOOKS_MAX};
@@ -36,12 +37,36 @@ fn connection_rows() -> Vec<Row> {
     let dropped = "503 `OVERLOADED`; under TLS the connection is dropped";
     let too_large = "413 `TOO_LARGE`; a WebSocket is closed with 1009";
     let unauthenticated = "concurrent connections per address without an authenticated request (`--unauthenticated-connections`)";
+    let waits = "the next one waits; a request gets 503 `OVERLOADED` after 30 s";
     let first = "size of a sign-in or a `hello` frame, whose sender is not authenticated yet";
     vec![
         row("concurrent connections (`--connections`)", count(limits.connections), "", dropped),
         row(unauthenticated, count(limits.unauthenticated_connections), "", dropped),
         row("size of request headers", count(HEADER_BYTES_MAX), "bytes", "431"),
-        row("size of a request or a WebSocket frame", count(BODY_BYTES_MAX), "bytes", too_large),
+        row(
+            "size of a request or a WebSocket frame, by default",
+            count(BODY_BYTES_DEFAULT),
+            "bytes",
+            too_large,
+        ),
+        row(
+            "size of a request or a WebSocket frame, by the policy of the space",
+            count(BODY_BYTES_MAX),
+            "bytes",
+            too_large,
+        ),
+        row(
+            "concurrent requests and frames of a space above the default size",
+            count(LARGE_REQUESTS_PER_SPACE_MAX),
+            "",
+            waits,
+        ),
+        row(
+            "concurrent requests and frames of a principal above the default size",
+            count(LARGE_REQUESTS_PER_PRINCIPAL_MAX),
+            "",
+            waits,
+        ),
         row(first, count(UNAUTHENTICATED_BYTES_MAX), "bytes", too_large),
         row("pending requests per WebSocket", count(crate::ws::REQUESTS_MAX), "", "`LIMIT_EXCEEDED`"),
     ]
@@ -193,8 +218,10 @@ const KERNEL_LIMITS: &[(&str, u128, &str)] = constants! {
     OPS_MAX => "`LIMIT_EXCEEDED`",
     COMMIT_WORK_MAX => "[`LIMIT_EXCEEDED`](../errors/LIMIT_EXCEEDED.md)",
     DELIVERIES_PER_COMMIT_MAX => "`LIMIT_EXCEEDED`",
-    PAYLOAD_BYTES_MAX => "`TOO_LARGE`",
-    COMMIT_BYTES_MAX => "`TOO_LARGE`",
+    PAYLOAD_BYTES_DEFAULT => "`TOO_LARGE`",
+    PAYLOAD_BYTES_MAX => "`INVALID`",
+    COMMIT_BYTES_DEFAULT => "`TOO_LARGE`",
+    COMMIT_BYTES_MAX => "`INVALID`",
     JSON_DEPTH_MAX => "`LIMIT_EXCEEDED`",
     ID_BYTES_MAX => "`INVALID`",
     KEY_BYTES_MAX => "`INVALID`",

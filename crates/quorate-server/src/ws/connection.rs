@@ -17,8 +17,10 @@ use quorate_engine::{Consumer, Error, PendingCommit, ReceivedDelivery};
 use tokio::sync::mpsc::UnboundedReceiver;
 
 use super::active::ActiveConnection;
+use super::frame_limit::FrameLimit;
 use super::hello::Handshake;
 use super::ledger::{Ledger, Range};
+use super::read_error::frame_too_large;
 use super::{Session, close_frame, frame};
 use crate::call::Credential;
 use crate::listen::Connection;
@@ -97,6 +99,10 @@ enum Event {
     /// The end of a wait, by the number of its frame.
     WaitEnded(u64, Result<String, Problem>),
     Received(Option<Result<Message, axum::Error>>),
+    /// The frame that is being received exceeds its limit.
+    FrameExceeded,
+    /// There is a slot for a large frame.
+    SlotAcquired,
     Delivery(Result<Option<ReceivedDelivery>, Error>),
     /// Work that the agent holds is no longer needed.
     Holder(HolderEvent),
@@ -110,6 +116,7 @@ pub(super) struct WsConnection {
     /// Space of the token.
     pub(super) token_space: SpaceNo,
     pub(super) socket: WebSocket,
+    frame_limit: FrameLimit,
     pub(super) consumer: Option<Consumer>,
     /// Events for the agent as the holder of leases.
     holder_events: Option<UnboundedReceiver<HolderEvent>>,
@@ -139,6 +146,7 @@ pub(super) async fn run(handshake: Handshake, connection: Option<Connection>, so
         token_space,
         socket,
         holder_events: consumer.as_ref().map(Consumer::holder_events),
+        frame_limit: FrameLimit::new(connection.clone()),
         consumer,
         ledger,
         replies: VecDeque::new(),
@@ -237,6 +245,10 @@ impl WsConnection {
                 Event::Result(outcome) => self.send_result(outcome).await,
                 Event::WaitEnded(n, reply) => self.send_wait_reply(n, reply).await,
                 Event::Received(received) => self.received(received).await,
+                Event::FrameExceeded => {
+                    self.frame_limit.on_exceeded(&self.session).map_err(|limit| frame_too_large(limit).into())
+                }
+                Event::SlotAcquired => Ok(()),
                 Event::Delivery(Ok(Some(delivery))) => self.deliver(delivery).await,
                 Event::Delivery(Ok(None)) => Err(stale_epoch().into()),
                 Event::Delivery(Err(error)) => Err(error.into()),
@@ -251,9 +263,35 @@ impl WsConnection {
     }
 
     async fn next(&mut self, check: &mut tokio::time::Interval) -> Event {
-        let Self { socket, consumer, holder_events, ledger, replies, pending_waits, is_dirty, .. } = self;
+        let Self {
+            socket,
+            consumer,
+            holder_events,
+            ledger,
+            replies,
+            pending_waits,
+            is_dirty,
+            frame_limit,
+            ..
+        } = self;
         let may_send = consumer.is_some() && ledger.may_send();
-        let has_capacity = replies.len() < REPLIES_MAX;
+        if replies.is_empty() {
+            frame_limit.advance(&self.session);
+        }
+        let is_waiting = frame_limit.is_waiting();
+        let has_capacity = replies.len() < REPLIES_MAX && !is_waiting;
+        let limit = async {
+            match is_waiting {
+                true => {
+                    frame_limit.acquired().await;
+                    Event::SlotAcquired
+                }
+                false => {
+                    frame_limit.exceeded().await;
+                    Event::FrameExceeded
+                }
+            }
+        };
         let reply = async {
             match replies.front_mut() {
                 Some(Reply::Pending(_, pending, _)) => Event::Result(pending.receipt().await),
@@ -275,6 +313,7 @@ impl WsConnection {
             }
             Some(event) = next_holder_event(holder_events.as_mut()) => Event::Holder(event),
             received = socket.recv(), if has_capacity => Event::Received(received),
+            event = limit => event,
             delivery = delivery, if may_send => Event::Delivery(delivery),
             _ = check.tick() => Event::Check,
             // Nothing else to do: flush now.
@@ -289,6 +328,8 @@ impl WsConnection {
             return Err(stale_epoch().into());
         }
         let now = self.session.now();
+        // Nothing is read while a frame waits for a slot, so no answer to a ping either.
+        self.received |= self.frame_limit.is_waiting();
         if now >= self.last_ping.plus_ms(ping.as_millis() as u64) {
             self.last_ping = now;
             self.unanswered_pings =
@@ -322,9 +363,15 @@ impl WsConnection {
     async fn received(&mut self, received: Option<Result<Message, axum::Error>>) -> Result<(), CloseReason> {
         self.received = true;
         match received {
-            Some(Ok(Message::Text(text))) => self.receive(text.into()).await,
+            Some(Ok(Message::Text(text))) => {
+                self.frame_limit.on_frame(&self.session, text.len()).map_err(frame_too_large)?;
+                self.receive(text.into()).await
+            }
             Some(Ok(Message::Binary(_))) => Err(frame::binary_refused().into()),
-            Some(Ok(Message::Ping(_) | Message::Pong(_))) => Ok(()),
+            Some(Ok(Message::Ping(payload) | Message::Pong(payload))) => {
+                self.frame_limit.on_control_frame(payload.len());
+                Ok(())
+            }
             Some(Ok(Message::Close(_))) => Err(CloseReason::Closed),
             // The connection is lost, unless the client's message caused the error: then a problem is sent.
             Some(Err(error)) => {

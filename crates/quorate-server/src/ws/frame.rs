@@ -13,7 +13,7 @@ use serde_json::{Value, json};
 
 use super::Session;
 use super::ledger::{Credit, DELIVERY_NUMBERS_MAX, Range, UNSENT_MAX};
-use crate::body::{self, BODY_BYTES_MAX, RequestFields};
+use crate::body::{self, RequestFields};
 use crate::problem::Problem;
 use crate::settings::Durations;
 use crate::wire::time;
@@ -201,7 +201,7 @@ pub(super) fn welcome(session: &Session, agent: Option<&AgentId>, resumed: usize
         "epoch": session.epoch.map(|epoch| epoch.0),
         "resumed": resumed,
         "limits": {
-            "frameBytes": BODY_BYTES_MAX,
+            "frameBytes": session.frame_bytes_max(),
             "batchMessages": BATCH_MESSAGES_MAX,
             "batchBytes": BATCH_BYTES_MAX,
             "inHand": UNSENT_MAX,

@@ -19,6 +19,7 @@ mod lists;
 mod liveness;
 mod observability;
 mod openapi;
+mod payload_sizes;
 mod permissions;
 mod policy_payloads;
 mod procedures;

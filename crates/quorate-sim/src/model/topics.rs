@@ -134,7 +134,7 @@ fn policy(kind: usize) -> Policy {
     match kind {
         0 => mesh,
         1 => Policy { preset: Preset::Supervised, ..mesh },
-        2 => Policy { broadcasts_per_minute: 1, payload_bytes_max: 12, ..mesh },
+        2 => Policy { broadcasts_per_minute: 1, payload_bytes_max: 12, commit_bytes_max: 30, ..mesh },
         3 => Policy { structured: true, confidence: true, rationale: true, rationale_chars_max: 9, ..mesh },
         _ => Policy { broadcasts_per_minute: 2, preset: Preset::Supervised, structured: true, ..mesh },
     }

@@ -8,7 +8,10 @@ use super::ROW_NUMBER_MAX;
 use crate::load;
 use crate::readers::{Lane, ReadError};
 
-/// Reads up to `max` records, starting at `from`.
+/// Maximum size of the payloads that one read of records returns, plus the last record.
+const PAYLOADS_BYTES_MAX: usize = 32 * 1024 * 1024;
+
+/// Reads up to `max` records, starting at `from`. Stops after the record that reaches [`PAYLOADS_BYTES_MAX`].
 pub(crate) fn log(
     connection: &Connection,
     space: SpaceNo,
@@ -23,7 +26,16 @@ pub(crate) fn log(
     let found = statement.query_map((row_id(space, from.0.min(ROW_NUMBER_MAX)), last, max), |row| {
         load::decode_record(row, space)
     })?;
-    Ok(found.collect::<Result<_, _>>()?)
+    let (mut records, mut bytes) = (Vec::new(), 0);
+    for record in found {
+        let record = record?;
+        bytes += record.payload.len();
+        records.push(record);
+        if bytes >= PAYLOADS_BYTES_MAX {
+            break;
+        }
+    }
+    Ok(records)
 }
 
 /// Maximum size of the bodies that one read returns, plus the last record: a record may contain thousands of effects.

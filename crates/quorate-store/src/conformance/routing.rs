@@ -1,14 +1,14 @@
 //! Routing: topics, broadcasts, roles, pools and the policy.
 
 use quorate_core::{
-    AgentRole, Backfill, Code, ConsumerId, CreateTasks, DeliveryNo, Destination, EarlierMessage, EndState,
-    History, Item, ItemKind, LeasedDelivery, Message, NewTask, Op, OpResult, Pattern, Policy, PoolNo, Preset,
-    Principal, Priority, Recipient, RecordedMessage, RegisterAgent, Seq, Subscribe, SubscriptionState,
-    WaitMode, limits,
+    AgentRole, Backfill, Code, Commit, ConsumerId, CreateTasks, DeliveryNo, Destination, EarlierMessage,
+    EndState, History, Item, ItemKind, LeasedDelivery, Message, NewTask, Op, OpResult, Pattern, Policy,
+    PoolNo, Preset, Principal, Priority, Recipient, RecordedMessage, RegisterAgent, Seq, Subscribe,
+    SubscriptionState, WaitMode, limits,
 };
 
 use super::builders::{
-    ack, agent, claim, dead_letter, id, lease, message_to, payload, redrive, register, send,
+    ack, agent, claim, dead_letter, id, lease, message_to, payload, put_entry, redrive, register, send,
 };
 use super::test_bench::{TestBench, sent};
 use crate::{ReadQuery, ReadResult, StoredDeliveryState};
@@ -264,6 +264,43 @@ pub async fn e7_a_policy_limits_the_number_of_open_tasks(bench: TestBench) {
     bench.commit_refused_with(Code::QueueFull, agent("alice"), vec![Op::CreateTasks(make(1))]).await;
     bench.commit_ok(Principal::System, vec![allow(3)]).await;
     bench.commit_ok(agent("alice"), vec![Op::CreateTasks(make(1))]).await;
+}
+
+pub async fn d12_a_policy_limits_the_bytes_of_payloads_and_commits(mut bench: TestBench) {
+    bench.register("alice").await;
+    let put = |bytes: usize| Op::Put(put_entry("k", &" ".repeat(bytes)));
+    let default = (limits::PAYLOAD_BYTES_DEFAULT, limits::COMMIT_BYTES_DEFAULT);
+    let largest = (limits::PAYLOAD_BYTES_MAX, limits::COMMIT_BYTES_MAX);
+    let policy = |(payload, commit): (usize, usize)| {
+        let (payload_bytes_max, commit_bytes_max) = (payload as u32, commit as u32);
+        Op::SetPolicy(Policy { payload_bytes_max, commit_bytes_max, ..Policy::mesh() })
+    };
+    for (payload_max, commit_max) in [default, largest, (1_000, 2_500)] {
+        bench.commit_ok(Principal::System, vec![policy((payload_max, commit_max))]).await;
+        bench.reopen().await;
+        let full = || vec![put(payload_max); commit_max / payload_max];
+        let rest = put(commit_max % payload_max);
+        bench.commit_ok(agent("alice"), vec![put(payload_max)]).await;
+        if payload_max < limits::PAYLOAD_BYTES_MAX {
+            let refused = bench.commit_refused(agent("alice"), vec![put(payload_max + 1)]).await;
+            assert_eq!(refused.facts.rule.as_deref(), Some("payloadBytesMax"));
+            assert_eq!((refused.code, refused.facts.limit), (Code::TooLarge, Some(payload_max as u64)));
+        }
+        bench.commit_ok(agent("alice"), [full(), vec![rest.clone()]].concat()).await;
+        if commit_max < limits::COMMIT_BYTES_MAX {
+            let refused = bench.commit_refused(agent("alice"), [full(), vec![rest, put(1)]].concat()).await;
+            assert_eq!(refused.facts.rule.as_deref(), Some("commitBytesMax"));
+            assert_eq!((refused.code, refused.facts.limit), (Code::TooLarge, Some(commit_max as u64)));
+        }
+    }
+    // A policy change applies to the later operations of its commit.
+    let raised = vec![policy((4, 8)), put(4), policy(default), put(100)];
+    bench.commit_ok(Principal::System, raised).await;
+    bench.commit_refused_with(Code::TooLarge, Principal::System, vec![policy((4, 8)), put(5)]).await;
+    for invalid in [(0, 1_000), (1_001, 1_000), (largest.0 + 1, largest.1), (1, largest.1 + 1)] {
+        let commit = Commit::new(Principal::System, vec![policy(invalid)]);
+        assert_eq!(commit.check().expect_err("an invalid policy").code, Code::Invalid, "{invalid:?}");
+    }
 }
 
 pub async fn c1_a_policy_survives_a_restart(mut bench: TestBench) {

@@ -110,12 +110,19 @@ impl Transaction<'_> {
                 .collect(),
             _ => op.payloads().map(|(_, payload)| payload.bytes.len()).collect(),
         };
-        if lengths.iter().all(|length| *length <= max as usize) {
-            return Ok(());
+        if lengths.iter().any(|length| *length > max as usize) {
+            return Err(Refused::new(Code::TooLarge, "the payload exceeds the limit of the policy")
+                .limit(u64::from(max))
+                .rule("payloadBytesMax", "payload"));
         }
-        Err(Refused::new(Code::TooLarge, "the payload exceeds the limit of the policy")
-            .limit(u64::from(max))
-            .rule("payloadBytesMax", "payload"))
+        let max = self.space.policy().policy.commit_bytes_max;
+        let so_far = self.commit.ops[..=self.op_index].iter().flat_map(Op::payloads);
+        if so_far.map(|(_, payload)| payload.bytes.len()).sum::<usize>() > max as usize {
+            return Err(Refused::new(Code::TooLarge, "the commit exceeds the limit of the policy")
+                .limit(u64::from(max))
+                .rule("commitBytesMax", "ops"));
+        }
+        Ok(())
     }
 
     pub(super) fn check_message_format(&self, message: &Message) -> Result<(), Refused> {

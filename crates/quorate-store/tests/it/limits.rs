@@ -71,7 +71,7 @@ fn a_commit_has_1_to_256_operations() {
 }
 
 #[test]
-fn a_payload_has_at_most_512_kb() {
+fn d12_a_payload_has_at_most_4_mb_under_any_policy() {
     let (max, limit) = (limits::PAYLOAD_BYTES_MAX, Some(limits::PAYLOAD_BYTES_MAX as u64));
     allowed(Op::send(Message { payload: payload(max), ..message() }));
     let sent = refused(Code::TooLarge, Op::send(Message { payload: payload(max + 1), ..message() }));
@@ -82,7 +82,7 @@ fn a_payload_has_at_most_512_kb() {
 }
 
 #[test]
-fn the_payloads_of_a_commit_have_at_most_2_mb_together() {
+fn d12_the_payloads_of_a_commit_have_at_most_8_mb_under_any_policy() {
     let full = || Op::Put(PutEntry { content: payload(limits::PAYLOAD_BYTES_MAX), ..put() });
     let mut ops: Vec<Op> =
         (0..limits::COMMIT_BYTES_MAX / limits::PAYLOAD_BYTES_MAX).map(|_| full()).collect();

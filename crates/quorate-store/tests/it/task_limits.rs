@@ -93,7 +93,7 @@ fn c4_the_text_fields_of_a_graph_have_at_most_2_mb_together() {
 }
 
 #[test]
-fn c4_inputs_have_at_most_2_mb_together_and_512_kb_each() {
+fn c4_inputs_have_at_most_8_mb_together_and_4_mb_each_under_any_policy() {
     let (each, all) = (limits::PAYLOAD_BYTES_MAX as u64, limits::COMMIT_BYTES_MAX);
     allowed(with_input(all, (0, each)));
     refused(Code::TooLarge, Some(each), with_input(all, (0, each + 1)));

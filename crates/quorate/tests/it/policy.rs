@@ -314,7 +314,13 @@ async fn e7_a_policy_has_limits_of_its_own() {
     let team = Team::new(AgentRole::Worker).await;
     for rules in [
         Policy { payload_bytes_max: 0, ..Policy::mesh() },
-        Policy { payload_bytes_max: 512 * 1024 + 1, ..Policy::mesh() },
+        Policy {
+            payload_bytes_max: 4 * 1024 * 1024 + 1,
+            commit_bytes_max: 8 * 1024 * 1024,
+            ..Policy::mesh()
+        },
+        Policy { commit_bytes_max: 8 * 1024 * 1024 + 1, ..Policy::mesh() },
+        Policy { commit_bytes_max: 512 * 1024 - 1, ..Policy::mesh() },
         Policy { rationale_chars_max: 1001, ..Policy::mesh() },
         Policy { open_tasks_max: 0, ..Policy::mesh() },
     ] {

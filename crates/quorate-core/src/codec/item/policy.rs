@@ -26,6 +26,7 @@ pub(super) fn write(out: &mut Writer, policy: &ActivePolicy) {
     field(7, u64::from(policy.rationale), 0);
     field(8, wide(policy.open_tasks_max), wide(default.open_tasks_max));
     field(9, supervised_since.0, 0);
+    field(10, wide(policy.commit_bytes_max), wide(default.commit_bytes_max));
 }
 
 pub(super) fn read(input: &mut Reader<'_>) -> Result<ActivePolicy, DecodeError> {
@@ -51,6 +52,7 @@ pub(super) fn read(input: &mut Reader<'_>) -> Result<ActivePolicy, DecodeError> 
             7 => rules.rationale = input.number()? == 1,
             8 => rules.open_tasks_max = input.narrow()?,
             9 => policy.supervised_since = Seq(input.number()?),
+            10 => rules.commit_bytes_max = input.narrow()?,
             _ => return input.expected("a known rule"),
         }
     }

@@ -61,6 +61,8 @@ const LIMITS: &[(&str, &str)] = &[
 /// Constants that callers cannot exceed, with the reason.
 const INTERNAL: &[(&str, &str)] = &[
     ("server/body.rs BODY_BYTES_MAX", "listed by name"),
+    ("server/large_requests.rs LARGE_REQUESTS_PER_SPACE_MAX", "listed by name"),
+    ("server/large_requests.rs LARGE_REQUESTS_PER_PRINCIPAL_MAX", "listed by name"),
     ("server/settings.rs CONNECTIONS_MAX", "listed with its option"),
     ("server/settings.rs HEADER_BYTES_MAX", "listed by name"),
     ("server/sign_in_codes.rs CODES_PER_PRINCIPAL_MAX", "listed by name"),
@@ -97,6 +99,7 @@ const INTERNAL: &[(&str, &str)] = &[
     ("engine/history.rs PAGE_MIN", "records read together"),
     ("engine/history.rs PAGE_MAX", "records read together"),
     ("engine/reads.rs BATCH_MIN", "entries read together"),
+    ("engine/space.rs LOADED_BYTES_MAX", "the rest of a claim stays in the inbox"),
     ("engine/reads.rs BATCH_MAX", "entries read together"),
     ("engine/secrets.rs LENGTH_MIN", "of a secret"),
     ("engine/secrets/scan_pass.rs KEY_BYTES_MAX", "of a secret"),
@@ -112,6 +115,7 @@ const INTERNAL: &[(&str, &str)] = &[
     ("sqlite/verify/raw_rows.rs ROW_NUMBER_MAX", "of the file format"),
     ("sqlite/verify/chain_break.rs MOVED_MAX", "of the offline verification"),
     ("sqlite/read/records.rs BODIES_BYTES_MAX", "records read together"),
+    ("sqlite/read/records.rs PAYLOADS_BYTES_MAX", "records read together"),
     ("sqlite/rollback_planner.rs CATCH_UP_MAX", "the rollback is refused as busy"),
     ("procedures/driver/outbox.rs BATCH_MAX", "the rest is the next commit"),
     ("procedures/finding.rs SCORE_MAX", "a range of values"),

@@ -29,7 +29,7 @@ const PATHS: &[&str] = &[
 
 /// Response that lets the client connect.
 const INFO: &str = r#"{"name":"quorate","version":"0.0.0","you":{"principal":"admin:test","role":"admin"},
-    "limits":{"requestBytes":0,"jsonDepth":0,"payloadBytes":0,"operations":0,"deliveries":0,"inFlight":0,"inbox":0,
+    "limits":{"requestBytes":0,"jsonDepth":0,"payloadBytes":0,"commitBytes":0,"operations":0,"deliveries":0,"inFlight":0,"inbox":0,
     "hops":0,"maxHops":0},"seq":1,"time":"2026-01-01T00:00:00.000Z","audit":null}"#;
 
 /// Status and body of the next response.

@@ -52,6 +52,7 @@ macro_rules! scenarios {
             a_step_adds_to_a_session
             agents_and_messages_are_read_the_same
             dead_letters_and_policies_are_read_the_same
+            payloads_have_the_size_that_the_policy_allows
             tasks_are_read_and_awaited
             several_recipients_are_asked_concurrently
             an_answer_carries_metadata

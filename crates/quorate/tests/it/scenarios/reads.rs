@@ -127,6 +127,26 @@ pub(crate) async fn dead_letters_and_policies_are_read_the_same(fixture: &TestHu
     assert_eq!(found, [("agent:alice", Code::BudgetExceeded, 1), ("agent:alice", Code::PolicyViolation, 1)]);
 }
 
+// Fails under: a payload that is refused although the policy allows it, or cut; one that is a byte too large.
+pub(crate) async fn payloads_have_the_size_that_the_policy_allows(fixture: &TestHub) {
+    let hub = &fixture.hub;
+    let alice = hub.agent("alice").join().await.expect("she joins");
+    let bob = hub.agent("bob").join().await.expect("he joins");
+    // The quotes are part of the payload.
+    let text = |bytes: usize| "x".repeat(bytes - 2);
+    let (payload_bytes_max, commit_bytes_max) = (4 * 1024 * 1024, 8 * 1024 * 1024);
+    for max in [512 * 1024, payload_bytes_max as usize] {
+        alice.send("bob", "work", text(max)).await.expect("sent");
+        let received = next(&bob).await;
+        assert!(received.payload::<String>().expect("a text") == text(max), "{max}");
+        bob.step(&received).commit().await.expect("acked");
+        let refused = alice.send("bob", "work", text(max + 1)).await.expect_err("too large");
+        assert_eq!(refused.code(), Code::TooLarge);
+        let policy = Policy { payload_bytes_max, commit_bytes_max, ..Policy::mesh() };
+        hub.set_policy(policy).await.expect("set");
+    }
+}
+
 // Fails under: a task whose end is not reported; one that is created without its dependencies; a wrong result.
 pub(crate) async fn tasks_are_read_and_awaited(fixture: &TestHub) {
     let (hub, embedded) = (&fixture.hub, &fixture.embedded);
