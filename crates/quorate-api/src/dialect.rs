@@ -3,7 +3,7 @@
 
 use std::collections::BTreeMap;
 
-use quorate_core::{AgentId, Timestamp};
+use quorate_core::{AgentId, MessageType, SessionId, SessionStatus, Timestamp};
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 
@@ -168,4 +168,109 @@ pub struct SharedStateChange {
     pub shared_context: BTreeMap<String, RawJson>,
     /// State of each agent, by agent ID. Complete if present: an agent that is not in it is removed.
     pub agent_states: Option<BTreeMap<String, RawJson>>,
+}
+
+/// A session as one document.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[serde(rename_all = "camelCase")]
+pub struct SessionDocument {
+    /// Session ID.
+    pub id: SessionId,
+    /// Agent that leads the session; `null` for an operator.
+    pub coordinator: Option<AgentId>,
+    /// Current participants.
+    pub participants: Vec<AgentId>,
+    /// Time at which the session was opened.
+    pub started_at: Timestamp,
+    /// Time of the last message, contribution or change of the session.
+    pub last_activity: Timestamp,
+    /// Current status.
+    pub status: SessionStatus,
+    /// Task and contributions.
+    pub context: SessionContext,
+    /// The newest 1,000 messages of the session that the caller may see, oldest first.
+    pub message_log: Vec<MessageSummary>,
+}
+
+/// Task and contributions of a session, oldest first. An entry is the contribution as it was sent; `by`, `rationale` and
+/// `timestamp` are added if it does not have them. One that is not an object is under `decision`, `artifact` or `finding`.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+pub struct SessionContext {
+    /// Description of the joint work; `null` if there is none.
+    pub task: Option<RawJson>,
+    /// Decisions.
+    pub decisions: Vec<BTreeMap<String, RawJson>>,
+    /// Artifacts.
+    pub artifacts: Vec<BTreeMap<String, RawJson>>,
+    /// Findings.
+    pub findings: Vec<BTreeMap<String, RawJson>>,
+}
+
+/// A message without its payload.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[serde(rename_all = "camelCase")]
+pub struct MessageSummary {
+    /// Message ID.
+    pub id: String,
+    /// Sender; `null` for the hub.
+    pub from: Option<AgentId>,
+    /// Recipients, as text.
+    pub to: String,
+    /// Type of the message.
+    #[serde(rename = "type")]
+    pub kind: MessageType,
+    /// Action of the message.
+    pub action: String,
+    /// Time at which the hub accepted it.
+    pub timestamp: Timestamp,
+    /// ID of the message that it answers.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub in_reply_to: Option<String>,
+}
+
+/// A session as one document, to open a session or to add to it. Everything is optional.
+#[derive(Clone, PartialEq, Eq, Debug, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct SessionDocumentChange {
+    /// Session ID. Must match the path.
+    pub id: Option<SessionId>,
+    /// Agent that leads the session. Cannot be changed; the calling agent by default.
+    pub coordinator: Option<AgentId>,
+    /// Agents that participate; those that do not yet join. None leaves.
+    #[cfg_attr(feature = "schema", schemars(with = "Option<Vec<schema::Id>>", length(max = 1000)))]
+    pub participants: Option<Vec<AgentId>>,
+    /// Validated and ignored: the hub sets the time.
+    pub started_at: Option<Timestamp>,
+    /// Validated and ignored: the hub sets the time.
+    pub last_activity: Option<Timestamp>,
+    /// Status to change to; unchanged by default.
+    pub status: Option<SessionStatus>,
+    /// Task and contributions.
+    pub context: Option<SessionContextChange>,
+    /// Ignored: the hub lists the messages.
+    #[cfg_attr(feature = "schema", schemars(with = "Option<Vec<schema::Any>>"))]
+    pub message_log: Option<Vec<RawJson>>,
+}
+
+/// Task and contributions of a session. Entries that the session does not have are added, and none is removed.
+#[derive(Clone, PartialEq, Eq, Debug, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[serde(deny_unknown_fields)]
+pub struct SessionContextChange {
+    /// Description of the joint work. Cannot be changed.
+    #[cfg_attr(feature = "schema", schemars(with = "Option<schema::Any>"))]
+    pub task: Option<RawJson>,
+    /// Decisions: any JSON. `rationale` has at most 1,000 characters.
+    #[cfg_attr(feature = "schema", schemars(with = "Option<Vec<schema::Any>>"))]
+    pub decisions: Option<Vec<RawJson>>,
+    /// Artifacts: any JSON.
+    #[cfg_attr(feature = "schema", schemars(with = "Option<Vec<schema::Any>>"))]
+    pub artifacts: Option<Vec<RawJson>>,
+    /// Findings: any JSON.
+    #[cfg_attr(feature = "schema", schemars(with = "Option<Vec<schema::Any>>"))]
+    pub findings: Option<Vec<RawJson>>,
 }

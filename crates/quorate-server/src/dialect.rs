@@ -16,6 +16,7 @@ mod metadata;
 mod native;
 mod native_extras;
 mod orchestrator;
+pub(crate) mod session_document;
 pub(crate) mod shared_state;
 #[cfg(test)]
 mod tests;

@@ -26,6 +26,7 @@ pub(crate) mod webhooks;
 
 mod context_entries;
 mod dialects;
+mod session_document;
 mod shared_state;
 
 mod audit;
@@ -135,6 +136,7 @@ pub(crate) fn route_table() -> Vec<Route> {
         sign_in::routes(),
         dialects::routes(),
         context_entries::routes(),
+        session_document::routes(),
         shared_state::routes(),
         metrics::routes(),
         traces::routes(),

@@ -180,7 +180,7 @@ pub(crate) async fn timeline(Path(id): Path<String>, call: Call) -> ApiResult {
 }
 
 /// Restricts a timeline: participants see all of it, other agents no messages except their own.
-async fn visible_lines(
+pub(super) async fn visible_lines(
     call: &Call,
     id: &SessionId,
     lines: Vec<Line>,

@@ -491,3 +491,88 @@ async fn b4_the_shared_state_of_a_task() {
     let refused = hub.put(&back, path, &invalid).await.refused(400, "INVALID");
     assert_eq!(refused["detail"], "sharedContext.blockers: not a list");
 }
+
+// Fails under: a session JSON that is refused; one that is returned without its entries, times or messages.
+#[tokio::test]
+async fn d9_a_session_is_written_and_read_as_one_document() {
+    let hub = TestHub::new().await;
+    let (lead, analyzer) = (hub.register("agent-coordinator").await, hub.register("analyzer").await);
+    let path = "/v1/sessions/session_1/document";
+    let seed: Value = serde_json::from_str(seed!("d9-session.json")).expect("JSON");
+    let written = hub.put(&lead, path, &seed).await.ok(200);
+    for field in ["id", "coordinator", "participants", "status"] {
+        assert_eq!(written[field], seed[field], "{field}");
+    }
+    assert_eq!(written["context"]["task"], seed["context"]["task"]);
+    assert_eq!((&written["messageLog"], list_length(&written["context"]["findings"])), (&json!([]), 2));
+    let (decision, finding) = (&written["context"]["decisions"][0], &written["context"]["findings"][1]);
+    assert_eq!(
+        (&decision["by"], &decision["rationale"]),
+        (&json!("analyzer"), &json!("Human readable requirement"))
+    );
+    assert_eq!(
+        (&finding["finding"], &finding["by"], &finding["timestamp"]),
+        (&json!("The annex is missing"), &json!("agent-coordinator"), &written["startedAt"])
+    );
+    let session = hub.get(&lead, "/v1/sessions/session_1").await.ok(200);
+    assert_eq!((&session["openedAt"], &session["added"]["decision"]), (&written["startedAt"], &json!(1)));
+    // What was sent, and what was returned, is already in the session.
+    assert_eq!(hub.put(&lead, path, &seed).await.ok(200), written);
+    assert_eq!(hub.put(&lead, path, &written).await.ok(200), written);
+
+    let message = json!({"to": "analyzer", "action": "analyze-document", "sessionId": "session_1", "payload": {"a": 1}});
+    let sent = hub.post(&lead, "/v1/messages", &message).await.ok(200);
+    hub.register("reader").await;
+    let more = json!({
+        "participants": ["reader"], "status": "paused",
+        "context": {"decisions": [{"decision": "Use JSON after all"}, {"decision": "Use JSON after all"}]},
+    });
+    let changed = hub.put(&lead, path, &more).await.ok(200);
+    assert_eq!(list_length(&changed["context"]["decisions"]), 3, "equal entries are entries of their own");
+    assert_eq!(changed["participants"], json!(["agent-coordinator", "analyzer", "reader"]));
+    assert_eq!(changed["status"], "paused");
+    let logged = &changed["messageLog"][0];
+    assert_eq!(
+        (&logged["id"], &logged["type"], &logged["action"]),
+        (&sent["id"], &json!("command"), &json!("analyze-document"))
+    );
+    assert_eq!(
+        (&logged["from"], &logged["to"], logged.get("payload")),
+        (&json!("agent-coordinator"), &json!("analyzer"), None)
+    );
+    assert_eq!(hub.get(&analyzer, path).await.ok(200), changed);
+    let stranger = hub.register("stranger").await;
+    let public = hub.get(&stranger, path).await.ok(200);
+    assert_eq!((&public["messageLog"], &public["context"]), (&json!([]), &changed["context"]));
+    hub.put(&stranger, path, &more).await.refused(403, "FORBIDDEN");
+    let closed = hub.put(&lead, path, &json!({"status": "completed"})).await.ok(200);
+    assert_eq!(closed["status"], "completed");
+    hub.put(&lead, path, &json!({"context": {"findings": [1]}})).await.refused(409, "SESSION_CLOSED");
+}
+
+#[tokio::test]
+async fn d9_an_invalid_session_document_is_refused_with_its_path() {
+    let hub = TestHub::new().await;
+    let lead = hub.register("lead").await;
+    let path = "/v1/sessions/s1/document";
+    let refused = async |document: Value| {
+        let refused = hub.put(&lead, path, &document).await.refused(400, "INVALID");
+        refused["detail"].as_str().expect("a detail").to_owned()
+    };
+    for (document, field) in [
+        (json!({"id": "s2"}), "id"),
+        (json!({"status": "done"}), "status"),
+        (json!({"startedAt": "yesterday"}), "startedAt"),
+        (json!({"messageLog": {}}), "messageLog"),
+        (json!({"context": {"decisions": 1}}), "context.decisions"),
+        (json!({"participants": [""]}), "participants[0]"),
+        (json!({"context": {"blockers": []}}), "context.blockers"),
+    ] {
+        let detail = refused(document).await;
+        assert!(detail.starts_with(&format!("{field}: ")), "{field}: {detail}");
+    }
+    hub.put(&lead, path, &json!({"context": {"task": "a"}})).await.ok(200);
+    for document in [json!({"context": {"task": "b"}}), json!({"coordinator": "other"})] {
+        hub.put(&lead, path, &document).await.refused(409, "CONFLICT");
+    }
+}

@@ -202,6 +202,7 @@ const READS: &[(&str, &str)] = &[
     ("sessions.get", "/v1/sessions/s1"),
     ("sessions.timeline", "/v1/sessions/s1/timeline"),
     ("sessions.state", "/v1/sessions/s1/state"),
+    ("sessions.document", "/v1/sessions/s1/document"),
     ("procedures.list", "/v1/procedures"),
     ("procedures.get", "/v1/procedures/p1"),
     ("procedures.why", "/v1/procedures/p1/why"),

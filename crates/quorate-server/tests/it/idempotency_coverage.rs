@@ -126,6 +126,11 @@ const CALLS: &[(&str, CallInput, CallInput)] = &[
         ("/v1/sessions/task_abc123/state", STATE),
     ),
     (
+        "sessions.putDocument",
+        ("/v1/sessions/s/document", r#"{"context":{"decisions":[1]}}"#),
+        ("/v1/sessions/s/document", r#"{"context":{"decisions":[2]}}"#),
+    ),
+    (
         "sessions.guide",
         ("/v1/sessions/s/guidance", r#"{"text":"Look at the licence first."}"#),
         ("/v1/sessions/s/guidance", r#"{"text":"Look at the price first."}"#),

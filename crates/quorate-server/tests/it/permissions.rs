@@ -70,6 +70,8 @@ const CALLS: &[(&str, &str, &str)] = &[
     ("sessions.timeline", "/v1/sessions/s1/timeline", ""),
     ("sessions.state", "/v1/sessions/s1/state", ""),
     ("sessions.putState", "/v1/sessions/task_abc123/state", include_str!("../seeds/b4-state.json")),
+    ("sessions.document", "/v1/sessions/s1/document", ""),
+    ("sessions.putDocument", "/v1/sessions/s1/document", r#"{"context":{"decisions":["x"]}}"#),
     ("sessions.guide", "/v1/sessions/s1/guidance", r#"{"text":"Look at the licence first."}"#),
     ("sessions.join", "/v1/sessions/s1/join", r#"{"agent":"ME"}"#),
     ("sessions.leave", "/v1/sessions/s1/leave", r#"{"agent":"ME"}"#),

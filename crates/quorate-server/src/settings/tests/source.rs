@@ -13,6 +13,8 @@ const LIMITS: &[(&str, &str)] = &[
     ("server/routes.rs LIMIT_MAX", "`LIMIT_EXCEEDED`"),
     ("server/routes/async_requests.rs ANSWERS_MAX", "the cursor continues"),
     ("server/routes/audit/verify.rs RECORDS_PER_CALL_MAX", "the response states where to continue"),
+    ("server/routes/session_document.rs ENTRIES_MAX", "the list is cut"),
+    ("server/routes/session_document.rs MESSAGES_MAX", "older ones are omitted"),
     ("server/routes/shared_state.rs ITEMS_MAX", "the list is cut"),
     ("server/routes/shared_state.rs ATTEMPTS_MAX", "503 `OVERLOADED`"),
     ("server/routes/state.rs ITEMS_MAX", "the list is cut and marked"),
