@@ -1,6 +1,7 @@
 //! `quorate agent`: lists, registers, updates, tests, purges and removes agents.
 
 mod probe;
+mod register;
 mod set;
 
 use std::path::PathBuf;
@@ -10,7 +11,9 @@ use quorate_core::limits::PURGE_MAX;
 use serde_json::{Value, json};
 
 use crate::exit::{CONFLICT, CommandError};
-use crate::hub::{DryRunArgs, Hub, HubArgs, JsonFields, Method, PageArgs, Resource, percent_encode};
+use crate::hub::{
+    ActingAgentArgs, DryRunArgs, Hub, HubArgs, JsonFields, Method, PageArgs, Resource, percent_encode,
+};
 use crate::output::{Column, Details, OutputArgs, field, format_time, parse_response};
 use crate::playbook::AccessArgs;
 use crate::status::format_age;
@@ -72,6 +75,21 @@ changed and the exit code is 5.")]
         /// what the agent receives.
         #[arg(long, value_name = "ACTION")]
         action: Vec<String>,
+        #[command(flatten)]
+        dry_run: DryRunArgs,
+    },
+    /// Register an agent again, which ends the leases and locks of its earlier process; print the epoch. [rw]
+    Register(register::RegisterArgs),
+    /// Send a heartbeat, which keeps an idle agent online. [rw]
+    #[command(after_help = "Example: quorate agent heartbeat --status working
+
+Every call of an agent counts as a heartbeat; this one is for an agent that is busy with something else. It does not extend leases: see `task heartbeat` and `msg extend`.")]
+    Heartbeat {
+        /// Status of the agent.
+        #[arg(long, value_name = "STATUS", value_parser = ["idle", "working", "waiting"])]
+        status: Option<String>,
+        #[command(flatten)]
+        agent: ActingAgentArgs,
         #[command(flatten)]
         dry_run: DryRunArgs,
     },
@@ -153,6 +171,17 @@ pub(crate) async fn run(args: AgentArgs) -> anyhow::Result<()> {
                 .list("capabilities", &capability)?
                 .list("supportedActions", &action)?;
             add(&hub, &id, body, dry_run, &output).await
+        }
+        AgentVerb::Register(args) => register::run(hub, args, &output).await,
+        AgentVerb::Heartbeat { status, agent, dry_run } => {
+            let id = agent.resolve(&hub).await?;
+            let body = JsonFields::default().set_if_some("status", status)?;
+            let path = format!("/v1/agents/{}/heartbeat", percent_encode(&id));
+            let response = hub.write(dry_run, (Method::Post, &path), Some(body.to_json())).await?;
+            response
+                .iter()
+                .for_each(|response| output.done(response, &format!("heartbeat of {id} received")));
+            Ok(())
         }
         AgentVerb::Set(args) => set::run(&hub, args, &output).await,
         AgentVerb::Test { name, dry_run, .. } => probe::test_hub_agent(&hub, &name, dry_run, &output).await,

@@ -7,8 +7,20 @@ use quorate_core::Code;
 use crate::Cli;
 
 /// Commands with a `list` subcommand.
-const LISTABLE: [&str; 9] =
-    ["agent", "approval", "deliberation", "flag", "memory", "msg", "session", "task", "token"];
+const LISTABLE: [&str; 12] = [
+    "agent",
+    "approval",
+    "budget",
+    "deliberation",
+    "flag",
+    "lock",
+    "memory",
+    "msg",
+    "request",
+    "session",
+    "task",
+    "token",
+];
 
 /// Substrings of hints that only an HTTP client can follow.
 const HTTP_ONLY: [&str; 7] =
@@ -60,6 +72,13 @@ pub(crate) fn terminal_hint(code: Code, message: &str, hint: &str, command_line:
     if message.contains("would travel unencrypted") {
         return "use https, or allow plain HTTP with --insecure-http".to_owned();
     }
+    if code == Code::StaleEpoch {
+        return "stop this process: another one registered the agent later; to take over:\nexport QUORATE_EPOCH=$(quorate agent register)"
+            .to_owned();
+    }
+    if message == "agent is missing" {
+        return "name the agent: --agent AGENT, or use the token of an agent: --token-file FILE".to_owned();
+    }
     if code == Code::NotFound
         && command_line.word(0) == Some("msg")
         && command_line.word(1) == Some("redrive")
@@ -67,7 +86,7 @@ pub(crate) fn terminal_hint(code: Code, message: &str, hint: &str, command_line:
         return "run `quorate msg list --dead` to list dead letters".to_owned();
     }
     if !hint.is_empty() && !HTTP_ONLY.iter().any(|term| hint.contains(term)) {
-        return hint.to_owned();
+        return hint.replace("`why`", &format!("`{}`", why_command(message, command_line)));
     }
     let noun = command_line.word(0).unwrap_or_default();
     match code {
@@ -98,6 +117,16 @@ pub(crate) fn terminal_hint(code: Code, message: &str, hint: &str, command_line:
         }
         // No command matches: an HTTP hint is better than none.
         _ => hint.to_owned(),
+    }
+}
+
+/// Returns the command that explains the state of the message or task that an error names.
+fn why_command(message: &str, command_line: &CommandLine) -> String {
+    let mut words = message.split(|ch: char| ch.is_whitespace() || ch == ',' || ch == ':');
+    match (words.find(|word| word.starts_with("msg_")), command_line.word(0)) {
+        (Some(id), _) => format!("quorate msg why {id}"),
+        (None, Some("task")) => format!("quorate task why {}", command_line.word(2).unwrap_or("ID")),
+        (None, _) => "quorate msg why ID".to_owned(),
     }
 }
 
@@ -144,6 +173,19 @@ mod tests {
             hint_for("agent remove bob", Code::NotFound, "no bob", "register it first"),
             REGISTER_HINT
         );
+        assert_eq!(
+            hint_for(
+                "request send",
+                Code::Timeout,
+                "no answer from bob to msg_0-9-0 within 100 ms",
+                "check with `why`"
+            ),
+            "check with `quorate msg why msg_0-9-0`"
+        );
+        let stale = "stale epoch 1: agent bob has registered again and is at epoch 8";
+        let stale =
+            hint_for("task claim", Code::StaleEpoch, stale, "stop this instance, or register it again");
+        assert!(stale.contains("quorate agent register"), "{stale}");
         assert_eq!(hint_for("task show x", Code::Conflict, "it is done", "start another"), "start another");
     }
 }

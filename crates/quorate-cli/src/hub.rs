@@ -1,10 +1,13 @@
 //! Connection of a command to a hub: which hub, which token, and the errors if it cannot be reached.
 
+mod acting_agent;
+mod claim;
 mod request_body;
 mod resolve_id;
 mod target;
 
 use std::path::PathBuf;
+use std::time::Duration;
 
 use clap::Args;
 use quorate_client::{Error, HttpClient, HttpOptions, HttpRequest, HttpResponse, ResponseLines};
@@ -18,6 +21,8 @@ use crate::output::{self, OutputArgs};
 use crate::terminal;
 use quorate_core::hex;
 
+pub(crate) use acting_agent::ActingAgentArgs;
+pub(crate) use claim::{CallWaits, ClaimArgs};
 pub(crate) use quorate_client::percent_encode;
 pub(crate) use request_body::{ContentArgs, JsonFields, read_file};
 pub(crate) use resolve_id::{Resource, match_id, no_items};
@@ -27,6 +32,14 @@ pub(crate) use target::{HubTarget, running_hub_url};
 pub(crate) const READY_FILE: &str = "ready.json";
 /// File in the data directory with the admin token that the hub creates.
 pub(crate) const ADMIN_TOKEN_FILE: &str = "admin-token";
+
+/// Environment variable with the epoch of the agent, as printed by `quorate agent register`. It is no setting: the epoch
+/// belongs to one run of a program, so no file or option has it.
+pub(crate) const EPOCH_VARIABLE: &str = "QUORATE_EPOCH";
+/// Header with the epoch.
+const EPOCH_HEADER: &str = "quorate-epoch";
+/// Timeout of a call, in addition to the time that the hub waits.
+const CALL_TIMEOUT: Duration = Duration::from_secs(30);
 
 /// Help of `--data` in commands that embed a hub if none is running.
 pub(crate) const EMBEDDED_DATA_HELP: &str =
@@ -92,6 +105,7 @@ impl HubArgs {
             http: HttpClient::new(&url, token.reveal(), options)?,
             token_source,
             ca_file,
+            epoch: epoch_from_env()?,
             output: OutputArgs::default(),
         })
     }
@@ -183,11 +197,30 @@ fn is_true(setting: Option<&Setting>) -> anyhow::Result<bool> {
     }
 }
 
+/// Reads the epoch of the agent from the environment.
+fn epoch_from_env() -> anyhow::Result<Option<String>> {
+    let Some(epoch) = std::env::var_os(EPOCH_VARIABLE).filter(|epoch| !epoch.is_empty()) else {
+        return Ok(None);
+    };
+    match epoch.to_str().filter(|epoch| epoch.parse::<u64>().is_ok()) {
+        Some(epoch) => Ok(Some(epoch.to_owned())),
+        None => {
+            let value = terminal::sanitize_line(&epoch.to_string_lossy());
+            let message = format!("invalid {EPOCH_VARIABLE}: {value:?} is not an epoch");
+            let hint =
+                format!("export {EPOCH_VARIABLE}=$(quorate agent register), or unset {EPOCH_VARIABLE}");
+            Err(CommandError::new(USAGE, message, hint).into())
+        }
+    }
+}
+
 /// An authenticated client of a hub.
 pub(crate) struct Hub {
     http: HttpClient,
     /// File, flag or variable that the token comes from.
     token_source: String,
+    /// Epoch of the agent. Calls are refused if the agent has registered again since.
+    epoch: Option<String>,
     /// CA certificate of the hub, if one is configured.
     ca_file: Option<PathBuf>,
     /// Output format of dry runs.
@@ -272,6 +305,28 @@ impl Hub {
         self.ca_file.clone()
     }
 
+    /// Returns the hub without the epoch of the environment, to begin a new one.
+    pub(crate) fn without_epoch(self) -> Self {
+        Self { epoch: None, ..self }
+    }
+
+    /// Adds the epoch to a request.
+    fn with_epoch(&self, request: HttpRequest) -> HttpRequest {
+        match &self.epoch {
+            Some(epoch) => request.header(EPOCH_HEADER, epoch),
+            None => request,
+        }
+    }
+
+    fn get_request(&self, path: &str, query: Query<'_>) -> HttpRequest {
+        with_query(self.with_epoch(self.http.get(path)), query)
+    }
+
+    /// Sends a request and returns the response with its headers.
+    async fn send(&self, request: HttpRequest) -> anyhow::Result<HttpResponse> {
+        until_interrupted(async { request.send().await.map_err(|error| self.with_token_source(error)) }).await
+    }
+
     /// Adds the source of the token to an authentication error, since the hub does not know it.
     fn with_token_source(&self, error: Error) -> anyhow::Error {
         let Some(refused) = error.refusal().filter(|refused| refused.code == Code::Unauthenticated) else {
@@ -286,17 +341,22 @@ impl Hub {
 
     /// Sends a GET request and returns the body.
     pub(crate) async fn get(&self, path: &str, query: Query<'_>) -> anyhow::Result<String> {
-        let request = with_query(self.http.get(path), query);
-        let response =
-            until_interrupted(async { request.send().await.map_err(|error| self.with_token_source(error)) })
-                .await?;
-        body_of(&response)
+        self.get_waiting(path, query, Duration::ZERO).await
+    }
+
+    /// Same as [`Hub::get`], for a call in which the hub waits up to this long.
+    pub(crate) async fn get_waiting(
+        &self,
+        path: &str,
+        query: Query<'_>,
+        wait: Duration,
+    ) -> anyhow::Result<String> {
+        body_of(&self.send(self.get_request(path, query).timeout(CALL_TIMEOUT + wait)).await?)
     }
 
     /// Sends a GET request and returns the response with its headers.
     pub(crate) async fn get_response(&self, path: &str) -> anyhow::Result<HttpResponse> {
-        let request = self.http.get(path);
-        until_interrupted(async { request.send().await.map_err(|error| self.with_token_source(error)) }).await
+        self.send(self.get_request(path, &[])).await
     }
 
     /// Sends a GET request and parses the body.
@@ -306,26 +366,35 @@ impl Hub {
 
     /// Sends a GET request and streams the lines of the response.
     pub(crate) async fn lines(&self, path: &str, query: Query<'_>) -> anyhow::Result<ResponseLines> {
-        let request = with_query(self.http.get(path), query);
+        let request = self.get_request(path, query);
         until_interrupted(async { request.lines().await.map_err(|error| self.with_token_source(error)) })
             .await
     }
 
-    /// Sends a request to an agent and waits for its answer.
-    pub(crate) async fn request(&self, body: String) -> anyhow::Result<String> {
-        let request = self.http.post("/v1/request").json(body);
-        let response =
-            until_interrupted(async { request.send().await.map_err(|error| self.with_token_source(error)) })
-                .await?;
-        body_of(&response)
+    /// Sends a request to an agent and waits for its answer, for at most `timeout`. The request is cancelled if the command
+    /// ends before.
+    pub(crate) async fn request(&self, body: String, timeout: Duration) -> anyhow::Result<String> {
+        let request = self.with_epoch(self.http.post("/v1/request")).timeout(CALL_TIMEOUT + timeout);
+        body_of(&self.send(request.json(body)).await?)
     }
 
     /// Sends a write with an idempotency key. A dry run only prints the request and returns `None`.
     pub(crate) async fn write(
         &self,
         dry_run: DryRunArgs,
+        call: (Method, &str),
+        body: Option<String>,
+    ) -> anyhow::Result<Option<String>> {
+        self.write_waiting(dry_run, call, body, Duration::ZERO).await
+    }
+
+    /// Same as [`Hub::write`], for a call in which the hub waits up to this long.
+    pub(crate) async fn write_waiting(
+        &self,
+        dry_run: DryRunArgs,
         (method, path): (Method, &str),
         body: Option<String>,
+        wait: Duration,
     ) -> anyhow::Result<Option<String>> {
         if dry_run.dry_run {
             print_dry_run(&self.output, method.as_str(), path, body.as_deref());
@@ -337,15 +406,15 @@ impl Hub {
             Method::Delete => self.http.delete(path),
         };
         // A retry after a broken connection carries the same key, so it has no second effect.
-        let request = request.idempotency_key(&format!("cli-{}", hex::encode(&Entropy::system().bytes_16())));
+        let request = self
+            .with_epoch(request)
+            .idempotency_key(&format!("cli-{}", hex::encode(&Entropy::system().bytes_16())))
+            .timeout(CALL_TIMEOUT + wait);
         let request = match body {
             Some(body) => request.json(body),
             None => request,
         };
-        let response =
-            until_interrupted(async { request.send().await.map_err(|error| self.with_token_source(error)) })
-                .await?;
-        body_of(&response).map(Some)
+        body_of(&self.send(request).await?).map(Some)
     }
 }
 

@@ -6,6 +6,7 @@ mod ascii;
 mod audit;
 mod backup;
 mod bench;
+mod budget;
 mod cert;
 mod config;
 mod deliberate;
@@ -18,14 +19,17 @@ mod flag;
 mod hints;
 mod hub;
 mod init;
+mod lock;
 mod man;
 mod memory;
 mod metrics;
 mod msg;
 mod output;
 mod playbook;
+mod policy;
 mod replace_file;
 mod report;
+mod request;
 mod run;
 mod serve;
 mod session;
@@ -70,10 +74,14 @@ enum Command {
     Status(status::StatusArgs),
     /// Follow events as they happen, as text or JSON. [ro]
     Tail(tail::TailArgs),
-    /// Send and inspect messages, and redrive dead letters.
+    /// Send, receive, answer and inspect messages, and redrive dead letters.
     Msg(msg::MsgArgs),
-    /// Add, inspect, retry and cancel tasks.
+    /// Send requests, and read their answers.
+    Request(request::RequestArgs),
+    /// Add, claim, complete, inspect, retry and cancel tasks.
     Task(task::TaskArgs),
+    /// Acquire, renew, release and inspect locks.
+    Lock(lock::LockArgs),
     /// Read and write shared memory, and roll back to earlier content.
     Memory(memory::MemoryArgs),
     /// Open, pause, resume, end and inspect sessions.
@@ -90,6 +98,10 @@ enum Command {
     Deliberation(deliberation::DeliberationArgs),
     /// Report conduct concerns to the moderators only.
     Flag(flag::FlagArgs),
+    /// Show and set the policy of a space, and list violations of it.
+    Policy(policy::PolicyArgs),
+    /// Set and show limits of message chains.
+    Budget(budget::BudgetArgs),
     /// Create, list and revoke access tokens.
     Token(token::TokenArgs),
     /// Verify, print and export the log, and erase payloads.
@@ -170,7 +182,9 @@ async fn run(command: Command) -> anyhow::Result<()> {
         Command::Status(args) => status::run(args).await,
         Command::Tail(args) => tail::run(args).await,
         Command::Msg(args) => msg::run(args).await,
+        Command::Request(args) => request::run(args).await,
         Command::Task(args) => task::run(args).await,
+        Command::Lock(args) => lock::run(args).await,
         Command::Memory(args) => memory::run(args).await,
         Command::Session(args) => session::run(args).await,
         Command::Agent(args) => agent::run(args).await,
@@ -180,6 +194,8 @@ async fn run(command: Command) -> anyhow::Result<()> {
         Command::Deliberate(args) => deliberate::run(args).await,
         Command::Deliberation(args) => deliberation::run(args).await,
         Command::Flag(args) => flag::run(args).await,
+        Command::Policy(args) => policy::run(args).await,
+        Command::Budget(args) => budget::run(args).await,
         Command::Token(args) => token::run(args).await,
         Command::Audit(args) => audit::run(args).await,
         Command::Trace(args) => trace::run(args).await,

@@ -9,8 +9,10 @@ use serde_json::value::RawValue;
 
 use crate::exit::{CommandError, USAGE};
 use crate::hub::{ContentArgs, DryRunArgs, Hub, HubArgs, JsonFields, Method, PageArgs, percent_encode};
+use crate::lock::FenceArg;
 use crate::output::{
-    Column, Details, OutputArgs, field, format_time, parse_response, payload_text, print_raw, to_text,
+    Column, Details, OutputArgs, field, format_time, parse_response, payload_line, payload_text, print_raw,
+    to_text,
 };
 use crate::terminal;
 
@@ -76,6 +78,9 @@ not exist). Otherwise nothing is changed and the exit code is 5.")]
         /// Key of an entry that this one depends on; can be repeated.
         #[arg(long, value_name = "KEY")]
         depends_on: Vec<String>,
+        /// Fail unless the lock is still held under this fencing token.
+        #[arg(long, value_name = "LOCK=FENCE")]
+        fence: Option<FenceArg>,
         #[command(flatten)]
         dry_run: DryRunArgs,
     },
@@ -168,7 +173,7 @@ const VERSIONS: &[Column] = &[
 ];
 
 fn content(entry: &Value) -> String {
-    if entry["deleted"] == true { String::new() } else { to_text(&entry["content"]) }
+    if entry["deleted"] == true { String::new() } else { payload_line(&entry["content"]) }
 }
 
 fn path_of(key: &str) -> String {
@@ -201,12 +206,13 @@ pub(crate) async fn run(args: MemoryArgs) -> anyhow::Result<()> {
             ];
             output.list(&hub.get("/v1/context", &query).await?, "entries", COLUMNS)
         }
-        MemoryVerb::Set { key, content, entry_type, expect, depends_on, dry_run } => {
+        MemoryVerb::Set { key, content, entry_type, expect, depends_on, fence, dry_run } => {
             let body = JsonFields::default()
                 .set_if_some("type", entry_type)?
                 .set("content", content.required("content")?)?
                 .set_if_some("expect", expect)?
-                .list("dependsOn", &depends_on)?;
+                .list("dependsOn", &depends_on)?
+                .set_if_some("fence", fence)?;
             let response = hub.write(dry_run, (Method::Put, &path_of(&key)), Some(body.to_json())).await?;
             let Some(response) = response else { return Ok(()) };
             let written = parse_response(&response)?;

@@ -1,16 +1,18 @@
-//! `quorate msg`: sends and lists messages, and redrives dead letters. Listing does not lease deliveries.
+//! `quorate msg`: sends, receives, answers and lists messages, and redrives dead letters. Listing does not lease deliveries.
 
+pub(crate) mod compose;
 mod list;
+mod receive;
+mod reply;
+mod settle;
 
 use clap::{Args, Subcommand};
-use quorate_core::limits::{HOPS_MAX, OPS_MAX};
-use serde::Deserialize;
-use serde_json::value::RawValue;
+use quorate_core::limits::OPS_MAX;
 use serde_json::{Value, json};
 
-use crate::exit::{CommandError, NOT_FOUND, USAGE};
-use crate::hub::{ContentArgs, DryRunArgs, Hub, HubArgs, JsonFields, Method, Resource, percent_encode};
-use crate::output::{Details, OutputArgs, field, format_time, parse_response, payload_text, print_raw};
+use crate::exit::{CommandError, NOT_FOUND};
+use crate::hub::{DryRunArgs, Hub, HubArgs, Method, Resource, percent_encode};
+use crate::output::{Details, OutputArgs, field, format_time, parse_response, payload_text, print_raw_field};
 use crate::terminal;
 use crate::token::parse_time;
 use crate::why;
@@ -37,6 +39,16 @@ TEXT can be read from stdin:
 
   git log -1 | quorate msg send --to bob -")]
     Send(Box<SendArgs>),
+    /// Receive messages: claim deliveries of your inbox under a lease. [rw]
+    Receive(receive::ReceiveArgs),
+    /// Answer a received message and ack it, in one commit. [rw]
+    Reply(Box<reply::ReplyArgs>),
+    /// Ack a received message: it is done and is not redelivered. [rw]
+    Ack(settle::AckArgs),
+    /// Nack a received message: return it for redelivery, or as a dead letter. [rw]
+    Nack(settle::NackArgs),
+    /// Extend the lease of a received message. [rw]
+    Extend(settle::ExtendArgs),
     /// List messages, the inbox or outbox of an agent, or dead letters. [ro]
     #[command(after_help = "Example: quorate msg list --to bob")]
     List(list::ListArgs),
@@ -71,30 +83,9 @@ With a message id, all dead deliveries of the message are redriven.")]
 }
 
 #[derive(Args, Debug)]
-#[command(mut_arg("text", |arg| arg.help("Payload as text; - reads stdin")))]
-#[command(mut_arg("value", |arg| arg.help("Payload as JSON; stored byte for byte")))]
-#[command(mut_arg("file", |arg| arg.help("File with the payload as JSON; - reads stdin")))]
 struct SendArgs {
-    /// Recipient; can be repeated.
-    #[arg(long, required = true, value_name = "DESTINATION")]
-    to: Vec<String>,
     #[command(flatten)]
-    content: ContentArgs,
-    /// Sender, if the token may send for other agents; by default the agent of the token.
-    #[arg(long, value_name = "AGENT")]
-    from: Option<String>,
-    /// Action that the recipient should perform.
-    #[arg(long, default_value = "", hide_default_value = true)]
-    action: String,
-    /// Message type.
-    #[arg(long = "type", value_name = "TYPE", value_parser = ["command", "query", "event", "response"])]
-    kind: Option<String>,
-    /// Priority of the message.
-    #[arg(long, value_parser = ["low", "normal", "high", "urgent"])]
-    priority: Option<String>,
-    /// Session that the message belongs to.
-    #[arg(long, value_name = "ID")]
-    session: Option<String>,
+    message: compose::MessageArgs,
     /// Message that this one answers.
     #[arg(long, value_name = "ID")]
     in_reply_to: Option<String>,
@@ -104,12 +95,6 @@ struct SendArgs {
     /// Expiry, in the same format.
     #[arg(long, value_name = "WHEN")]
     expires_at: Option<String>,
-    /// Hop limit of the chain that this message starts; 100 by default.
-    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=i64::from(HOPS_MAX)))]
-    max_hops: Option<u16>,
-    /// Client id for deduplication: resending with the same id has no effect.
-    #[arg(long, value_name = "ID")]
-    id: Option<String>,
     #[command(flatten)]
     dry_run: DryRunArgs,
 }
@@ -119,21 +104,17 @@ pub(crate) async fn run(args: MsgArgs) -> anyhow::Result<()> {
     let hub = hub.open_with_output(&output)?;
     match verb {
         MsgVerb::Send(args) => send(&hub, &output, *args).await,
+        MsgVerb::Receive(args) => receive::run(&hub, &output, args).await,
+        MsgVerb::Reply(args) => reply::run(&hub, &output, *args).await,
+        MsgVerb::Ack(args) => settle::ack(&hub, &output, args).await,
+        MsgVerb::Nack(args) => settle::nack(&hub, &output, args).await,
+        MsgVerb::Extend(args) => settle::extend(&hub, &output, args).await,
         MsgVerb::List(args) => list::run(&hub, &output, args).await,
         MsgVerb::Show { id, payload } => {
             let response = hub.get(&path_of(&hub, &id).await?, &[]).await?;
-            if payload && output.is_explicit() {
-                let hint = "omit --payload to print the whole message, or omit the format";
-                return Err(CommandError::new(
-                    USAGE,
-                    "--payload cannot be combined with an output format",
-                    hint,
-                )
-                .into());
-            }
             if payload {
-                print_raw(serde_json::from_str::<RawPayload<'_>>(&response)?.payload);
-                return Ok(());
+                output.reject_with("--payload")?;
+                return print_raw_field(&response, "payload");
             }
             output.item(&response, || Ok(details(&parse_response(&response)?)))
         }
@@ -145,36 +126,16 @@ pub(crate) async fn run(args: MsgArgs) -> anyhow::Result<()> {
     }
 }
 
-/// The payload of a message as raw JSON.
-#[derive(Deserialize)]
-struct RawPayload<'a> {
-    #[serde(borrow)]
-    payload: &'a RawValue,
-}
-
 async fn path_of(hub: &Hub, id: &str) -> anyhow::Result<String> {
     Ok(format!("/v1/messages/{}", percent_encode(&hub.resolve_id(Resource::Message, id).await?)))
 }
 
 async fn send(hub: &Hub, output: &OutputArgs, args: SendArgs) -> anyhow::Result<()> {
-    // Neither action nor content is probably a mistake: `echo hello | quorate msg send --to bob` lacks the `-`.
-    let content =
-        if args.action.is_empty() { Some(args.content.required("payload")?) } else { args.content.read()? };
-    let body = JsonFields::default();
-    let body = match args.to.as_slice() {
-        [recipient] => body.set("to", recipient)?,
-        several => body.set("to", several)?,
-    };
-    let body = body
-        .set_if_some("id", args.id)?
-        .set_if_some("from", args.from)?
-        .set_if_some("type", args.kind)?
-        .set("action", args.action)?
-        .set_if_some("payload", content)?
-        .set_if_some("priority", args.priority)?
-        .set_if_some("sessionId", args.session)?
+    let to = args.message.to.join(", ");
+    let body = args
+        .message
+        .into_fields()?
         .set_if_some("inReplyTo", args.in_reply_to)?
-        .set_if_some("maxHops", args.max_hops)?
         .set_if_some("deliverAt", args.deliver_at.as_deref().map(parse_time).transpose()?)?
         .set_if_some("expiresAt", args.expires_at.as_deref().map(parse_time).transpose()?)?;
     let response = hub.write(args.dry_run, (Method::Post, "/v1/messages"), Some(body.to_json())).await?;
@@ -187,7 +148,7 @@ async fn send(hub: &Hub, output: &OutputArgs, args: SendArgs) -> anyhow::Result<
     }
     let count = receipt["deliveries"].as_array().map_or(0, Vec::len);
     let deliveries = if count == 1 { "1 delivery".to_owned() } else { format!("{count} deliveries") };
-    let message = format!("stored as record {}, {deliveries} for {}", receipt["seq"], args.to.join(", "));
+    let message = format!("stored as record {}, {deliveries} for {to}", receipt["seq"]);
     output.created(&response, &field(receipt, "id"), &message);
     if count == 0 {
         terminal::note(

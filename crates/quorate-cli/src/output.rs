@@ -9,6 +9,7 @@ use serde::Deserialize;
 use serde_json::Value;
 use serde_json::value::RawValue;
 
+use crate::exit::{CommandError, USAGE};
 use crate::{ascii, terminal};
 
 /// Minimum width of the last column on a narrow terminal.
@@ -62,6 +63,19 @@ impl OutputArgs {
     /// Whether a format was selected explicitly.
     pub(crate) fn is_explicit(&self) -> bool {
         self.json || self.jsonl || self.format.is_some()
+    }
+
+    /// Fails if a format was selected, for an option that prints raw content.
+    ///
+    /// # Errors
+    /// If a format was selected.
+    pub(crate) fn reject_with(&self, option: &str) -> anyhow::Result<()> {
+        if !self.is_explicit() {
+            return Ok(());
+        }
+        let message = format!("{option} cannot be combined with an output format");
+        let hint = format!("omit {option} to print everything, or omit the format");
+        Err(CommandError::new(USAGE, message, hint).into())
     }
 
     /// Whether the output is JSON or JSON Lines.
@@ -380,6 +394,31 @@ pub(crate) fn payload_text(value: &Value) -> String {
         Value::String(text) => text.clone(),
         other => serde_json::to_string_pretty(other).unwrap_or_default(),
     }
+}
+
+/// Returns a payload on one line: strings as they are, anything else as JSON.
+pub(crate) fn payload_line(value: &Value) -> String {
+    match value {
+        Value::Null => String::new(),
+        Value::String(text) => text.clone(),
+        other => other.to_string(),
+    }
+}
+
+/// Returns a text, or a dash if it is empty.
+pub(crate) fn or_dash(text: String) -> String {
+    if text.is_empty() { "-".to_owned() } else { text }
+}
+
+/// Prints a field of a response without anything else, as [`print_raw`].
+///
+/// # Errors
+/// If the response has no such field.
+pub(crate) fn print_raw_field(response: &str, name: &str) -> anyhow::Result<()> {
+    let fields: std::collections::BTreeMap<String, &RawValue> = serde_json::from_str(response)?;
+    let raw = fields.get(name).ok_or_else(|| anyhow::anyhow!("the hub's response has no field {name}"))?;
+    print_raw(raw);
+    Ok(())
 }
 
 /// Prints a stored value without anything else: a string as text, or JSON. Byte for byte to a file or pipe, sanitized on a

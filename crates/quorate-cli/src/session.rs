@@ -11,7 +11,7 @@ use crate::hub::{
     percent_encode,
 };
 use crate::output::{
-    Column, Details, ListResponse, OutputArgs, field, format_time, parse_response, payload_text, to_text,
+    Column, Details, ListResponse, OutputArgs, field, format_time, parse_response, payload_line, payload_text,
 };
 use crate::terminal;
 
@@ -142,13 +142,13 @@ fn event(line: &Value) -> String {
     let message = &line["message"];
     if message.is_object() {
         let (from, to) = (field(message, "from"), field(message, "to"));
-        return format!("{from} → {to} {} {}", field(message, "action"), to_text(&message["payload"]));
+        return format!("{from} → {to} {} {}", field(message, "action"), payload_line(&message["payload"]));
     }
     match line["verb"].as_str() {
         Some(verb) => {
             format!("{verb}: {} {}", field(line, "status"), field(line, "reason")).trim().to_owned()
         }
-        None => format!("{} {}", to_text(&line["body"]), field(line, "rationale")).trim().to_owned(),
+        None => format!("{} {}", payload_line(&line["body"]), field(line, "rationale")).trim().to_owned(),
     }
 }
 

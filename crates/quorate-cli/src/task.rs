@@ -1,6 +1,7 @@
-//! `quorate task`: adds, lists, retries and cancels tasks.
+//! `quorate task`: adds, lists, retries and cancels tasks, and works on them as an agent.
 
 mod graph;
+mod work;
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -12,12 +13,15 @@ use quorate_core::TaskStatus;
 use serde_json::Value;
 use serde_json::value::RawValue;
 
-use crate::exit::{CONFLICT, CommandError, USAGE};
+use crate::exit::{CONFLICT, CommandError, NOT_FOUND, TIMED_OUT, USAGE};
 use crate::hub::{
-    ContentArgs, DryRunArgs, Hub, HubArgs, JsonFields, Method, OrderedPageArgs, Resource, percent_encode,
-    read_file,
+    CallWaits, ContentArgs, DryRunArgs, Hub, HubArgs, JsonFields, Method, OrderedPageArgs, Resource,
+    percent_encode, read_file,
 };
-use crate::output::{Column, Details, OutputArgs, field, format_time, parse_response, payload_text};
+use crate::output::{
+    Column, Details, OutputArgs, field, format_time, parse_response, payload_text, print_raw_field,
+};
+use crate::terminal;
 use crate::token::parse_duration;
 use crate::why;
 
@@ -51,11 +55,32 @@ enum TaskVerb {
         page: OrderedPageArgs,
     },
     /// Show a task with its result. [ro]
-    #[command(after_help = "Example: quorate task show @last")]
+    #[command(after_help = "Example: quorate task show @last
+
+--input and --result print only that; to a file or a pipe byte for byte as it was sent (a JSON string without its quotes).")]
     Show {
         /// Task id, a unique prefix of it, or @last.
         id: String,
+        /// How long to wait for the end of the task: 500ms, 90s or 15m; the exit code is 6 if it has not ended by then.
+        #[arg(long, value_name = "DURATION", value_parser = parse_duration)]
+        wait: Option<Duration>,
+        /// Print only the input.
+        #[arg(long, conflicts_with = "result")]
+        input: bool,
+        /// Print only the result.
+        #[arg(long)]
+        result: bool,
     },
+    /// Claim tasks under a lease, to work on them. [rw]
+    Claim(work::ClaimTasksArgs),
+    /// Extend the lease of a claimed task, optionally with an intermediate result. [rw]
+    Heartbeat(work::HeartbeatArgs),
+    /// Complete a claimed task with its result. [rw]
+    Complete(Box<work::CompleteArgs>),
+    /// Report a failed attempt at a claimed task. [rw]
+    Fail(work::FailArgs),
+    /// Return a claimed task; the attempt does not count. [rw]
+    Release(work::ReleaseArgs),
     /// Explain the state of a task: what it waits for, and what happens next. [ro]
     #[command(after_help = "Example: quorate task why t1")]
     Why {
@@ -164,8 +189,25 @@ pub(crate) async fn run(args: TaskArgs) -> anyhow::Result<()> {
             let query = page.query(&[("status", status), ("type", task_type), ("agent", agent)]);
             output.list(&hub.get("/v1/tasks", &query).await?, "tasks", COLUMNS)
         }
-        TaskVerb::Show { id } => {
-            let response = hub.get(&path_of(&hub, &id).await?, &[]).await?;
+        TaskVerb::Claim(args) => work::claim(&hub, &output, args).await,
+        TaskVerb::Heartbeat(args) => work::heartbeat(&hub, &output, args).await,
+        TaskVerb::Complete(args) => work::complete(&hub, &output, *args).await,
+        TaskVerb::Fail(args) => work::fail(&hub, &output, args).await,
+        TaskVerb::Release(args) => work::release(&hub, &output, args).await,
+        TaskVerb::Show { id, wait, input, result } => {
+            let path = path_of(&hub, &id).await?;
+            let response = match wait {
+                Some(wait) => wait_until_ended(&hub, &id, &path, wait).await?,
+                None => hub.get(&path, &[]).await?,
+            };
+            if input {
+                output.reject_with("--input")?;
+                return print_raw_field(&response, "input");
+            }
+            if result {
+                output.reject_with("--result")?;
+                return print_result(&id, &response);
+            }
             output.item(&response, || Ok(details(&parse_response(&response)?)))
         }
         TaskVerb::Why { id } => {
@@ -187,6 +229,42 @@ pub(crate) async fn run(args: TaskArgs) -> anyhow::Result<()> {
             Ok(())
         }
     }
+}
+
+/// Waits until a task has ended, in several calls if necessary.
+async fn wait_until_ended(hub: &Hub, id: &str, path: &str, wait: Duration) -> anyhow::Result<String> {
+    let mut waits = CallWaits::new(wait);
+    loop {
+        let (call_wait, is_last) = waits.next();
+        let query = [("waitMs", Some(call_wait.as_millis().to_string()))];
+        let response = hub.get_waiting(path, &query, call_wait).await?;
+        let status = field(&parse_response(&response)?, "status");
+        if has_ended(&status) {
+            return Ok(response);
+        }
+        if is_last {
+            let id = terminal::sanitize_line(id);
+            let message = format!("task {id} is still {status}");
+            let hint = format!("see what it waits for: quorate task why {id}");
+            return Err(CommandError::new(TIMED_OUT, message, hint).into());
+        }
+    }
+}
+
+fn has_ended(status: &str) -> bool {
+    TaskStatus::ALL.iter().any(|candidate| candidate.as_str() == status && candidate.has_ended())
+}
+
+/// Prints the result of a task that has one.
+fn print_result(id: &str, response: &str) -> anyhow::Result<()> {
+    let task = parse_response(response)?;
+    let status = field(&task, "status");
+    if status != "done" && status != "partial" {
+        let message = format!("task {} is {status}: it has no result", terminal::sanitize_line(id));
+        let hint = format!("see what it waits for: quorate task why {}", terminal::sanitize_line(id));
+        return Err(CommandError::new(NOT_FOUND, message, hint).into());
+    }
+    print_raw_field(response, "result")
 }
 
 async fn path_of(hub: &Hub, id: &str) -> anyhow::Result<String> {
@@ -225,9 +303,7 @@ fn retry_body(response: &str) -> anyhow::Result<String> {
     ];
     let task = parse_response(response)?;
     let (id, status) = (field(&task, "id"), field(&task, "status"));
-    let has_ended =
-        TaskStatus::ALL.iter().any(|candidate| candidate.as_str() == status && candidate.has_ended());
-    if !has_ended {
+    if !has_ended(&status) {
         let message = format!("task {id} is {status}: only a finished task can be retried");
         let hint = format!(
             "cancel it first: quorate task cancel {id}\nor check what it waits for: quorate task why {id}"
@@ -258,8 +334,8 @@ async fn create(hub: &Hub, output: &OutputArgs, body: String, dry_run: DryRunArg
     if output.is_json() {
         output.done(&response, &message);
     } else {
-        ids.iter().for_each(|id| crate::terminal::print(crate::terminal::sanitize_line(id)));
-        crate::terminal::note(crate::terminal::sanitize_line(&message));
+        ids.iter().for_each(|id| terminal::print(terminal::sanitize_line(id)));
+        terminal::note(terminal::sanitize_line(&message));
     }
     Ok(())
 }

@@ -206,7 +206,7 @@ async fn ask(hub: &Hub, id: &str) -> anyhow::Result<Value> {
     let path = format!("/v1/agents/{REQUESTER}");
     let registration = json!({ "name": "Agent test", "role": "coordinator" }).to_string();
     hub.write(DryRunArgs::new(false), (Method::Put, &path), Some(registration)).await?;
-    let response = hub.request(question(id)).await;
+    let response = hub.request(question(id), Duration::from_millis(TIMEOUT_MS)).await;
     hub.write(DryRunArgs::new(false), (Method::Delete, &path), None).await?;
     let answer: Value = serde_json::from_str(&response?)?;
     Ok(answer["payload"].clone())

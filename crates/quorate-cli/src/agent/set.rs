@@ -8,6 +8,7 @@ use crate::output::{OutputArgs, field, parse_response};
 
 /// Arguments of `quorate agent set`.
 #[derive(Args, Debug)]
+#[command(mut_group("RegistrationChange", |group| group.required(true)))]
 #[command(after_help = "Example: quorate agent set bob --capability sum --capability count
 
 Omitted fields keep their values. A list replaces the previous one; --capability '' clears it. The agent \
@@ -16,15 +17,15 @@ pub(super) struct SetArgs {
     /// Agent id, or a unique prefix of it.
     id: String,
     #[command(flatten)]
-    change: Change,
+    change: RegistrationChange,
     #[command(flatten)]
     dry_run: DryRunArgs,
 }
 
-/// Fields to update.
+/// Fields of a registration to change.
 #[derive(Args, Debug)]
-#[group(required = true, multiple = true)]
-struct Change {
+#[group(multiple = true)]
+pub(super) struct RegistrationChange {
     /// Display name.
     #[arg(long)]
     name: Option<String>,
@@ -40,10 +41,9 @@ struct Change {
     action: Vec<String>,
 }
 
-impl Change {
-    /// Returns the complete registration: the current one with the changes applied. It carries the current epoch, so the hub
-    /// treats it as an update and not as a new registration.
-    fn apply_to(self, current: &Value) -> Value {
+impl RegistrationChange {
+    /// Returns the complete registration: the current one with the changes applied.
+    pub(super) fn apply_to(self, current: &Value) -> Value {
         let text = |changed: Option<String>, name| changed.map_or_else(|| current[name].clone(), Value::from);
         let list = |changed: Vec<String>, name| match changed.as_slice() {
             [] => current[name].clone(),
@@ -55,7 +55,6 @@ impl Change {
             "capabilities": list(self.capability, "capabilities"),
             "supportedActions": list(self.action, "supportedActions"),
             "heartbeatMs": current["heartbeatMs"],
-            "epoch": current["epoch"],
         })
     }
 }
@@ -63,7 +62,10 @@ impl Change {
 pub(super) async fn run(hub: &Hub, args: SetArgs, output: &OutputArgs) -> anyhow::Result<()> {
     let id = hub.resolve_id(Resource::Agent, &args.id).await?;
     let path = format!("/v1/agents/{}", percent_encode(&id));
-    let body = args.change.apply_to(&hub.get_json(&path, &[]).await?);
+    let current = hub.get_json(&path, &[]).await?;
+    let mut body = args.change.apply_to(&current);
+    // With the current epoch, it is an update and not a new registration.
+    body["epoch"] = current["epoch"].clone();
     let response = hub.write(args.dry_run, (Method::Put, &path), Some(body.to_string())).await?;
     let Some(response) = response else { return Ok(()) };
     let agent = &parse_response(&response)?["agent"];

@@ -28,6 +28,7 @@ pub(crate) enum Resource {
     Approval,
     Deliberation,
     Flag,
+    Request,
     /// Has no list; found by its messages.
     Trace,
 }
@@ -44,6 +45,7 @@ impl Resource {
             Self::Approval => "approval",
             Self::Deliberation => "deliberation",
             Self::Flag => "flag",
+            Self::Request => "request",
             Self::Trace => "trace",
         }
     }
@@ -58,6 +60,7 @@ impl Resource {
             Self::Token => "create one with `quorate token create --role ROLE --name NAME`",
             Self::Approval => "agents request approvals; `quorate approval watch` waits for them",
             Self::Deliberation => "start one with `quorate run FILE` or `quorate deliberate QUESTION`",
+            Self::Request => "send one with `quorate request send --to AGENT TEXT`",
             Self::Flag => "anyone can raise one with `quorate flag raise TEXT`",
         }
     }
@@ -73,6 +76,7 @@ impl Resource {
             Self::Approval => ("approval", "/v1/approvals", "approvals"),
             Self::Deliberation => ("deliberation", "/v1/procedures", "procedures"),
             Self::Flag => ("flag", "/v1/flags", "flags"),
+            Self::Request => ("request", "/v1/requests", "requests"),
             Self::Trace => ("trace", "/v1/messages", "messages"),
         }
     }

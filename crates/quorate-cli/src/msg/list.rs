@@ -5,7 +5,8 @@ use serde_json::json;
 
 use crate::hub::{Hub, PageArgs, percent_encode};
 use crate::output::{
-    Column, ListResponse, OutputArgs, OutputFormat, Table, cells, field, format_time, parse_response, to_text,
+    Column, ListResponse, OutputArgs, OutputFormat, Table, cells, field, format_time, parse_response,
+    payload_line,
 };
 use crate::terminal;
 
@@ -31,7 +32,7 @@ const MESSAGES: &[Column] = &[
     ("FROM", |message| field(message, "from")),
     ("TO", |message| field(message, "to")),
     ("ACTION", |message| field(message, "action")),
-    ("PAYLOAD", |message| to_text(&message["payload"])),
+    ("PAYLOAD", |message| payload_line(&message["payload"])),
 ];
 
 const INBOX: &[Column] = &[
@@ -41,7 +42,7 @@ const INBOX: &[Column] = &[
     ("LEASED UNTIL", |row| format_time(&row["item"]["leaseUntil"])),
     ("FROM", |row| field(&row["message"], "from")),
     ("ACTION", |row| field(&row["message"], "action")),
-    ("PAYLOAD", |row| to_text(&row["message"]["payload"])),
+    ("PAYLOAD", |row| payload_line(&row["message"]["payload"])),
 ];
 
 const OUTBOX: &[Column] = &[
@@ -49,7 +50,7 @@ const OUTBOX: &[Column] = &[
     ("AT", |row| format_time(&row["message"]["timestamp"])),
     ("TO", |row| field(&row["message"], "to")),
     ("ACTION", |row| field(&row["message"], "action")),
-    ("PAYLOAD", |row| to_text(&row["message"]["payload"])),
+    ("PAYLOAD", |row| payload_line(&row["message"]["payload"])),
 ];
 
 const DEAD: &[Column] = &[

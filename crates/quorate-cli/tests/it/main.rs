@@ -30,6 +30,7 @@ mod run;
 #[path = "../../../quorate-agents/tests/it/declared/scripted_server.rs"]
 mod scripted;
 mod serve;
+mod shell_agents;
 mod support;
 mod tls_and_limits;
 mod token_safety;
