@@ -343,6 +343,9 @@ pub struct RegisteredAgent {
     pub epoch: Option<Epoch>,
     /// Access token of the agent. `null` unless this call created the agent.
     pub token: Option<String>,
+    /// What to do if the agent has no token: only if a new epoch began and `token` is `null`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub hint: Option<String>,
 }
 
 /// Filter and page of a list of agents.

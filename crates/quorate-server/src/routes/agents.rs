@@ -76,6 +76,7 @@ pub(crate) async fn register(Path(id): Path<String>, call: Call) -> ApiResult {
     let id = AgentId::for_registration(id)?;
     let registration =
         body::parse::<AgentRegistration>(&call.body)?.into_core(&call.parse_context(), Some(id.clone()))?;
+    let is_update = registration.epoch.is_some();
     let is_new = call.space.published().agents.number(&id).is_none();
     let secret = call.space.generate_secret();
     let token = CreateToken {
@@ -107,7 +108,16 @@ pub(crate) async fn register(Path(id): Path<String>, call: Call) -> ApiResult {
     let status = if token_digest.is_some() { StatusCode::CREATED } else { StatusCode::OK };
     // Only the first response contains the secret: the hub stores its digest only.
     let token = (token_digest == Some(secret.digest())).then(|| secret.reveal().to_owned());
-    json_response(status, &RegisteredAgent { agent, epoch, token })
+    let hint = (token_digest.is_none() && !is_update).then(|| token_hint(&id));
+    json_response(status, &RegisteredAgent { agent, epoch, token, hint })
+}
+
+/// Returns what a program does that registers its agent at each start, and has not kept the token of the first one.
+fn token_hint(id: &AgentId) -> String {
+    format!(
+        "the agent was registered before and keeps its token, which is shown once: store it at the first start. If it is lost, \
+         create another: POST /v1/tokens {{\"role\":\"agent\",\"agent\":\"{id}\",\"name\":\"{id}\"}}"
+    )
 }
 
 pub(crate) async fn show(Path(id): Path<String>, call: Call) -> ApiResult {
