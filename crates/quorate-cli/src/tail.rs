@@ -160,7 +160,6 @@ impl Tail {
         if matches!(self.format, OutputFormat::Json | OutputFormat::Jsonl) {
             return terminal::print_streaming(terminal::sanitize_json(data));
         }
-        let separator = if self.format == OutputFormat::Compact { "\t" } else { "  " };
         for effect in &event.effects {
             let cells = [
                 event.seq.to_string(),
@@ -169,7 +168,15 @@ impl Tail {
                 effect.name().to_owned(),
                 effect_summary::render(effect),
             ];
-            if !terminal::print_streaming(cells.map(|cell| terminal::sanitize_line(&cell)).join(separator))? {
+            let cells = cells.map(|cell| terminal::sanitize_line(&cell));
+            let line = match (self.format, &cells) {
+                (OutputFormat::Compact, cells) => cells.join("\t"),
+                // Streamed lines cannot be aligned with later ones, so the columns have widths that usually suffice.
+                (_, [seq, at, principal, effect, summary]) => {
+                    format!("{seq:>6}  {at}  {principal:<18}  {effect:<20}  {summary}").trim_end().to_owned()
+                }
+            };
+            if !terminal::print_streaming(line)? {
                 return Ok(false);
             }
         }

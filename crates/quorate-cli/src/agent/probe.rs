@@ -26,7 +26,7 @@ use crate::terminal;
 /// Characters of the playbook's input that are sent: enough for an answer, and cheap.
 const CHARS: usize = 2_000;
 /// Input if the playbook names none.
-const SAMPLE: &str = "This is a trial of one agent. Either party may end the agreement with 30 days' notice. The fee is 1,200 EUR a month.";
+const SAMPLE: &str = "This is a test of one agent. Answer briefly.";
 /// Temporary agent that sends the question, since only agents can receive answers.
 const REQUESTER: &str = "agent-test";
 /// Timeout for the answer of an agent in a hub.
@@ -62,6 +62,10 @@ pub(super) async fn test_playbook_agent(
     }
     if agent.needs_hub_access {
         terminal::note("`hub: true` has no effect in a test: the program gets no access to a hub");
+    }
+    let length = playbook.spec.input["text"].as_str().map_or(0, |text| text.chars().count());
+    if length > CHARS {
+        terminal::note(format!("the agent gets the first {CHARS} of {length} characters of the input"));
     }
     let result = probe(agent, &question).await;
     let mut fields = Map::new();

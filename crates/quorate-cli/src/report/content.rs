@@ -177,10 +177,11 @@ pub(super) fn issue_groups(outcome: &Outcome) -> Vec<IssueGroup<'_>> {
         all.iter().filter(move |entry| entry.1.map(|demand| demand.need) == need)
     };
     let rest = if synthesis.strategy.is_empty() { "Issues" } else { "Issues without a remedy" };
+    // The stored priorities are words of a negotiation, but a report may be about anything.
     [
-        ("Must have", Some(DemandPriority::MustHave)),
-        ("Should have", Some(DemandPriority::ShouldHave)),
-        ("Negotiable", Some(DemandPriority::Negotiable)),
+        ("Critical", Some(DemandPriority::MustHave)),
+        ("Important", Some(DemandPriority::ShouldHave)),
+        ("Minor", Some(DemandPriority::Negotiable)),
         (rest, None),
     ]
     .into_iter()

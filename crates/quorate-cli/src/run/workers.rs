@@ -17,7 +17,7 @@ const TO_ANALYSE: &str = "\
 You are one of several analysts who examine the same input independently. Read `input` and answer the question in `subject` from the
 perspective of your field. Answer with one finding: `summary` is your conclusion in two sentences, `confidence` the probability, from 0
 to 1, that it is right. List in `issues` only problems that the text supports: quote the text in `evidence`, and state in `advice` what
-to request. Put values that other analysts may read differently (terms, amounts, dates) into `facts`. If the request contains `wrong`,
+to do about it. Put values that other analysts may read differently (numbers, dates, names) into `facts`. If the request contains `wrong`,
 your previous answer was rejected for that reason: correct it.";
 const TO_DISCUSS: &str = "\
 Other analysts disagree with you about `conflict`. Compare `your_position` with `other_positions` and read `input` again. Change your

@@ -162,6 +162,13 @@ impl Step<'_> {
         dispute.changes.iter().map(with_reason).collect()
     }
 
+    /// Returns the number of agents that could discuss a conflict.
+    fn participant_count(&self, dispute: &Dispute) -> usize {
+        let index = self.state.disputes.iter().position(|other| std::ptr::eq(other, dispute));
+        let takes_part = |agent: &str| index.is_some_and(|index| !self.state.is_excluded(agent, index));
+        dispute.positions.iter().filter(|position| takes_part(&position.agent)).count()
+    }
+
     fn decision(
         &self,
         case: &Case<'_>,
@@ -175,10 +182,10 @@ impl Step<'_> {
             None => Some(format!("beyond the {} most critical conflicts", limits.conflicts)),
             Some(_) if rounds > 0 => None,
             Some(_) if limits.rounds == 0 => Some("no rounds of discussion".to_owned()),
-            Some(_) => Some(format!(
-                "limit of {} messages per round reached, or fewer than two participants",
-                limits.messages
-            )),
+            Some(dispute) if self.participant_count(dispute) < 2 => {
+                Some("fewer than two of its agents still answer".to_owned())
+            }
+            Some(_) => Some(format!("the limit of {} messages per round was reached", limits.messages)),
         };
         ConflictResolution {
             id: case.id.clone(),
