@@ -37,7 +37,7 @@ pub use agent::{
 };
 pub use http_client::Url;
 pub use llm::Provider;
-pub use probe::{CheckOutcome, Probe, ProbeCheck, probe};
+pub use probe::{CheckOutcome, Probe, ProbeCheck, probe, reachable};
 pub use question::{AgentFailure, AgentQuestion, AgentReply, FailureKind, Usage};
 pub use quorate_contracts::Heuristic;
 pub use retry::CallRetryPolicy;

@@ -80,7 +80,8 @@ pub async fn probe(agent: &DeclaredAgent, question: &AgentQuestion) -> Probe {
     }
 }
 
-async fn reachable(agent: &DeclaredAgent) -> ProbeCheck {
+/// Checks an agent without asking it: its program exists, its server is listening, its API key is set.
+pub async fn reachable(agent: &DeclaredAgent) -> ProbeCheck {
     let started = clock::now();
     let result = match &agent.runner {
         AgentRunner::Heuristic(_) => Ok("built in; rule-based, no model".to_owned()),

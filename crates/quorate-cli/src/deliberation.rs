@@ -15,6 +15,8 @@ use crate::hub::HubArgs;
 use crate::output::{Column, OutputArgs, field, format_time};
 use crate::report::{self, ReportFormatArgs};
 
+pub(crate) use lookup::find_id;
+
 use lookup::LoadedDeliberation;
 
 /// Arguments of `quorate deliberation`.

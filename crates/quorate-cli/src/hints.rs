@@ -55,6 +55,39 @@ impl CommandLine {
         self.words.iter().any(|word| word == option || word.starts_with(&format!("{option}=")))
     }
 
+    /// Returns the options that select the hub and the token, each after a space, for another command.
+    pub(crate) fn connection_options(&self) -> String {
+        const VALUED: [&str; 6] = ["--url", "--data", "--token-file", "--space", "--ca-file", "--profile"];
+        let mut options = String::new();
+        let mut words = self.words.iter();
+        while let Some(word) = words.next() {
+            let name = word.split_once('=').map_or(word.as_str(), |(name, _)| name);
+            if VALUED.contains(&name) || name == "--insecure-http" {
+                options.push_str(&format!(" {}", shell_quoted(word)));
+                if VALUED.contains(&word.as_str())
+                    && let Some(value) = words.next()
+                {
+                    options.push_str(&format!(" {}", shell_quoted(value)));
+                }
+            }
+        }
+        options
+    }
+
+    /// Returns this command again, without the options `dropped` and their values, followed by `added`.
+    pub(crate) fn again_with(&self, dropped: &[&str], added: &str) -> String {
+        let mut command = "quorate".to_owned();
+        let mut words = self.words.iter();
+        while let Some(word) = words.next() {
+            if dropped.contains(&word.as_str()) {
+                words.next();
+            } else if !dropped.iter().any(|option| word.starts_with(&format!("{option}="))) {
+                command.push_str(&format!(" {}", shell_quoted(word)));
+            }
+        }
+        quorate_core::redact_tokens(&format!("{command} {added}")).into_owned()
+    }
+
     /// Returns the command without operands, such as `quorate memory get`.
     pub(crate) fn command(&self) -> String {
         let (mut command, mut path) = (&Cli::command(), "quorate".to_owned());
@@ -65,6 +98,15 @@ impl CommandLine {
         }
         path
     }
+}
+
+/// Quotes a word for a shell, if it needs quotes.
+fn shell_quoted(word: &str) -> String {
+    let is_plain = |ch: char| ch.is_ascii_alphanumeric() || "-_./:=@%+,".contains(ch);
+    if !word.is_empty() && word.chars().all(is_plain) {
+        return word.to_owned();
+    }
+    format!("'{}'", word.replace('\'', "'\\''"))
 }
 
 /// Returns the hint to print for a refused request.
@@ -136,6 +178,18 @@ mod tests {
 
     fn hint_for(line: &str, code: Code, message: &str, hint: &str) -> String {
         terminal_hint(code, message, hint, &CommandLine::new(line.split(' ').map(str::to_owned)))
+    }
+
+    // Fails under: a printed command that lacks an option, has one twice, or that a shell splits.
+    #[test]
+    fn a_command_is_printed_again_with_other_options() {
+        let words = ["run", "my play.yaml", "--approve", "later", "--data=team", "--out", "it's"];
+        let line = CommandLine::new(words.map(str::to_owned));
+        let expected = "quorate run 'my play.yaml' --data=team --out 'it'\\''s' --resume x";
+        assert_eq!(line.again_with(&["--approve", "--resume"], "--resume x"), expected);
+        assert_eq!(line.connection_options(), " --data=team");
+        let line = CommandLine::new(["run", "p", "--url", "http://h", "--insecure-http"].map(str::to_owned));
+        assert_eq!(line.connection_options(), " --url http://h --insecure-http");
     }
 
     // Fails under: an HTTP hint that is passed on, or a general hint that is not.

@@ -27,6 +27,7 @@ mod msg;
 mod output;
 mod playbook;
 mod policy;
+mod prompt;
 mod replace_file;
 mod report;
 mod request;

@@ -54,13 +54,26 @@ pub(crate) fn print(
     approval: Option<&ApprovalResult>,
 ) -> anyhow::Result<()> {
     let report = match format {
-        ReportFormat::Text => plain_text::report(outcome, id),
+        ReportFormat::Text => text(outcome, id),
         ReportFormat::Md => markdown::report(outcome, id),
-        ReportFormat::Html => html::report(outcome, id),
+        ReportFormat::Html => html(outcome, id),
         ReportFormat::Json => terminal::sanitize_json(&document(outcome, id, approval)?.to_string()),
     };
     terminal::print(report.trim_end());
     Ok(())
+}
+
+/// Returns a report as text, with colours if stdout is a terminal.
+pub(crate) fn text(outcome: &Outcome, id: &str) -> String {
+    let report = plain_text::report(outcome, id);
+    let lines =
+        report.lines().enumerate().map(|(index, line)| terminal::paint(plain_text::style(index, line), line));
+    lines.collect::<Vec<_>>().join("\n")
+}
+
+/// Returns a report as a standalone HTML page.
+pub(crate) fn html(outcome: &Outcome, id: &str) -> String {
+    html::report(outcome, id)
 }
 
 /// Returns a report as one JSON document.

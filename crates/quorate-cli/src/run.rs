@@ -2,6 +2,7 @@
 
 mod approval;
 mod hub_access;
+mod preflight;
 mod progress;
 mod watch;
 pub(crate) mod workers;
@@ -11,13 +12,15 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use clap::Args;
-use quorate::deliberation::{Outcome, estimate};
-use quorate::{Hub, ProcedureDraft, ProcedureStatus};
+use quorate::deliberation::{Outcome, Spec, estimate};
+use quorate::{Hub, ProcedureDraft, ProcedureInfo, ProcedureStatus};
 use quorate_procedures::tally::Agreement;
 use quorate_procedures::tokens;
 use serde_json::Value;
 
-use crate::exit::{CommandError, FAILED, NO_DECISION};
+use crate::deliberation;
+use crate::exit::{CONFLICT, CommandError, FAILED, NO_DECISION, USAGE};
+use crate::hints::CommandLine;
 use crate::hub::{HubArgs, until_interrupted};
 use crate::playbook::{AccessArgs, InputSource, Playbook};
 use crate::report::{self, ReportFormat, ReportFormatArgs};
@@ -26,7 +29,7 @@ use crate::terminal;
 use hub_access::ProgramTokens;
 
 pub(crate) use approval::{ApprovalMode, ApprovalResult, PendingApproval};
-pub(crate) use progress::note_line;
+
 pub(crate) use watch::print_header;
 
 /// Run a playbook: ask agents a question, let them discuss, and report their decision. [rw]
@@ -36,6 +39,10 @@ pub(crate) use watch::print_header;
 Runs in the hub given by --url, or in the hub running on the data directory. If no hub is running, an \
 embedded hub is used, which stores everything in that directory. The exit code is 8 if there is no \
 decision: a tie, or no recommendations.
+
+Before the first question, every agent is checked: its program exists, its API key is set, its server is listening, or it is connected to the hub. If the quorum cannot be reached, no agent is asked.
+
+--resume continues an interrupted run. If its deliberation is done, only the approval is left: it is decided, and the approved letter is written.
 
 How to write a playbook: docs/guides/your-first-playbook.md")]
 #[command(mut_arg("data", |arg| arg.help(crate::hub::EMBEDDED_DATA_HELP)))]
@@ -53,6 +60,9 @@ pub(crate) struct RunArgs {
     /// How the approval that the playbook requests is decided [default: `ask` on a terminal, otherwise `later`].
     #[arg(long, value_name = "MODE")]
     approve: Option<ApprovalMode>,
+    /// Continue the run with this deliberation id, a unique prefix of it, or @last.
+    #[arg(long, value_name = "ID", conflicts_with = "dry_run")]
+    resume: Option<String>,
     /// Directory for the approved file.
     #[arg(long, value_name = "DIR", default_value = ".")]
     out: PathBuf,
@@ -65,17 +75,24 @@ pub(crate) struct RunArgs {
 pub(crate) async fn run(args: RunArgs) -> anyhow::Result<()> {
     let format = args.format.selected();
     let input = args.input.as_deref().map_or(InputSource::FromPlaybook, InputSource::File);
-    let mut playbook = Playbook::read(&args.file, input, args.access)?;
+    let playbook = Playbook::read(&args.file, input, args.access)?;
     if args.dry_run {
         return report::print_estimate(&estimate(&playbook.spec, tokens::count_o200k), format);
     }
     let mode = args.approve.unwrap_or_else(|| ApprovalMode::default_for(format));
     let hub = args.hub.open_library().await?;
-    let result = match ProgramTokens::issue(&args.hub, &hub, &mut playbook).await {
-        Ok(None) => run_playbook(&hub, playbook, format, mode, &args.out).await,
+    if mode == ApprovalMode::Wait && playbook.approval.is_some() && hub.space().is_some() {
+        hub.close().await;
+        let message = "--approve wait: no hub is running in which the approval could be decided";
+        let hint = "start one with `quorate serve`, or use --approve ask or later";
+        return Err(CommandError::new(USAGE, message, hint).into());
+    }
+    let mut run = Run { playbook, format, mode, out: &args.out, resume: args.resume.as_deref() };
+    let result = match ProgramTokens::issue(&args.hub, &hub, &mut run.playbook).await {
+        Ok(None) => run.run_in(&hub).await,
         Ok(Some(tokens)) => {
             // Interrupted as well, the run revokes the tokens of its programs.
-            let result = until_interrupted(run_playbook(&hub, playbook, format, mode, &args.out)).await;
+            let result = until_interrupted(run.run_in(&hub)).await;
             tokens.revoke().await;
             result
         }
@@ -85,35 +102,52 @@ pub(crate) async fn run(args: RunArgs) -> anyhow::Result<()> {
     result
 }
 
-async fn run_playbook(
-    hub: &Hub,
-    mut playbook: Playbook,
+/// One run of a playbook.
+struct Run<'a> {
+    playbook: Playbook,
     format: ReportFormat,
     mode: ApprovalMode,
-    out: &Path,
-) -> anyhow::Result<()> {
-    let approval_spec = playbook.approval.take();
-    let (id, outcome) = deliberate(hub, playbook).await?;
-    let pending = match &approval_spec {
-        Some(approval_spec) => PendingApproval::request(hub, approval_spec, &id, &outcome, out).await?,
-        None => None,
-    };
-    let Some(pending) = pending else {
+    /// Directory for the approved file.
+    out: &'a Path,
+    /// Deliberation to continue.
+    resume: Option<&'a str>,
+}
+
+impl Run<'_> {
+    async fn run_in(mut self, hub: &Hub) -> anyhow::Result<()> {
+        let (format, mode) = (self.format, self.mode);
+        let approval_spec = self.playbook.approval.take();
+        let (id, outcome) = match self.resume {
+            Some(reference) => resume(hub, self.playbook, reference).await?,
+            None => deliberate(hub, self.playbook).await?,
+        };
+        let pending = match &approval_spec {
+            Some(approval_spec) => {
+                PendingApproval::request(hub, approval_spec, &id, &outcome, self.out).await?
+            }
+            None => None,
+        };
+        let Some(pending) = pending else {
+            report::print(&outcome, &id, format, None)?;
+            return require_decision(&outcome);
+        };
+        let command_line = CommandLine::from_env();
+        let options = command_line.connection_options();
+        // An embedded hub cannot be reached by other commands.
+        let hub_options = hub.space().is_none().then_some(options.as_str());
+        if format == ReportFormat::Json {
+            let result = pending.resolve(hub, mode, hub_options).await?;
+            report::print(&outcome, &id, format, Some(&result))?;
+            return require_decision(&outcome);
+        }
+        // The report is printed before the decision, so that it can be read first.
         report::print(&outcome, &id, format, None)?;
-        return require_decision(&outcome);
-    };
-    // An embedded hub cannot be reached by other commands.
-    let hub_options = hub.space().is_none().then_some("");
-    if format == ReportFormat::Json {
         let result = pending.resolve(hub, mode, hub_options).await?;
-        report::print(&outcome, &id, format, Some(&result))?;
-        return require_decision(&outcome);
+        // It also writes the letter, if the approval was decided elsewhere in the meantime.
+        let resume = format!("--resume {id} --approve ask");
+        result.print(&command_line.again_with(&["--approve", "--resume"], &resume));
+        require_decision(&outcome)
     }
-    // The report is printed before the decision, so that it can be read first.
-    report::print(&outcome, &id, format, None)?;
-    let result = pending.resolve(hub, mode, hub_options).await?;
-    result.print(&format!("quorate approval approve {}", result.id));
-    require_decision(&outcome)
 }
 
 /// Why there is no decision, if it is not a tie.
@@ -148,29 +182,72 @@ pub(crate) async fn deliberate(hub: &Hub, playbook: Playbook) -> anyhow::Result<
     Ok((id, outcome))
 }
 
+/// Continues the deliberation of an earlier run of the playbook, unless it is done already.
+async fn resume(hub: &Hub, playbook: Playbook, reference: &str) -> anyhow::Result<(String, Outcome)> {
+    let id = deliberation::find_id(hub, reference).await?;
+    let info = hub.procedure(&id).await?;
+    // Erased parts cannot be compared.
+    if let Ok(spec) = info.spec::<Spec>()
+        && spec.subject != playbook.spec.subject
+    {
+        let message = format!("deliberation {id} has another question than {}", playbook.path.display());
+        let hint = "resume it with its own playbook; to list the deliberations: quorate deliberation list";
+        return Err(CommandError::new(CONFLICT, message, hint).into());
+    }
+    if info.procedure().status.has_ended() {
+        return finished(&info);
+    }
+    print_header(&playbook.path.display().to_string(), &playbook.spec, &playbook.agents);
+    terminal::note("");
+    run_until_done(hub, playbook, ProcedureStart::Resume(&id)).await
+}
+
 /// Starts the agents of a playbook and the procedure, and prints progress until it is done.
 pub(crate) async fn run_procedure(
     hub: &Hub,
     playbook: Playbook,
     draft: ProcedureDraft,
 ) -> anyhow::Result<(String, Outcome)> {
+    run_until_done(hub, playbook, ProcedureStart::New(Box::new(draft))).await
+}
+
+/// How the procedure of a run begins.
+enum ProcedureStart<'a> {
+    New(Box<ProcedureDraft>),
+    /// It exists already.
+    Resume(&'a str),
+}
+
+async fn run_until_done(
+    hub: &Hub,
+    playbook: Playbook,
+    start: ProcedureStart<'_>,
+) -> anyhow::Result<(String, Outcome)> {
     let Playbook { spec, agents, .. } = playbook;
+    preflight::check(hub, &agents, &spec).await?;
     let _running = workers::start(hub, agents, &spec).await?;
     // A remote hub drives deliberations itself.
     let driver = if hub.space().is_some() { Some(hub.drive_deliberations().await?) } else { None };
-    let id = hub.start_procedure(draft).await?;
-    let info = watch::wait_until_done(hub, id.as_str(), &spec).await?;
+    let id = match start {
+        ProcedureStart::New(draft) => hub.start_procedure(*draft).await?.to_string(),
+        ProcedureStart::Resume(id) => id.to_owned(),
+    };
+    let info = watch::wait_until_done(hub, &id, &spec).await?;
     if let Some(driver) = driver {
         driver.stop().await;
     }
+    let (id, outcome) = finished(&info)?;
+    watch::print_outcome(&outcome);
+    Ok((id, outcome))
+}
+
+/// Returns the outcome of a deliberation that has ended.
+fn finished(info: &ProcedureInfo) -> anyhow::Result<(String, Outcome)> {
+    let id = info.procedure().id.as_str();
     let result: Value = info.result()?.unwrap_or(Value::Null);
     match info.procedure().status {
-        ProcedureStatus::Done => {
-            let outcome: Outcome = serde_json::from_value(result)?;
-            watch::print_outcome(&outcome);
-            Ok((id.to_string(), outcome))
-        }
-        _ => Err(failed(id.as_str(), &result).into()),
+        ProcedureStatus::Done => Ok((id.to_owned(), serde_json::from_value(result)?)),
+        _ => Err(failed(id, &result).into()),
     }
 }
 

@@ -130,6 +130,49 @@ pub(crate) fn styled(text: &clap::builder::StyledStr) -> String {
     if colour(stdout_is_terminal()) { text.ansi().to_string() } else { text.to_string() }
 }
 
+/// Meaning of a painted text.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Style {
+    Plain,
+    Heading,
+    Strong,
+    Good,
+    Bad,
+    Warning,
+    Faint,
+}
+
+impl Style {
+    fn code(self) -> &'static str {
+        match self {
+            Self::Plain => "",
+            Self::Heading => "36",
+            Self::Strong => "1",
+            Self::Good => "32",
+            Self::Bad => "31",
+            Self::Warning => "33",
+            Self::Faint => "2",
+        }
+    }
+
+    fn paint(self, text: &str) -> String {
+        match self {
+            Self::Plain => text.to_owned(),
+            style => format!("\x1b[{}m{text}\x1b[0m", style.code()),
+        }
+    }
+}
+
+/// Paints a part of a note, with colours if stderr is a terminal. The text must be sanitized already.
+pub(crate) fn paint_note(style: Style, text: &str) -> String {
+    if colour(io::stderr().is_terminal()) { style.paint(text) } else { text.to_owned() }
+}
+
+/// Paints a part of a line on stdout, with colours if stdout is a terminal. The text must be sanitized already.
+pub(crate) fn paint(style: Style, text: &str) -> String {
+    if colour(stdout_is_terminal()) { style.paint(text) } else { text.to_owned() }
+}
+
 /// Whether to use colours: on a terminal, unless `NO_COLOR` or `CI` is set.
 fn colour(terminal: bool) -> bool {
     let is_set = |name| std::env::var_os(name).is_some_and(|value| !value.is_empty());

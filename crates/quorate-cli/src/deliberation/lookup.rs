@@ -24,7 +24,7 @@ pub(super) enum LoadedDeliberation {
 
 /// Loads the deliberation with this id, unique prefix, or `@last`.
 pub(super) async fn load(hub: &Hub, reference: &str) -> anyhow::Result<LoadedDeliberation> {
-    let info = hub.procedure(&id(hub, reference).await?).await?;
+    let info = hub.procedure(&find_id(hub, reference).await?).await?;
     let procedure = info.procedure();
     if procedure.kind != DELIBERATION_KIND {
         let message = format!("{} is a {}, not a deliberation", procedure.id, procedure.kind);
@@ -50,7 +50,8 @@ pub(super) async fn load(hub: &Hub, reference: &str) -> anyhow::Result<LoadedDel
     })
 }
 
-async fn id(hub: &Hub, reference: &str) -> anyhow::Result<String> {
+/// Resolves an id, a unique prefix, or `@last`.
+pub(crate) async fn find_id(hub: &Hub, reference: &str) -> anyhow::Result<String> {
     let (all, is_complete) = all(hub).await?;
     if reference == "@last" {
         let newest = all.first().ok_or_else(|| no_items(Resource::Deliberation))?;

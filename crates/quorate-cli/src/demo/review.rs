@@ -1,6 +1,7 @@
 //! The contract review: starts a hub, connects the agents over the network, and asks a person for approval.
 
 use std::fs;
+use std::io::IsTerminal as _;
 use std::path::Path;
 
 use quorate::deliberation::Outcome;
@@ -10,16 +11,22 @@ use quorate_contracts::PhrasingSet;
 use serde_json::{Value, json};
 
 use super::contract::{ContractSource, KnownAnswer, review};
+use super::pages::Pauses;
 use super::{DemoArgs, directory};
 use crate::exit::{CommandError, FAILED};
 use crate::hub::ADMIN_TOKEN_FILE;
 use crate::report::{self, ReportFormat};
-use crate::run::{self, ApprovalMode, ApprovalResult, PendingApproval, note_line};
+use crate::run::{self, ApprovalMode, ApprovalResult, PendingApproval};
 use crate::serve::RunningHub;
-use crate::terminal::{self, note};
+use crate::terminal::{self, Style, note, paint_note, sanitize_line};
 
 /// Fixed id of the procedure and its approval, so that a repeated run resumes them.
 const ID: &str = "contract-review";
+
+/// File in the data directory with the report.
+const REPORT_FILE: &str = "report.html";
+/// Width of the values in the summary.
+const SUMMARY_COLUMNS: usize = 66;
 
 /// Result of the demo.
 struct DemoResult {
@@ -47,7 +54,12 @@ pub(super) async fn run(args: DemoArgs) -> anyhow::Result<()> {
     let mode = args.approve.unwrap_or(default);
     let running_hub = RunningHub::start_temporary(&data).await?;
     directory::write_marker(&data, source)?;
-    let result = in_hub(&running_hub, &data, source, format, mode).await;
+    let is_interactive = mode == ApprovalMode::Ask
+        && [std::io::stdin().is_terminal(), terminal::stdout_is_terminal(), std::io::stderr().is_terminal()]
+            .iter()
+            .all(|is_terminal| *is_terminal);
+    let pauses = Pauses::new(is_interactive && format == ReportFormat::Text);
+    let result = in_hub(&running_hub, &data, source, format, (mode, pauses)).await;
     running_hub.stop().await;
     let result = result?;
     conclude(&result, &data, source, format)
@@ -58,7 +70,7 @@ async fn in_hub(
     data: &Path,
     source: ContractSource,
     format: ReportFormat,
-    mode: ApprovalMode,
+    (mode, mut pauses): (ApprovalMode, Pauses),
 ) -> anyhow::Result<DemoResult> {
     let (contract, known) = source.read()?;
     let mut playbook = review(contract)?;
@@ -70,10 +82,13 @@ async fn in_hub(
     let hub = quorate_client::connect(running_hub.url(), token.trim()).await?;
     let draft = ProcedureDraft::deliberation(&playbook.spec).id(ID);
     let (id, outcome) = run::run_procedure(&hub, playbook, draft).await?;
+    fs::write(data.join(REPORT_FILE), report::html(&outcome, &id))?;
     if format == ReportFormat::Text {
         note("");
-        report::print(&outcome, &id, format, None)?;
+        pauses.pause().await;
+        pauses.print(&report::text(&outcome, &id)).await;
         note("");
+        pauses.pause().await;
     }
     let approval = match &approval_spec {
         Some(approval_spec) => {
@@ -140,8 +155,8 @@ fn conclude(
         document["errors"] = json!(errors);
         terminal::print(terminal::sanitize_json(&document.to_string()));
     } else {
-        note_line("audit", "✓", &format!("{records} records, hash chain intact, head {head}"));
-        print_summary(result, together, right, data, source)?;
+        let audit = format!("{records} records, hash chain intact, head {head}");
+        print_summary(result, (together, right), &audit, (data, source))?;
     }
     if errors.is_empty() {
         return run::require_decision(&result.outcome);
@@ -179,34 +194,54 @@ fn letter_mismatch(approval: &ApprovalResult) -> Option<String> {
     (!matches).then(|| "the letter on disk differs from the approved one".to_owned())
 }
 
+/// Prints the summary, in ten lines.
 fn print_summary(
     result: &DemoResult,
-    together: &str,
-    right: &str,
-    data: &Path,
-    source: ContractSource,
+    (together, right): (&str, &str),
+    audit: &str,
+    (data, source): (&Path, ContractSource),
 ) -> anyhow::Result<()> {
-    let mark = |recommendation: &str| if recommendation == right { "✓" } else { "✗" };
-    note("");
-    note(format!(" expected    {right}, risk {}", result.known.risk_score));
-    let mut before: Vec<String> = Vec::new();
-    for (agent, finding) in &result.outcome.record.findings {
-        before.push(format!("{agent} {}", mark(finding.recommendation.as_deref().unwrap_or_default())));
-    }
-    for (index, line) in terminal::wrap(&before.join("  "), 66).into_iter().enumerate() {
-        note(format!(" {:<11} {}", if index == 0 { "alone" } else { "" }, terminal::sanitize_line(&line)));
-    }
-    note(format!(" together    {} {}", mark(together), terminal::sanitize_line(together)));
-    let digest = report::digest(&result.outcome)?;
-    note(format!(" digest      {}   the same contract gives the same digest", &digest[..16]));
-    let next = if source == ContractSource::Bundled {
-        "quorate demo --seed 7              review another contract"
-    } else {
-        "quorate demo --seeds 1..200        measure how often they are right"
+    let mark = |recommendation: &str| {
+        if recommendation == right { paint_note(Style::Good, "✓") } else { paint_note(Style::Bad, "✗") }
     };
-    note(format!("\n next  {next}"));
-    note(format!("       quorate deliberation show {} --data {}", result.id, data.display()));
-    note("       quorate run FILE                   run a playbook with your own agents");
-    note("       quorate demo crash-recovery        kill a hub with -9, lose no work");
+    note("");
+    let known = match together == right {
+        true => "the known answer".to_owned(),
+        false => format!("the known answer is {right}"),
+    };
+    let risk = format!("{known}; risk {}", result.known.risk_score);
+    summary_line("together", &format!("{} {}: {risk}", mark(together), sanitize_line(together)));
+    // Widths are those of the text without colours, so the lines are built from agents and not wrapped afterwards.
+    let mut alone = vec![(String::new(), 0)];
+    for (agent, finding) in &result.outcome.record.findings {
+        let (agent, width) = (sanitize_line(agent), agent.chars().count() + 4);
+        let marked = format!("{} {agent}  ", mark(finding.recommendation.as_deref().unwrap_or_default()));
+        match alone.last_mut() {
+            Some((line, columns)) if *columns + width <= SUMMARY_COLUMNS => {
+                line.push_str(&marked);
+                *columns += width;
+            }
+            _ => alone.push((marked, width)),
+        }
+    }
+    for (index, (line, _)) in alone.iter().enumerate() {
+        summary_line(if index == 0 { "alone" } else { "" }, line.trim_end());
+    }
+    summary_line("audit", &format!("{} {audit}", paint_note(Style::Good, "✓")));
+    let digest = report::digest(&result.outcome)?;
+    summary_line("digest", &format!("{} of the outcome; the same in every run", &digest[..16]));
+    summary_line("report", &data.join(REPORT_FILE).display().to_string());
+    let next = if source == ContractSource::Bundled {
+        "quorate demo --seed 7           review another contract"
+    } else {
+        "quorate demo --seeds 1..200     measure how often they are right"
+    };
+    summary_line("next", next);
+    summary_line("", "quorate run FILE                run a playbook with your own agents");
+    summary_line("", "quorate demo crash-recovery     kill a hub with -9, lose no work");
     Ok(())
+}
+
+fn summary_line(name: &str, value: &str) {
+    note(format!(" {} {value}", paint_note(Style::Strong, &format!("{name:<11}"))));
 }

@@ -5,7 +5,7 @@ use std::time::Duration;
 use clap::Args;
 use serde_json::Value;
 
-use crate::exit::{CommandError, NOT_FOUND};
+use crate::exit::{CONFLICT, CommandError};
 use crate::hub::{ActingAgentArgs, DryRunArgs, Hub, JsonFields, Method, percent_encode};
 use crate::output::{ListResponse, OutputArgs, field};
 use crate::terminal;
@@ -161,7 +161,7 @@ fn delivery_of(message: &Value, agent: &str) -> anyhow::Result<String> {
     delivery.map(|delivery| field(delivery, "deliveryId")).ok_or_else(|| {
         let id = terminal::sanitize_line(&field(message, "id"));
         let hint = format!("see the state of its deliveries: quorate msg show {id}");
-        CommandError::new(NOT_FOUND, format!("{id} has no open delivery for {agent}"), hint).into()
+        CommandError::new(CONFLICT, format!("{id} has no open delivery for {agent}"), hint).into()
     })
 }
 
@@ -181,7 +181,8 @@ async fn message_of(hub: &Hub, agent: &str, delivery: &str) -> anyhow::Result<St
             break;
         }
     }
-    let message = format!("{} is not in the inbox of {agent}", terminal::sanitize_line(delivery));
-    let hint = format!("it has ended, or has another id; list the inbox: quorate msg list --to {agent}");
-    Err(CommandError::new(NOT_FOUND, message, hint).into())
+    // Usually it was settled already, or another consumer has settled it.
+    let message = format!("{} is not open in the inbox of {agent}", terminal::sanitize_line(delivery));
+    let hint = format!("discard this work; to list the open deliveries: quorate msg list --to {agent}");
+    Err(CommandError::new(CONFLICT, message, hint).into())
 }

@@ -6,7 +6,7 @@ use quorate::deliberation::{ConflictResolution, Outcome};
 
 use super::content::{self, OptionRow};
 use super::wrap::{WIDTH, unbroken, wrapped};
-use crate::terminal::sanitize_line;
+use crate::terminal::{Style, sanitize_line};
 
 /// Maximum number of issues; the other formats have all.
 const ISSUES_MAX: usize = 10;
@@ -50,6 +50,23 @@ pub(super) fn report(outcome: &Outcome, id: &str) -> String {
     }
     let _ = writeln!(out, "stored as {}", sanitize_line(id));
     out
+}
+
+/// Returns the style of a line of the report.
+pub(super) fn style(index: usize, line: &str) -> Style {
+    let is_conflict =
+        line.strip_prefix('C').is_some_and(|rest| rest.starts_with(|ch: char| ch.is_ascii_digit()));
+    let is_heading = line.starts_with("  OPTION") || line.starts_with("  AGENT");
+    let is_group = line.len() > 2 && line.chars().all(|ch| ch.is_ascii_uppercase() || ch == ' ');
+    match line {
+        _ if index == 0 => Style::Strong,
+        _ if line.starts_with('✓') => Style::Good,
+        _ if line.starts_with('=') || line.starts_with('·') => Style::Warning,
+        _ if is_conflict || is_heading => Style::Heading,
+        _ if is_group => Style::Strong,
+        _ if line.starts_with("MISSING") => Style::Bad,
+        _ => Style::Plain,
+    }
 }
 
 /// Joins parts with dots; lines are broken only between parts.

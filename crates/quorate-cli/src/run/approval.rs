@@ -3,7 +3,7 @@
 //! The agent `outbox` requests the approval and receives the decision as a delivery. It writes exactly the approved bytes. If
 //! this process ends in between, the delivery waits for the next run.
 
-use std::io::{BufRead as _, Write as _};
+use std::io::Write as _;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -13,13 +13,13 @@ use quorate::{ActionDigest, ApprovalDraft, ApprovalId, ApprovalInfo, Failure, Hu
 use quorate_api::canonical::action_document;
 use quorate_core::Code;
 use serde::{Deserialize, Serialize};
-use serde_json::Value;
-use tokio::sync::mpsc;
+use serde_json::{Value, json};
 
 use super::POLL_INTERVAL;
 use super::progress::note_line;
 use crate::exit::{CommandError, FAILED};
 use crate::playbook::{Approval, is_file_name};
+use crate::prompt::{Prompt, edit};
 use crate::replace_file::replace_file;
 use crate::terminal::{note, sanitize_line, wrap};
 
@@ -223,11 +223,26 @@ impl PendingApproval {
             Ok(reason) => approver.approve(&self.id, self.digest, reason).await,
             Err(reason) => approver.reject(&self.id, self.digest, reason).await,
         };
-        match result {
-            // Already decided elsewhere: the first decision is final.
-            Err(error) if matches!(error.code(), Code::Conflict | Code::Expired) => Ok(()),
-            result => Ok(result?),
-        }
+        first_decision(result)
+    }
+
+    /// Lets the person edit the letter, and approves it as edited. Returns whether it was decided.
+    async fn modify(&self, hub: &Hub, reason: &str) -> anyhow::Result<bool> {
+        let letter = match edit(&self.letter).await {
+            Ok(Some(letter)) => letter,
+            Ok(None) => {
+                note("   the letter is unchanged; enter a to approve it");
+                return Ok(false);
+            }
+            Err(error) => {
+                note(format!("   {}", sanitize_line(&format!("{error:#}"))));
+                return Ok(false);
+            }
+        };
+        let patch = json!([{"op": "replace", "path": "/letter", "value": letter}]);
+        let reason = if reason.is_empty() { "edited at the prompt" } else { reason };
+        first_decision(hub.approver("you")?.modify(&self.id, self.digest, patch, reason).await)?;
+        Ok(true)
     }
 
     /// Prints the letter and prompts for a decision, or waits for one made elsewhere, whichever comes first.
@@ -236,13 +251,11 @@ impl PendingApproval {
         for line in self.letter.lines().flat_map(|line| wrap(&sanitize_line(line), LETTER_COLUMNS)) {
             note(format!("   │ {line}"));
         }
-        note("\n a  approve     r REASON  reject     l  decide later");
+        note("\n a  approve     m  modify     r REASON  reject     l  decide later");
         if let Some(options) = hub_options {
-            note("\n to modify it, in another terminal:");
-            note(format!("   quorate approval modify {} \\", self.id));
-            note(format!("     --set write=other.txt{options}"));
+            note(format!("\n to decide in another terminal:\n   quorate approval show {}{options}", self.id));
         }
-        let mut lines = stdin_lines();
+        let mut prompt = Prompt::new();
         loop {
             let _ = write!(std::io::stderr().lock(), " > ");
             let line = tokio::select! {
@@ -250,19 +263,24 @@ impl PendingApproval {
                     note("");
                     return Ok(Some(decided?));
                 }
-                line = lines.recv() => line,
+                line = prompt.line() => line,
             };
             let Some(line) = line else { return Ok(None) };
             match line.trim().split_once(' ').unwrap_or((line.trim(), "")) {
                 ("a" | "approve" | "y" | "yes", reason) => self.decide(hub, "you", Ok(reason)).await?,
                 ("l" | "later" | "q" | "quit", _) => return Ok(None),
+                ("m" | "modify", reason) => {
+                    if !self.modify(hub, reason).await? {
+                        continue;
+                    }
+                }
                 ("r" | "reject" | "n" | "no", "") => {
                     note("   a reason is required: r REASON");
                     continue;
                 }
                 ("r" | "reject" | "n" | "no", reason) => self.decide(hub, "you", Err(reason)).await?,
                 _ => {
-                    note("   enter a, r REASON, or l");
+                    note("   enter a, m, r REASON, or l");
                     continue;
                 }
             }
@@ -277,17 +295,12 @@ fn note_command(command: &str) {
     note(format!("   {}", sanitize_line(command)));
 }
 
-/// Reads lines from stdin on a detached thread, which ends with the process.
-fn stdin_lines() -> mpsc::UnboundedReceiver<String> {
-    let (sender, lines) = mpsc::unbounded_channel();
-    std::thread::spawn(move || {
-        for line in std::io::stdin().lock().lines().map_while(Result::ok) {
-            if sender.send(line).is_err() {
-                return;
-            }
-        }
-    });
-    lines
+/// Accepts that an approval was decided elsewhere already: the first decision is final.
+fn first_decision(result: Result<(), quorate::Error>) -> anyhow::Result<()> {
+    match result {
+        Err(error) if matches!(error.code(), Code::Conflict | Code::Expired) => Ok(()),
+        result => Ok(result?),
+    }
 }
 
 /// Memory entry for a written letter.

@@ -12,6 +12,9 @@ const WIDTH: usize = 80;
 /// Width of a progress bar.
 const CELLS: usize = 16;
 
+/// Interval of lines about the same phase, if they cannot be redrawn.
+const PLAIN_INTERVAL_MS: u64 = 10_000;
+
 /// Progress lines of a run.
 pub(super) struct Progress {
     has_bars: bool,
@@ -21,6 +24,8 @@ pub(super) struct Progress {
     phase_start_ms: u64,
     /// The line as last drawn.
     drawn: String,
+    /// Time of the last line, if lines cannot be redrawn.
+    printed_ms: u64,
 }
 
 impl Progress {
@@ -29,12 +34,29 @@ impl Progress {
         let has_bars = io::stderr().is_terminal() && std::env::var_os("CI").is_none();
         let size = terminal_size::terminal_size_of(io::stderr());
         let width = size.map_or(WIDTH, |(width, _)| usize::from(width.0)).min(WIDTH);
-        Self { has_bars, width, clock: SystemClock::new(), phase_start_ms: 0, drawn: String::new() }
+        Self {
+            has_bars,
+            width,
+            clock: SystemClock::new(),
+            phase_start_ms: 0,
+            drawn: String::new(),
+            printed_ms: 0,
+        }
     }
 
-    /// Draws the current phase, if the line can be redrawn.
+    /// Draws the current phase. If lines cannot be redrawn, prints one every few seconds, so that a run does not look stuck.
     pub(super) fn draw(&mut self, name: &str, (done, total): (usize, usize), detail: &str) {
         if !self.has_bars {
+            let now = self.clock.now().mono.0;
+            if now - self.printed_ms >= PLAIN_INTERVAL_MS {
+                self.printed_ms = now;
+                let elapsed = seconds(now - self.phase_start_ms);
+                note(format!(
+                    "{}  {}",
+                    plain_line(name, &format!("{done}/{total}"), detail),
+                    elapsed.trim_start()
+                ));
+            }
             return;
         }
         let line = self.line(name, (done, total), &count(done, total), detail);
@@ -49,7 +71,7 @@ impl Progress {
     pub(super) fn end(&mut self, name: &str, (done, total): (usize, usize), detail: &str) {
         let now = self.clock.now().mono.0;
         let elapsed = seconds(now - self.phase_start_ms);
-        self.phase_start_ms = now;
+        (self.phase_start_ms, self.printed_ms) = (now, now);
         let count = if done == total { done.to_string() } else { format!("{done} of {total};") };
         if self.has_bars {
             let line = self.line(name, (done, total), &count, detail);
@@ -70,7 +92,7 @@ impl Progress {
 }
 
 /// Prints a line without a progress bar, wrapped at the maximum width.
-pub(crate) fn note_line(name: &str, count: &str, detail: &str) {
+pub(super) fn note_line(name: &str, count: &str, detail: &str) {
     let prefix = plain_line(name, count, "");
     let columns = WIDTH.saturating_sub(prefix.chars().count());
     for (index, line) in wrap(&sanitize_line(detail), columns).iter().enumerate() {

@@ -22,15 +22,26 @@ pub(crate) fn print_header(title: &str, spec: &Spec, agents: &[DeclaredAgent]) {
         note(format!("{:<10} {line}", if index == 0 { "question" } else { "" }));
     }
     let count = spec.agents.len();
-    if agents.iter().all(|agent| matches!(agent.declared, UseSpec::Heuristic(_))) {
+    let is_heuristic = |name: &str| {
+        let mut declared = agents.iter().filter(|agent| agent.name == name);
+        declared.any(|agent| matches!(agent.declared, UseSpec::Heuristic(_)))
+    };
+    let (heuristics, others): (Vec<&str>, Vec<&str>) =
+        spec.agents.iter().map(|member| member.id.as_str()).partition(|name| is_heuristic(name));
+    if others.is_empty() {
         note(format!("agents     {count} local heuristics: no LLM, no key, no network"));
     } else {
         note(format!("agents     {count}"));
     }
-    let names: Vec<&str> = spec.agents.iter().map(|member| member.id.as_str()).collect();
     let excluded =
         spec.not_asked.iter().map(|excluded| format!("{} not asked: {}", excluded.agent, excluded.why));
-    for text in std::iter::once(names.join(", ")).chain(excluded) {
+    let heuristics = match (heuristics.as_slice(), others.as_slice()) {
+        ([], _) => None,
+        (names, []) => Some(names.join(", ")),
+        (names, _) => Some(format!("local heuristics: {}", names.join(", "))),
+    };
+    // The others are listed by the checks before the run.
+    for text in heuristics.into_iter().chain(excluded) {
         for line in wrap(&sanitize_line(&text), HEADER_COLUMNS) {
             note(format!("           {line}"));
         }

@@ -6,6 +6,7 @@ use std::process::Command;
 
 use serde_json::Value;
 
+use crate::fixture::Fixture;
 use crate::support::{Hub, QUORATE, run_guide};
 
 #[test]
@@ -227,4 +228,85 @@ fn e3_a_letter_is_written_after_its_approval() {
         let (code, _, err) = run(path, &["playbook.yaml", "--json"]);
         assert!(code == Some(2) && err.contains(expected) && err.contains("playbook.yaml:"), "{err}");
     }
+}
+
+/// Returns the command that a run printed to continue it.
+fn printed_command(err: &str) -> &str {
+    let mut commands = err.lines().map(str::trim).filter(|line| line.starts_with("quorate run"));
+    commands.next().unwrap_or_else(|| panic!("no command was printed: {err}"))
+}
+
+// Fails under: a printed command that does not work as it is, or an approved letter that is never written.
+#[test]
+fn a_run_is_continued_with_the_command_that_it_printed() {
+    let fixture = Fixture::empty();
+    let path = fixture.work();
+    playbook(&path, &[("ada", echo(&finding("yes")))]);
+    let text = fs::read_to_string(path.join("playbook.yaml")).expect("written");
+    fs::write(path.join("my play.yaml"), format!("{text}{LETTER}")).expect("written");
+    let later = fixture.shell("quorate run 'my play.yaml' --approve later --out .");
+    assert_eq!(later.code, Some(0), "{}", later.err);
+    let resume = printed_command(&later.err);
+    assert!(resume.contains("'my play.yaml'") && resume.contains("--resume prc_"), "{resume}");
+    let resumed = fixture.shell(&format!("echo a | {resume}"));
+    assert_eq!(resumed.code, Some(0), "{}", resumed.err);
+    assert_eq!(fs::read_to_string(path.join("letter.txt")).expect("it is written"), "Because of yes.\n");
+    assert_eq!(resumed.out, later.out, "the stored outcome gives the same report");
+    let waiting = fixture.shell("quorate run 'my play.yaml' --approve wait");
+    assert!(waiting.code == Some(2) && waiting.err.contains("quorate serve"), "{}", waiting.err);
+    // In a hub, the approval is decided with another command, and the run is continued afterwards.
+    fs::remove_file(path.join("letter.txt")).expect("it is there");
+    let _hub = Hub::start(&path.join("team"));
+    let later = fixture.shell("quorate run 'my play.yaml' --data team --approve later");
+    let approved = fixture.shell("quorate approval approve @last --data team");
+    assert_eq!(approved.code, Some(0), "{}", approved.err);
+    assert!(!path.join("letter.txt").exists());
+    let resumed = fixture.shell(printed_command(&later.err));
+    assert_eq!(resumed.code, Some(0), "{}", resumed.err);
+    assert!(path.join("letter.txt").exists(), "{}", resumed.err);
+    let other = fixture.shell("sed 's/Shall we/May we/' 'my play.yaml' > other.yaml; quorate run other.yaml --data team --resume @last");
+    assert!(other.code == Some(5) && other.err.contains("another question"), "{}", other.err);
+}
+
+// Fails under: a run that asks its agents although too many of them cannot answer, or a check that stops one that can.
+#[test]
+fn agents_are_checked_before_a_run() {
+    let fixture = Fixture::empty();
+    let path = fixture.work();
+    let missing = "{ use: 'cmd:no-such-program' }".to_owned();
+    let model = "{ use: 'llm:groq/llama-3.3-70b-versatile' }".to_owned();
+    playbook(&path, &[("ada", echo(&finding("yes"))), ("ben", missing.clone()), ("cleo", model)]);
+    let run = fixture.shell("quorate run playbook.yaml");
+    assert_eq!((run.code, run.out.as_str()), (Some(1), ""), "{}", run.err);
+    for expected in [
+        "✓ ada   ",
+        "✗ ben   ",
+        "`no-such-program` not found on PATH",
+        "✗ cleo  ",
+        "GROQ_API_KEY is not set",
+        "2 of 3 agents cannot answer (ben, cleo), and the quorum is 2: no agent was asked",
+    ] {
+        assert!(run.err.contains(expected), "{expected}: {}", run.err);
+    }
+    // With a quorum, it runs, and the agent is missing.
+    playbook(&path, &[("ada", echo(&finding("yes"))), ("ben", missing), ("eve", echo(&finding("yes")))]);
+    let run = fixture.shell("quorate run playbook.yaml");
+    assert!(
+        run.code == Some(0) && run.err.contains("✗ ben") && run.out.contains("MISSING  ben"),
+        "{}",
+        run.err
+    );
+}
+
+// Fails under: agents of the hub that are announced as local heuristics, or asked without a word that they are absent.
+#[test]
+fn agents_of_the_hub_are_announced_and_checked() {
+    let fixture = Fixture::with_hub();
+    for agent in ["ada", "ben"] {
+        fixture.call("PUT", &format!("/v1/agents/{agent}"), "{}");
+    }
+    let started = fixture.shell("timeout 3 quorate deliberate 'Do we ship?' --agent ada --agent ben");
+    assert_eq!(started.code, Some(124), "{}", started.err);
+    assert!(started.err.contains("! ada  in the hub: not connected, last seen"), "{}", started.err);
+    assert!(!started.err.contains("heuristics"), "{}", started.err);
 }

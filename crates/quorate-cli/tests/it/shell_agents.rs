@@ -37,7 +37,7 @@ fn messages_are_received_and_answered_with_commands() {
         "quorate msg reply dlv_0-1 1 --token-file bob --value 4",
         "quorate msg ack dlv_0-1 1 --token-file bob",
         "quorate msg receive --token-file alice --format compact",
-        "quorate msg ack msg_0-8-0 2 --token-file alice",
+        "quorate msg ack msg_0-7-0 2 --token-file alice",
         "quorate msg send --to bob 'from the desk'",
         "quorate msg receive --agent bob --format compact | cut -f1-6",
         "quorate msg reply dlv_0-3 3 --agent bob 'who asks?'",

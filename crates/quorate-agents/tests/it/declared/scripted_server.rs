@@ -101,10 +101,10 @@ impl Server {
         let seen = Arc::new(Mutex::new(Vec::new()));
         let requests = Arc::clone(&seen);
         let running = tokio::spawn(async move {
-            for number in 0.. {
+            let script = Arc::new(script);
+            loop {
                 let (stream, _) = listener.accept().await.unwrap();
-                let reaction = script[number.min(script.len() - 1)].clone();
-                tokio::spawn(serve(stream, api, reaction, Arc::clone(&requests)));
+                tokio::spawn(serve(stream, api, Arc::clone(&script), Arc::clone(&requests)));
             }
         });
         Self { port, seen, running }
@@ -128,12 +128,18 @@ impl Drop for Server {
 async fn serve(
     stream: TcpStream,
     api: ProviderApi,
-    reaction: ScriptedReply,
+    script: Arc<Vec<ScriptedReply>>,
     requests: Arc<Mutex<Vec<ReceivedRequest>>>,
 ) {
     let mut stream = BufReader::new(stream);
+    // A connection without a request, as a check opens it, uses up no reaction.
     let Some(request) = read(&mut stream).await else { return };
-    requests.lock().unwrap().push(request.clone());
+    let number = {
+        let mut requests = requests.lock().unwrap();
+        requests.push(request.clone());
+        requests.len() - 1
+    };
+    let reaction = script[number.min(script.len() - 1)].clone();
     let stream = stream.into_inner();
     if let Err((status, message)) = check(api, &request) {
         let body = json!({ "error": { "message": message } }).to_string();
