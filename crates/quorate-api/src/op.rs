@@ -8,8 +8,8 @@ use std::sync::PoisonError;
 
 use quorate_core::limits::OPS_MAX;
 use quorate_core::{
-    AgentId, Code, DeliveryId, ErasePayload, IdempotencyKey, MessageId, Op, Refused, Seq, SnapshotName,
-    TokenId,
+    AgentId, ChangeSession, Code, ControlProcedure, DeliveryId, ErasePayload, IdempotencyKey, MessageId, Op,
+    ProcedureControl, Refused, Seq, SnapshotName, TokenId,
 };
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
@@ -23,7 +23,7 @@ use crate::lock::{LockRelease, LockRenewalBatch, LockRequest};
 use crate::message::NewMessage;
 use crate::parse_context::{ParseContext, missing_field};
 use crate::policy::NewPolicy;
-use crate::procedure::{NewProcedure, ProcedureStep};
+use crate::procedure::{NewProcedure, ProcedureChange, ProcedureSignal, ProcedureStep};
 use crate::request_body::RequestFields;
 use crate::rollback::{NewSnapshot, Rollback};
 use crate::session::{NewSession, SessionAction, SessionChange, SessionContribution};
@@ -254,6 +254,12 @@ const TABLE: &[Entry] = &[
     op!("procedure.step", ProcedureStep<'_>, |fields, context| {
         Ok(Op::StepProcedure(fields.parse_into::<ProcedureStep<'_>>()?.into_core(context, None)?))
     }),
+    op!("procedure.pause", ProcedureChange, |fields, _| control(fields, ProcedureControl::Pause)),
+    op!("procedure.resume", ProcedureChange, |fields, _| control(fields, ProcedureControl::Resume)),
+    op!("procedure.cancel", ProcedureChange, |fields, _| control(fields, ProcedureControl::Cancel)),
+    op!("procedure.signal", ProcedureSignal<'_>, |fields, context| {
+        Ok(Op::SignalProcedure(fields.parse_into::<ProcedureSignal<'_>>()?.into_core(context, None)?))
+    }),
     op!("budget.set", NewBudget, |fields, _| Ok(Op::SetBudget(
         fields.parse_into::<NewBudget>()?.into_core(None)?
     ))),
@@ -265,6 +271,10 @@ const TABLE: &[Entry] = &[
         Ok(Op::ErasePayload(ErasePayload { seq, part }))
     }),
 ];
+
+fn control(fields: RequestFields<'_>, control: ProcedureControl) -> Result<Op, Refused> {
+    Ok(Op::ControlProcedure(fields.parse_into::<ProcedureChange>()?.into_core(control, None)?))
+}
 
 fn change(
     fields: RequestFields<'_>,
@@ -352,10 +362,7 @@ pub fn serialize_op(
         Op::RenewLocks(renew) => named("lock.renew", &LockRenewalBatch::from(renew)),
         Op::ReleaseLocks(locks) => named("lock.release", &LockRelease::new(locks)),
         Op::OpenSession(open) => named("session.open", &NewSession::new(open)?),
-        Op::ChangeSession(change) => {
-            let (name, change) = SessionChange::new(change);
-            named(name, &change)
-        }
+        Op::ChangeSession(change) => serialize_session_change(change),
         Op::AddToSession(add) => named("session.add", &SessionContribution::new(add)?),
         Op::Rollback(rollback) => named("rollback", &Rollback::from(rollback)),
         Op::MakeSnapshot(make) => named("snapshot.make", &NewSnapshot::from(make)),
@@ -370,6 +377,8 @@ pub fn serialize_op(
         Op::DecideApproval(decide) => named("approval.decide", &NewDecision::new(decide)?),
         Op::StartProcedure(start) => named("procedure.start", &NewProcedure::new(start)?),
         Op::StepProcedure(step) => named("procedure.step", &ProcedureStep::new(step)?),
+        Op::ControlProcedure(control) => serialize_control(control),
+        Op::SignalProcedure(signal) => named("procedure.signal", &ProcedureSignal::new(signal)?),
         Op::SetBudget(set) => named("budget.set", &NewBudget::from(set)),
         Op::SetPolicy(policy) => named("policy.set", &NewPolicy::from(policy)),
         Op::ErasePayload(erase) => named("payload.erase", &PayloadRef { seq: erase.seq, part: erase.part }),
@@ -391,6 +400,20 @@ pub fn serialize_op(
                 .hint("use the dedicated call"))
         }
     }
+}
+
+fn serialize_control(control: &ControlProcedure) -> Result<Box<RawValue>, Refused> {
+    let name = match control.control {
+        ProcedureControl::Pause => "procedure.pause",
+        ProcedureControl::Resume => "procedure.resume",
+        ProcedureControl::Cancel => "procedure.cancel",
+    };
+    named(name, &ProcedureChange::new(control))
+}
+
+fn serialize_session_change(change: &ChangeSession) -> Result<Box<RawValue>, Refused> {
+    let (name, change) = SessionChange::new(change);
+    named(name, &change)
 }
 
 /// Operation with its name.

@@ -1,8 +1,8 @@
 //! Procedures: multi-step protocols run by a driver.
 
 use quorate_core::{
-    AgentId, Payload, Procedure as CoreProcedure, ProcedureId, ProcedureStatus, Refused, Seq, StartProcedure,
-    StepProcedure, Timestamp, Version,
+    AgentId, ControlProcedure, Payload, Procedure as CoreProcedure, ProcedureControl, ProcedureId,
+    ProcedureStatus, Refused, Seq, SignalProcedure, StartProcedure, StepProcedure, Timestamp, Version,
 };
 use serde::{Deserialize, Serialize};
 
@@ -73,7 +73,8 @@ pub struct ProcedureStep<'a> {
     /// Phase that the procedure enters.
     #[cfg_attr(feature = "schema", schemars(with = "schema::Id"))]
     pub phase: String,
-    /// New status; `running` by default. A procedure that is done or failed accepts no further steps.
+    /// New status: `running` (the default), `done`, `failed`, or `stuck` with a `reason`. A procedure that is done or
+    /// failed accepts no further steps; one that is stuck accepts none until it is resumed.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub status: Option<ProcedureStatus>,
     /// State of the driver: any JSON up to the payload limit of the space, 512 KB by default. Unchanged if omitted.
@@ -82,6 +83,10 @@ pub struct ProcedureStep<'a> {
     /// Result of the procedure, sent with the last step.
     #[serde(borrow, skip_serializing_if = "Option::is_none")]
     pub result: Option<Json<'a>>,
+    /// Why the procedure is stuck. Only with that status.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    #[cfg_attr(feature = "schema", schemars(with = "schema::ReasonText"))]
+    pub reason: String,
 }
 
 const _: () =
@@ -104,6 +109,7 @@ impl ProcedureStep<'_> {
             status: self.status.unwrap_or(ProcedureStatus::Running),
             state: context.optional_payload(self.state.as_ref())?,
             result: context.optional_payload(self.result.as_ref())?,
+            reason: self.reason,
         })
     }
 
@@ -119,6 +125,92 @@ impl ProcedureStep<'_> {
             status: Some(step.status),
             state: step.state.as_ref().map(|state| payload::encode(&state.bytes, None)).transpose()?,
             result: step.result.as_ref().map(|result| payload::encode(&result.bytes, None)).transpose()?,
+            reason: step.reason.clone(),
+        })
+    }
+}
+
+/// Pause, resume or cancel a procedure.
+#[derive(Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[serde(deny_unknown_fields)]
+pub struct ProcedureChange {
+    /// Procedure ID. Required in a commit, where `id` is accepted as an alias. In other calls it is part of the path.
+    #[serde(alias = "id", skip_serializing_if = "Option::is_none")]
+    pub procedure: Option<ProcedureId>,
+    /// Reason for the change.
+    #[serde(default)]
+    #[cfg_attr(feature = "schema", schemars(with = "schema::ReasonText"))]
+    pub reason: String,
+}
+
+impl ProcedureChange {
+    /// Converts the request into an operation.
+    ///
+    /// # Errors
+    /// `INVALID` if the procedure is missing.
+    pub fn into_core(
+        self,
+        control: ProcedureControl,
+        path: Option<ProcedureId>,
+    ) -> Result<ControlProcedure, Refused> {
+        let procedure = path_or_body("procedure", path, self.procedure)?;
+        Ok(ControlProcedure { procedure, control, reason: self.reason })
+    }
+
+    /// Creates the request body that a client sends.
+    #[must_use]
+    pub fn new(control: &ControlProcedure) -> Self {
+        Self { procedure: Some(control.procedure.clone()), reason: control.reason.clone() }
+    }
+}
+
+/// Signal for the driver of a procedure.
+#[derive(Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct ProcedureSignal<'a> {
+    /// Procedure ID. Required in a commit, where `id` is accepted as an alias. In other calls it is part of the path.
+    #[serde(alias = "id", skip_serializing_if = "Option::is_none")]
+    pub procedure: Option<ProcedureId>,
+    /// Name of the signal. What a name means depends on the kind of the procedure.
+    #[cfg_attr(feature = "schema", schemars(with = "schema::Id"))]
+    pub name: String,
+    /// Payload of the signal: any JSON of at most 64 KB.
+    #[serde(borrow, skip_serializing_if = "Option::is_none")]
+    pub payload: Option<Json<'a>>,
+}
+
+const _: () =
+    assert!(quorate_core::limits::SIGNAL_BYTES_MAX == 64 * 1024, "the description above states 64 KB");
+
+impl ProcedureSignal<'_> {
+    /// Converts the request into an operation.
+    ///
+    /// # Errors
+    /// `INVALID` if the procedure is missing.
+    pub fn into_core(
+        self,
+        context: &ParseContext<'_>,
+        path: Option<ProcedureId>,
+    ) -> Result<SignalProcedure, Refused> {
+        Ok(SignalProcedure {
+            procedure: path_or_body("procedure", path, self.procedure)?,
+            name: self.name,
+            payload: context.optional_payload(self.payload.as_ref())?,
+        })
+    }
+
+    /// Creates the request body that a client sends.
+    ///
+    /// # Errors
+    /// `INVALID` if the payload is not JSON.
+    pub fn new(signal: &SignalProcedure) -> Result<ProcedureSignal<'static>, Refused> {
+        let payload = signal.payload.as_ref().map(|payload| payload::encode(&payload.bytes, None));
+        Ok(ProcedureSignal {
+            procedure: Some(signal.procedure.clone()),
+            name: signal.name.clone(),
+            payload: payload.transpose()?,
         })
     }
 }
@@ -146,10 +238,13 @@ pub struct Procedure {
     pub status: ProcedureStatus,
     /// Current phase; empty before the first step.
     pub phase: String,
-    /// Time at which the procedure entered this phase, or ended.
+    /// Time at which the procedure entered this phase, was paused, got stuck, or ended.
     pub since: Timestamp,
     /// Time of the last step.
     pub stepped_at: Timestamp,
+    /// Why it is paused, cancelled or stuck; omitted if there is no reason.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub reason: String,
 }
 
 impl From<&CoreProcedure> for Procedure {
@@ -166,6 +261,7 @@ impl From<&CoreProcedure> for Procedure {
             phase: procedure.phase.clone(),
             since: procedure.since,
             stepped_at: procedure.stepped_at,
+            reason: procedure.reason.clone(),
         }
     }
 }
@@ -212,6 +308,24 @@ pub struct ProcedurePayloads {
     pub state: Option<RawJson>,
     /// Result of the procedure.
     pub result: Option<RawJson>,
+}
+
+/// As-of position of a procedure, or a wait for a change.
+#[derive(Clone, Debug, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct ProcedureGetQuery {
+    /// Sequence number of a record, or a time: read the state after it. Current state by default.
+    pub at: Option<String>,
+    /// Read the state at this time. Cannot be combined with `at`.
+    #[cfg_attr(feature = "schema", schemars(with = "Option<schema::Time>"))]
+    pub time: Option<String>,
+    /// How long to wait until the procedure no longer runs; then the current state is returned. Cannot be combined with
+    /// `at`.
+    #[cfg_attr(feature = "schema", schemars(range(max = 60_000)))]
+    pub wait_ms: Option<u64>,
+    /// With `waitMs`: wait only until the version is greater than this one.
+    pub after_version: Option<Version>,
 }
 
 /// Filter and page of a list of procedures.

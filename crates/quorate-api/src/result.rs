@@ -88,6 +88,7 @@ pub enum OperationResult {
     Registered { epoch: Epoch },
     TasksCreated { count: u32, tasks: Vec<TaskRef> },
     Counted { count: u32 },
+    ProcedureChanged { version: Version, remaining: u32 },
     Version { version: Version },
     Added { n: u64 },
     Subscribed { since: Seq },
@@ -112,6 +113,9 @@ impl OperationResult {
             }
             OpResult::Written { version } | OpResult::ProcedureStepped { version } => {
                 Self::Version { version: *version }
+            }
+            OpResult::ProcedureChanged { version, remaining } => {
+                Self::ProcedureChanged { version: *version, remaining: *remaining }
             }
             OpResult::SessionOpened { id } => Self::Created { id: id.to_string() },
             OpResult::ContributionAdded { n } => Self::Added { n: *n },
@@ -185,6 +189,9 @@ pub fn parse_result(op: &Op, raw: &str) -> Result<OpResult, serde_json::Error> {
         Op::Put(_) | Op::Delete(_) => parse_as(raw, |Versioned { version }| OpResult::Written { version })?,
         Op::StepProcedure(_) => {
             parse_as(raw, |Versioned { version }| OpResult::ProcedureStepped { version })?
+        }
+        Op::ControlProcedure(_) => {
+            parse_as(raw, |Changed { version, remaining }| OpResult::ProcedureChanged { version, remaining })?
         }
         Op::Purge { .. } => parse_as(raw, |Counted { count }| OpResult::Purged { count })?,
         // The client derives the IDs of new tasks from those in the request.
@@ -309,6 +316,7 @@ result_structs! {
     Registered { epoch: Epoch }
     Record { seq: Seq }
     Versioned { version: Version }
+    Changed { version: Version, remaining: u32 }
     Counted { count: u32 }
     Added { n: u64 }
     Since { since: Seq }

@@ -16,7 +16,7 @@ use crate::report::Measurement;
 const AGENTS: usize = 5;
 const CONFLICTS: usize = 5;
 const CONCURRENT: u64 = 200;
-const POLL_INTERVAL: Duration = Duration::from_millis(1);
+const WAIT_MAX: Duration = Duration::from_secs(60);
 
 pub(crate) async fn measure(scale: &Scale) -> anyhow::Result<Vec<Measurement>> {
     // Load the tokenizer before the measurement: a hub does this only once.
@@ -24,7 +24,7 @@ pub(crate) async fn measure(scale: &Scale) -> anyhow::Result<Vec<Measurement>> {
     let directory = new_directory(scale.data.as_deref())?;
     let hub = Hub::open(directory.path().join("data")).await?;
     let _agents = agents(&hub).await?;
-    let driver = hub.drive_deliberations().await?;
+    let driver = hub.drive_procedures().await?;
     let sequential = sequential(&hub, scale.count(100).max(3)).await?;
     let concurrent = concurrent(&hub, scale.count(CONCURRENT).max(10)).await?;
     driver.stop().await;
@@ -67,9 +67,9 @@ async fn agents(hub: &Hub) -> anyhow::Result<Vec<RunningAgent>> {
 
 async fn wait_until_done(hub: &Hub, id: &str) -> anyhow::Result<()> {
     loop {
-        let procedure = hub.procedure(id).await?;
+        let procedure = hub.wait_for_procedure(id, WAIT_MAX).await?;
         match procedure.procedure().status {
-            ProcedureStatus::Running => tokio::time::sleep(POLL_INTERVAL).await,
+            ProcedureStatus::Running => {}
             ProcedureStatus::Done => {
                 let outcome: Value = procedure.result()?.unwrap_or(Value::Null);
                 let decisions = outcome["decisions"].as_array().map_or(0, Vec::len);
@@ -77,9 +77,7 @@ async fn wait_until_done(hub: &Hub, id: &str) -> anyhow::Result<()> {
                 anyhow::ensure!(decisions == CONFLICTS && rounds == Some(2), "unexpected outcome: {outcome}");
                 return Ok(());
             }
-            ProcedureStatus::Failed => {
-                anyhow::bail!("a deliberation failed: {:?}", procedure.result::<Value>())
-            }
+            status => anyhow::bail!("a deliberation is {status:?}: {:?}", procedure.result::<Value>()),
         }
     }
 }

@@ -5,6 +5,7 @@ mod lookup;
 mod unfinished;
 
 use clap::{Args, Subcommand};
+use quorate::ProcedureStatus;
 use quorate::deliberation::{ConflictResolution, Outcome};
 use quorate_procedures::conflict::Position;
 use quorate_procedures::deliberation::{TallySummary, compare_rules};
@@ -95,8 +96,8 @@ async fn dispatch(hub: &quorate::Hub, verb: DeliberationVerb) -> anyhow::Result<
                 LoadedDeliberation::Failed { info, failure } => {
                     unfinished::print_failed(&info, *failure, format)
                 }
-                LoadedDeliberation::Running { info, state } => {
-                    unfinished::print_running(&info, &state, format)
+                LoadedDeliberation::Unfinished { info, state } => {
+                    unfinished::print_unfinished(&info, &state, format)
                 }
             }
         }
@@ -118,8 +119,14 @@ async fn dispatch(hub: &quorate::Hub, verb: DeliberationVerb) -> anyhow::Result<
 async fn decided(hub: &quorate::Hub, reference: &str) -> anyhow::Result<(String, Box<Outcome>)> {
     let (id, state) = match lookup::load(hub, reference).await? {
         LoadedDeliberation::Done { id, outcome } => return Ok((id, outcome)),
-        LoadedDeliberation::Failed { info, .. } => (info.procedure().id.to_string(), "failed"),
-        LoadedDeliberation::Running { info, .. } => (info.procedure().id.to_string(), "is still running"),
+        LoadedDeliberation::Failed { info, .. } => (info.procedure().id.to_string(), "failed".to_owned()),
+        LoadedDeliberation::Unfinished { info, .. } => {
+            let state = match info.procedure().status {
+                ProcedureStatus::Running => "is still running".to_owned(),
+                status => format!("is {}", status.as_str()),
+            };
+            (info.procedure().id.to_string(), state)
+        }
     };
     let hint = format!("for details: quorate deliberation show {id}");
     Err(CommandError::new(NOT_FOUND, format!("deliberation {id} {state}: there are no votes"), hint).into())

@@ -7,7 +7,7 @@ use quorate_core::Code;
 use crate::Cli;
 
 /// Commands with a `list` subcommand.
-const LISTABLE: [&str; 12] = [
+const LISTABLE: [&str; 13] = [
     "agent",
     "approval",
     "budget",
@@ -16,6 +16,7 @@ const LISTABLE: [&str; 12] = [
     "lock",
     "memory",
     "msg",
+    "procedure",
     "request",
     "session",
     "task",

@@ -27,6 +27,7 @@ mod msg;
 mod output;
 mod playbook;
 mod policy;
+mod procedure;
 mod prompt;
 mod replace_file;
 mod report;
@@ -95,6 +96,8 @@ enum Command {
     Approval(approval::ApprovalArgs),
     Run(run::RunArgs),
     Deliberate(deliberate::DeliberateArgs),
+    /// Start, follow, pause, resume, cancel and signal procedures.
+    Procedure(procedure::ProcedureArgs),
     /// Inspect deliberations: outcomes, votes, and results under other rules.
     Deliberation(deliberation::DeliberationArgs),
     /// Report conduct concerns to the moderators only.
@@ -193,6 +196,7 @@ async fn run(command: Command) -> anyhow::Result<()> {
         Command::Approval(args) => approval::run(args).await,
         Command::Run(args) => run::run(args).await,
         Command::Deliberate(args) => deliberate::run(args).await,
+        Command::Procedure(args) => procedure::run(args).await,
         Command::Deliberation(args) => deliberation::run(args).await,
         Command::Flag(args) => flag::run(args).await,
         Command::Policy(args) => policy::run(args).await,

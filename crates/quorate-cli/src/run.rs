@@ -227,7 +227,7 @@ async fn run_until_done(
     preflight::check(hub, &agents, &spec).await?;
     let _running = workers::start(hub, agents, &spec).await?;
     // A remote hub drives deliberations itself.
-    let driver = if hub.space().is_some() { Some(hub.drive_deliberations().await?) } else { None };
+    let driver = if hub.space().is_some() { Some(hub.drive_procedures().await?) } else { None };
     let id = match start {
         ProcedureStart::New(draft) => hub.start_procedure(*draft).await?.to_string(),
         ProcedureStart::Resume(id) => id.to_owned(),

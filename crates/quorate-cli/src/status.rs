@@ -139,7 +139,26 @@ async fn load_status(hub: &Hub) -> anyhow::Result<Status> {
             SessionStatus::Completed | SessionStatus::Failed => {}
         }
     }
+    for procedure in state["runningProcedures"].as_array().map_or(&[][..], Vec::as_slice) {
+        add_procedure(&mut status, procedure);
+    }
     Ok(status)
+}
+
+/// Adds a procedure that has not ended. One that is stuck or paused continues when it is resumed.
+fn add_procedure(status: &mut Status, procedure: &Value) {
+    let text = |name| field(procedure, name);
+    let (id, kind, state, reason) = (text("id"), text("kind"), text("status"), text("reason"));
+    match state.as_str() {
+        "stuck" | "paused" => status.blocked.push(Line {
+            text: format!("{kind} {id} is {state}: {reason}").trim_end_matches(": ").to_owned(),
+            next: format!("quorate procedure resume {id}"),
+        }),
+        _ => status.active.push(Line {
+            text: format!("{kind} {id}: {}", text("phase")).trim_end_matches(": ").to_owned(),
+            next: format!("quorate procedure why {id}"),
+        }),
+    }
 }
 
 /// Lists the newest dead letters.

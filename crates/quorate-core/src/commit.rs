@@ -23,7 +23,7 @@ use crate::lock::{self, AcquireLocks, FenceRef, RenewLocks};
 use crate::message::{Message, Payload, check_label, check_reason, check_short_text, is_json};
 use crate::policy::Policy;
 use crate::presence::Heartbeat;
-use crate::procedure::{StartProcedure, StepProcedure};
+use crate::procedure::{ControlProcedure, SignalProcedure, StartProcedure, StepProcedure};
 use crate::refused::{Code, Refused};
 use crate::registry::AgentRole;
 use crate::request::SendRequest;
@@ -346,6 +346,10 @@ pub enum Op {
     StartProcedure(StartProcedure),
     /// `procedure.step`: advance a procedure by one step.
     StepProcedure(StepProcedure),
+    /// `procedure.pause`, `procedure.resume`, `procedure.cancel`.
+    ControlProcedure(ControlProcedure),
+    /// `procedure.signal`: send a signal to the driver of a procedure.
+    SignalProcedure(SignalProcedure),
     /// `approval.request`: propose an action for approval.
     RequestApproval(Box<RequestApproval>),
     /// `approval.decide`: approve, reject or modify a proposed action.
@@ -572,6 +576,7 @@ impl Op {
             Self::StepProcedure(step) => {
                 [optional("state", &step.state)[0], optional("result", &step.result)[0]]
             }
+            Self::SignalProcedure(signal) => optional("payload", &signal.payload),
             Self::RequestApproval(request) => required("action", &request.document),
             Self::DecideApproval(decide) => match &decide.verdict {
                 Verdict::Approve | Verdict::Reject => [None, None],
@@ -638,6 +643,8 @@ impl Op {
             Self::CreateToken(create) => create.check(),
             Self::StartProcedure(start) => start.check(),
             Self::StepProcedure(step) => step.check(),
+            Self::ControlProcedure(control) => control.check(),
+            Self::SignalProcedure(signal) => signal.check(),
             Self::RequestApproval(request) => request.check(),
             Self::DecideApproval(decide) => decide.check(),
             Self::RemoveAgent { .. }

@@ -18,6 +18,7 @@ mod message_chains;
 mod metered_lookup;
 mod policy;
 mod presence;
+mod procedure_control;
 mod procedures;
 mod repeated_ends;
 mod requests;
@@ -436,6 +437,8 @@ impl<'a> Draft<'a> {
             Op::DecideApproval(decide) => self.decide_approval(decide),
             Op::StartProcedure(start) => self.start_procedure(start),
             Op::StepProcedure(step) => self.step_procedure(step),
+            Op::ControlProcedure(control) => self.control_procedure(control),
+            Op::SignalProcedure(signal) => self.signal_procedure(signal),
             Op::ResumeLeases { agent, lease_ms } => {
                 self.resume_leases(agent, *lease_ms).map_err(DecideError::Refused)
             }

@@ -366,6 +366,14 @@ pub enum Verb {
     ProcedureDone,
     /// The procedure failed.
     ProcedureFailed,
+    /// The procedure was paused.
+    ProcedurePaused,
+    /// The procedure continues after a pause, or after it was stuck.
+    ProcedureResumed,
+    /// The procedure was cancelled.
+    ProcedureCancelled,
+    /// The driver parked the procedure with a reason.
+    ProcedureStuck,
     /// The approval was requested.
     ApprovalRequested,
     /// The action was approved.
@@ -427,6 +435,10 @@ impl Verb {
         Self::ProcedureStepped,
         Self::ProcedureDone,
         Self::ProcedureFailed,
+        Self::ProcedurePaused,
+        Self::ProcedureResumed,
+        Self::ProcedureCancelled,
+        Self::ProcedureStuck,
         Self::ApprovalRequested,
         Self::ApprovalApproved,
         Self::ApprovalRejected,
@@ -484,6 +496,10 @@ impl Verb {
             Self::ProcedureStepped => 111,
             Self::ProcedureDone => 112,
             Self::ProcedureFailed => 113,
+            Self::ProcedurePaused => 114,
+            Self::ProcedureResumed => 115,
+            Self::ProcedureCancelled => 116,
+            Self::ProcedureStuck => 117,
             Self::ApprovalRequested => 120,
             Self::ApprovalApproved => 121,
             Self::ApprovalRejected => 122,
@@ -548,6 +564,10 @@ impl Verb {
             Self::ProcedureStepped => "procedure.stepped",
             Self::ProcedureDone => "procedure.done",
             Self::ProcedureFailed => "procedure.failed",
+            Self::ProcedurePaused => "procedure.paused",
+            Self::ProcedureResumed => "procedure.resumed",
+            Self::ProcedureCancelled => "procedure.cancelled",
+            Self::ProcedureStuck => "procedure.stuck",
             Self::ApprovalRequested => "approval.requested",
             Self::ApprovalApproved => "approval.approved",
             Self::ApprovalRejected => "approval.rejected",

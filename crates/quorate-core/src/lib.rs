@@ -104,7 +104,10 @@ pub use permissions::Permission;
 pub use policy::{ActivePolicy, BroadcastQuota, Policy, Preset, Violation};
 pub use pool::{Pool, PoolAccess};
 pub use presence::{AgentStatus, Health, Heartbeat, Presence, check_health_note};
-pub use procedure::{Procedure, ProcedureStatus, StartProcedure, StepProcedure};
+pub use procedure::{
+    ControlProcedure, Procedure, ProcedureControl, ProcedureStatus, SignalProcedure, StartProcedure,
+    StepProcedure, truncate_reason,
+};
 pub use recipient::{QueueId, Recipient};
 pub use refused::{Code, Facts, Refused, StaleReference, WaitEdge};
 pub use registry::{Agent, AgentRegistry, AgentRole};

@@ -127,6 +127,7 @@ fn required_permission(op: &Op) -> (Permission, &'static str) {
         Op::RequestApproval(_) => (Work, "request approvals"),
         Op::DecideApproval(_) => (Approve, "decide approvals"),
         Op::StartProcedure(_) | Op::StepProcedure(_) => (Work, "change procedures"),
+        Op::ControlProcedure(_) | Op::SignalProcedure(_) => (Work, "change procedures"),
         Op::ResumeLeases { .. } => (Work, "consume messages"),
     }
 }

@@ -2,8 +2,8 @@
 //! it, increments its version, and uses compare-and-set on the version so that only one driver makes progress.
 
 use crate::ids::{AgentId, ProcedureId, Seq, Version};
-use crate::limits::PROCEDURES_OPEN_MAX;
-use crate::message::{Payload, check_label};
+use crate::limits::{PROCEDURES_OPEN_MAX, REASON_CHARS_MAX, SIGNAL_BYTES_MAX};
+use crate::message::{Payload, check_label, check_reason};
 use crate::refused::{Code, Refused};
 use crate::task::PartRef;
 use crate::time::Timestamp;
@@ -17,13 +17,20 @@ pub enum ProcedureStatus {
     Done,
     /// Failed, possibly with a partial result.
     Failed,
+    /// Cancelled: its open requests and tasks were cancelled with it.
+    Cancelled,
+    /// Paused: it accepts no step until it is resumed.
+    Paused,
+    /// Parked by its driver with a reason: it accepts no step until it is resumed.
+    Stuck,
 }
 
 crate::text_serde::serde_names!(ProcedureStatus);
 
 impl ProcedureStatus {
     /// All values.
-    pub const ALL: [Self; 3] = [Self::Running, Self::Done, Self::Failed];
+    pub const ALL: [Self; 6] =
+        [Self::Running, Self::Done, Self::Failed, Self::Cancelled, Self::Paused, Self::Stuck];
 
     /// The stored number. Never changes.
     #[must_use]
@@ -32,6 +39,9 @@ impl ProcedureStatus {
             Self::Running => 0,
             Self::Done => 1,
             Self::Failed => 2,
+            Self::Cancelled => 3,
+            Self::Paused => 4,
+            Self::Stuck => 5,
         }
     }
 
@@ -48,6 +58,9 @@ impl ProcedureStatus {
             Self::Running => "running",
             Self::Done => "done",
             Self::Failed => "failed",
+            Self::Cancelled => "cancelled",
+            Self::Paused => "paused",
+            Self::Stuck => "stuck",
         }
     }
 
@@ -55,8 +68,8 @@ impl ProcedureStatus {
     #[must_use]
     pub fn has_ended(self) -> bool {
         match self {
-            Self::Running => false,
-            Self::Done | Self::Failed => true,
+            Self::Running | Self::Paused | Self::Stuck => false,
+            Self::Done | Self::Failed | Self::Cancelled => true,
         }
     }
 }
@@ -94,6 +107,8 @@ pub struct Procedure {
     pub state: Option<PartRef>,
     /// Result, if any.
     pub result: Option<PartRef>,
+    /// Why it is paused, cancelled or stuck; may be empty.
+    pub reason: String,
 }
 
 /// `procedure.start`: starts a procedure. The driver takes the first step.
@@ -124,6 +139,65 @@ pub struct StepProcedure {
     pub state: Option<Payload>,
     /// Result, as JSON. Only with the last step.
     pub result: Option<Payload>,
+    /// Why the procedure is stuck. Only with that status.
+    pub reason: String,
+}
+
+/// `procedure.pause`, `procedure.resume`, `procedure.cancel`: changes whether a procedure continues.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct ControlProcedure {
+    /// Id of the procedure.
+    pub procedure: ProcedureId,
+    /// The change.
+    pub control: ProcedureControl,
+    /// Reason; may be empty.
+    pub reason: String,
+}
+
+/// A change of whether a procedure continues.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum ProcedureControl {
+    /// Accept no step until it is resumed. Open requests and tasks continue.
+    Pause,
+    /// Continue a paused or stuck procedure.
+    Resume,
+    /// End it, and cancel its open requests and tasks.
+    Cancel,
+}
+
+impl ProcedureControl {
+    /// All values.
+    pub const ALL: [Self; 3] = [Self::Pause, Self::Resume, Self::Cancel];
+
+    /// The verb, as in the name of the operation.
+    #[must_use]
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Pause => "pause",
+            Self::Resume => "resume",
+            Self::Cancel => "cancel",
+        }
+    }
+}
+
+/// `procedure.signal`: sends a signal to the driver of a procedure.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct SignalProcedure {
+    /// Id of the procedure.
+    pub procedure: ProcedureId,
+    /// Name of the signal, as a short label.
+    pub name: String,
+    /// Payload as JSON.
+    pub payload: Option<Payload>,
+}
+
+/// Shortens a reason to the maximum length.
+#[must_use]
+pub fn truncate_reason(reason: String) -> String {
+    match reason.char_indices().nth(REASON_CHARS_MAX) {
+        Some((end, _)) => reason[..end].to_owned(),
+        None => reason,
+    }
 }
 
 fn check_payload(payload: Option<&Payload>) -> Result<(), Refused> {
@@ -153,8 +227,43 @@ impl StartProcedure {
 }
 
 impl StepProcedure {
+    /// Creates a step into a phase that keeps the state.
+    #[must_use]
+    pub fn new(procedure: ProcedureId, expect: Version, phase: &str) -> Self {
+        let status = ProcedureStatus::Running;
+        Self {
+            procedure,
+            expect,
+            phase: phase.to_owned(),
+            status,
+            state: None,
+            result: None,
+            reason: String::new(),
+        }
+    }
+
     pub(crate) fn check(&self) -> Result<(), Refused> {
         check_procedure_label("phase", &self.phase)?;
+        check_reason("reason", &self.reason)?;
+        match self.status {
+            ProcedureStatus::Running | ProcedureStatus::Done | ProcedureStatus::Failed => {
+                if !self.reason.is_empty() {
+                    return Err(Refused::new(Code::Invalid, "unexpected reason: the procedure is not stuck")
+                        .hint("state the reason of a failure in its result"));
+                }
+            }
+            ProcedureStatus::Stuck => {
+                if self.reason.is_empty() {
+                    return Err(Refused::new(Code::Invalid, "reason is missing: the procedure is stuck")
+                        .hint("state why the procedure cannot continue"));
+                }
+            }
+            ProcedureStatus::Paused | ProcedureStatus::Cancelled => {
+                let status = self.status.as_str();
+                return Err(Refused::new(Code::Invalid, format!("invalid status of a step: {status}"))
+                    .hint("use procedure.pause or procedure.cancel"));
+            }
+        }
         if self.result.is_some() && !self.status.has_ended() {
             return Err(Refused::new(Code::Invalid, "unexpected result: the procedure is still running")
                 .hint("keep it in state until the last step"));
@@ -164,9 +273,31 @@ impl StepProcedure {
     }
 }
 
+impl ControlProcedure {
+    pub(crate) fn check(&self) -> Result<(), Refused> {
+        check_reason("reason", &self.reason)
+    }
+}
+
+impl SignalProcedure {
+    pub(crate) fn check(&self) -> Result<(), Refused> {
+        check_procedure_label("name", &self.name)?;
+        check_payload(self.payload.as_ref())?;
+        match self.payload.as_ref().map_or(0, |payload| payload.bytes.len()) {
+            bytes if bytes > SIGNAL_BYTES_MAX => Err(Refused::new(
+                Code::TooLarge,
+                format!("the payload of the signal is too large: {bytes} bytes"),
+            )
+            .limit(SIGNAL_BYTES_MAX as u64)
+            .hint("store the data in the shared memory, and signal its key")),
+            _ => Ok(()),
+        }
+    }
+}
+
 pub(crate) fn too_many_procedures() -> Refused {
     Refused::new(Code::LimitExceeded, "too many running procedures in this space")
         .limit(PROCEDURES_OPEN_MAX as u64)
         .retryable()
-        .hint("wait until one ends, or fail procedures that are no longer driven")
+        .hint("wait until one ends, or cancel procedures that are no longer driven")
 }

@@ -4,7 +4,7 @@ use std::collections::HashMap;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError, RwLock};
 
-use quorate_core::{SpaceName, SpaceNo, Timestamp};
+use quorate_core::{Principal, SpaceName, SpaceNo, StartProcedure, Timestamp};
 use quorate_store::{BoxFuture, Clock, Entropy, Sink, Store, StoreContext, StoreError};
 use tokio::task::JoinHandle;
 use tracing::instrument::WithSubscriber as _;
@@ -20,6 +20,7 @@ use crate::flags::Flags;
 use crate::heartbeats::HeartbeatBuffer;
 use crate::lock_wait::PendingLocks;
 use crate::mailboxes::Mailboxes;
+use crate::procedures::ProcedureAdmission;
 use crate::space::Space;
 use crate::sweep;
 use crate::timers::Timers;
@@ -48,6 +49,7 @@ pub struct Engine {
     pub(crate) auditor: Auditor,
     /// Engine whose spaces store the conduct flags of the spaces of this engine.
     private: RwLock<Option<Arc<Engine>>>,
+    procedure_admission: RwLock<Option<ProcedureAdmission>>,
     flags: RwLock<HashMap<SpaceNo, Flags>>,
     /// Timestamp in the ID of the last conduct flag.
     flag: AtomicU64,
@@ -112,6 +114,7 @@ impl Engine {
             causes,
             auditor,
             private: RwLock::default(),
+            procedure_admission: RwLock::default(),
             flags: RwLock::default(),
             flag: AtomicU64::default(),
         }))
@@ -127,6 +130,27 @@ impl Engine {
     #[must_use]
     pub fn flags(&self, space: SpaceNo) -> Option<Flags> {
         self.flags.read().unwrap_or_else(PoisonError::into_inner).get(&space).cloned()
+    }
+
+    /// Checks every procedure that is started from now on, before its commit is passed to the writer. The runtime of
+    /// procedures assigns the driver here. Keep no strong reference to this engine in it.
+    pub fn on_procedure_start<F>(&self, admission: F)
+    where
+        F: for<'a> Fn(
+                &'a Space,
+                &'a Principal,
+                StartProcedure,
+            ) -> BoxFuture<'a, Result<StartProcedure, Error>>
+            + Send
+            + Sync
+            + 'static,
+    {
+        let admission: ProcedureAdmission = Arc::new(admission);
+        *self.procedure_admission.write().unwrap_or_else(PoisonError::into_inner) = Some(admission);
+    }
+
+    pub(crate) fn procedure_admission(&self) -> Option<ProcedureAdmission> {
+        self.procedure_admission.read().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
     /// Returns the engine that stores the flags, if there is one.

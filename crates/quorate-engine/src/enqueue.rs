@@ -68,6 +68,10 @@ impl Space {
 
     async fn enqueue_rest(&self, mut commit: Commit, flagged: FlaggedOps) -> Result<PendingCommit, Error> {
         let principal = commit.principal.clone();
+        if commit.ops.iter().any(|op| matches!(op, Op::StartProcedure(_))) {
+            // Boxed: such commits are rare.
+            Box::pin(self.admit_procedures(&mut commit)).await?;
+        }
         self.apply_modifications(&mut commit).await?;
         self.propagate_causes(&mut commit).await?;
         let policy = std::sync::Arc::clone(&self.published().policy);

@@ -36,6 +36,7 @@ pub(crate) fn check_commit(commit: &Commit, policy: &Policy) -> Result<(), Refus
             Op::StartProcedure(start) => optional_json("spec", start.spec.as_ref()),
             Op::StepProcedure(step) => optional_json("state", step.state.as_ref())
                 .and_then(|()| optional_json("result", step.result.as_ref())),
+            Op::SignalProcedure(signal) => optional_json("payload", signal.payload.as_ref()),
             _ => Ok(()),
         };
         checked.map_err(|refused| refused.at_op(index))?;

@@ -73,6 +73,7 @@ pub use task::{
 pub use watch::{MemoryEntryChange, Watch};
 pub use yielder::Yielder;
 
+pub use quorate_api::canonical::action_document;
 // Parameters and results of reads.
 pub use quorate_store::{
     AsOf, PublishedState, ReadQuery, SpaceInfo, StoreStats, StoredDeadLetter, StoredDeliveryState,

@@ -1,15 +1,26 @@
 //! Procedures: starting, stepping, and reading them now or as of a record. Lists contain no payloads: those are
 //! stored in the log and read one at a time.
 
+use std::sync::Arc;
+use std::time::Duration;
+
 use quorate_core::{
-    Commit, Effect, Epoch, Item, ItemKind, ItemRange, Op, OpResult, PartRef, Payload, Principal, Procedure,
-    ProcedureId, ProcedureStatus, Seq, StartProcedure, StepProcedure, Version, Why, codec,
+    Commit, ControlProcedure, Effect, Epoch, Item, ItemKind, ItemRange, Op, OpResult, PartRef, Payload,
+    Principal, Procedure, ProcedureControl, ProcedureId, ProcedureStatus, Seq, StartProcedure, StepProcedure,
+    Version, Why, codec,
 };
-use quorate_store::{ReadQuery, ReadResult, StoreError};
+use quorate_store::{BoxFuture, ReadQuery, ReadResult, StoreError};
 
 use crate::error::Error;
 use crate::items::StoredItem as _;
 use crate::space::Space;
+
+/// Checks a procedure that is about to be started, and completes it.
+pub(crate) type ProcedureAdmission = Arc<
+    dyn for<'a> Fn(&'a Space, &'a Principal, StartProcedure) -> BoxFuture<'a, Result<StartProcedure, Error>>
+        + Send
+        + Sync,
+>;
 
 /// Procedure with its spec, state and result.
 #[derive(Clone, PartialEq, Debug)]
@@ -65,6 +76,81 @@ impl Space {
         match self.procedure_op(principal, epoch, Op::StepProcedure(step)).await? {
             OpResult::ProcedureStepped { version } => Ok(version),
             _ => Err(unexpected_result()),
+        }
+    }
+
+    /// Cancels a procedure and all its open requests and tasks. Repeating it continues an interrupted cancellation.
+    ///
+    /// # Errors
+    /// `NOT_FOUND`, `FORBIDDEN`, `CONFLICT` if it has ended otherwise, or a storage failure.
+    pub async fn cancel_procedure(
+        &self,
+        principal: &Principal,
+        epoch: Option<Epoch>,
+        procedure: &ProcedureId,
+        reason: &str,
+    ) -> Result<Version, Error> {
+        loop {
+            let op = Op::ControlProcedure(ControlProcedure {
+                procedure: procedure.clone(),
+                control: ProcedureControl::Cancel,
+                reason: reason.to_owned(),
+            });
+            match self.procedure_op(principal, epoch, op).await? {
+                OpResult::ProcedureChanged { version, remaining: 0 } => return Ok(version),
+                OpResult::ProcedureChanged { .. } => {}
+                _ => return Err(unexpected_result()),
+            }
+        }
+    }
+
+    /// Applies the admission of the hub to the procedures that a commit starts.
+    pub(crate) async fn admit_procedures(&self, commit: &mut Commit) -> Result<(), Error> {
+        let Some(admission) = self.engine().procedure_admission() else { return Ok(()) };
+        for (index, op) in commit.ops.iter_mut().enumerate() {
+            // The writer refuses an operation that is not permitted.
+            if commit.principal.check_allowed(op).is_err() {
+                continue;
+            }
+            if let Op::StartProcedure(start) = op {
+                *start = match admission(self, &commit.principal, start.clone()).await {
+                    Err(Error::Refused(refused)) => return Err(refused.at_op(index).into()),
+                    start => start?,
+                };
+            }
+        }
+        Ok(())
+    }
+
+    /// Waits for at most this long until a procedure no longer runs, or until its version is greater than `after`, if
+    /// given. Then returns its current state.
+    ///
+    /// # Errors
+    /// `NOT_FOUND`, or a storage failure.
+    pub async fn wait_for_procedure(
+        &self,
+        id: &ProcedureId,
+        after: Option<Version>,
+        wait: Duration,
+    ) -> Result<Procedure, Error> {
+        let mut published = self.follow();
+        let changed = async {
+            loop {
+                let changes = published.borrow_and_update().procedure_changes;
+                let procedure = self.procedure(id).await?;
+                let is_newer = after.is_some_and(|after| procedure.version > after);
+                if is_newer || procedure.status != ProcedureStatus::Running {
+                    return Ok(procedure);
+                }
+                // Check again only after some procedure has changed.
+                if published.wait_for(|published| published.procedure_changes != changes).await.is_err() {
+                    return Err(StoreError::Closed.into());
+                }
+            }
+        };
+        tokio::select! {
+            changed = changed => changed,
+            () = self.sleep(wait) => self.procedure(id).await,
         }
     }
 

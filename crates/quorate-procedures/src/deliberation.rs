@@ -16,6 +16,7 @@ mod ask;
 mod consensus;
 mod discussion;
 mod estimate;
+mod machine;
 mod message;
 mod outcome;
 mod reply;
@@ -37,6 +38,7 @@ use crate::tokens::TokenCounter;
 
 pub use ask::{ANALYSE, Ask, DISCUSS};
 pub use estimate::{Bounds, Estimate, FINDING_TOKENS, PhaseEstimate, ProviderEstimate, estimate};
+pub use machine::DeliberationMachine;
 pub use message::{COORDINATOR, DeliberationMessage, DeliberationMessageType};
 pub use outcome::{
     ConflictResolution, DeliberationRecord, FailedDeliberation, Outcome, Quorum, ResolutionMethod,

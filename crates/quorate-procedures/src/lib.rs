@@ -1,15 +1,23 @@
-//! Deliberation procedures: pure state machines over findings, conflicts, discussion and votes, and the driver that
-//! runs them.
+//! Procedures: multi-step protocols as pure state machines ([`machine`]), the runtime that drives them, and the
+//! deliberation.
 //!
-//! Only the driver performs I/O. The state machines neither read the clock nor use randomness: they map events to outputs
-//! deterministically. The driver stores the new state in the same commit that sends the outputs.
+//! Only the runtime performs I/O. The machines neither read the clock nor use randomness: they map events to outputs
+//! deterministically. The runtime stores the new state in the same commit that sends the outputs.
 
 pub mod conflict;
 pub mod deliberation;
-mod driver;
 pub mod finding;
+pub mod machine;
 pub mod normalise;
+mod registry;
+mod runtime;
 pub mod tally;
 pub mod tokens;
 
-pub use driver::{DELIBERATION_DRIVER, DELIBERATION_KIND, Driver};
+pub use registry::Registry;
+pub use runtime::{PROCEDURE_DRIVER, ProcedureHost};
+
+/// Agent that drives deliberations.
+pub const DELIBERATION_DRIVER: &str = "deliberations";
+/// Kind of deliberations.
+pub const DELIBERATION_KIND: &str = "deliberation";

@@ -9,12 +9,13 @@ use axum::body::Body;
 use axum::http::{Request, Response};
 use quorate_core::{Code, IdempotencyKey, Principal, Refused, SpaceName, SpaceNo};
 use quorate_engine::{Engine, Error, Flags, Space};
+use quorate_procedures::{ProcedureHost, Registry};
 use tokio::sync::Mutex;
 use tower::ServiceExt as _;
 
 use crate::bulk::BulkReads;
-use crate::deliberation_drivers::DeliberationDrivers;
 use crate::exclusive_jobs::ExclusiveJobs;
+use crate::large_requests::LargeRequests;
 use crate::observe::{self, Telemetry};
 use crate::otlp::Exporter;
 use crate::rate_limit::RateLimits;
@@ -52,7 +53,7 @@ struct Inner {
     /// Jobs that run at most once per space at a time.
     exclusive_jobs: ExclusiveJobs,
     /// Drivers of deliberations.
-    deliberation_drivers: DeliberationDrivers,
+    procedures: Arc<ProcedureHost>,
     /// Webhook events whose sender is not authenticated yet.
     uploads: Uploads,
     /// Requests of more than the default size.
@@ -94,6 +95,7 @@ impl App {
         settings: Settings,
     ) -> Result<Self, Error> {
         engine.store_flags_in(Arc::clone(&flag_engine));
+        let procedures = ProcedureHost::install(&engine, Registry::standard());
         let rates = RateLimits::new(settings.limits);
         let bulk = BulkReads::new(settings.limits.bulk_reads);
         let exporter = settings
@@ -112,7 +114,7 @@ impl App {
             telemetry: Telemetry::new(exporter),
             bulk,
             exclusive_jobs: ExclusiveJobs::default(),
-            deliberation_drivers: DeliberationDrivers::default(),
+            procedures,
             uploads: Uploads::default(),
             large_requests: LargeRequests::default(),
             created_spaces: Mutex::default(),
@@ -121,7 +123,7 @@ impl App {
         app.open_space(SpaceName::new(DEFAULT_SPACE)?).await?;
         for info in app.engine().store().spaces() {
             let space = app.open_space(info.name).await?;
-            app.deliberation_drivers().resume(&space).await?;
+            app.procedures().resume(&space).await?;
         }
         app.check_webhooks()?;
         Ok(app)
@@ -175,8 +177,8 @@ impl App {
         &self.0.exclusive_jobs
     }
 
-    pub(crate) fn deliberation_drivers(&self) -> &DeliberationDrivers {
-        &self.0.deliberation_drivers
+    pub(crate) fn procedures(&self) -> &ProcedureHost {
+        &self.0.procedures
     }
 
     pub(crate) fn downgrade(&self) -> WeakApp {

@@ -25,7 +25,6 @@ use serde::{Serialize, Serializer};
 use crate::api::{Access, RouteAccess};
 use crate::app::{App, DEFAULT_SPACE};
 use crate::body;
-use crate::deliberation_drivers;
 use crate::large_requests::LargeRequest;
 use crate::listen::Connection;
 use crate::observe;
@@ -469,7 +468,6 @@ impl Call {
     /// Commits operations as the caller.
     pub(crate) async fn commit(&self, mut ops: Vec<Op>) -> Result<Receipt, Error> {
         observe::propagate_traces(&self.app, &self.space, &mut ops, self.trace).await;
-        deliberation_drivers::assign_driver(&self.app, &self.space, &self.principal, &mut ops).await?;
         self.space.commit(self.new_commit(ops)).await
     }
 

@@ -9,7 +9,6 @@ mod app;
 mod body;
 mod bulk;
 mod call;
-mod deliberation_drivers;
 mod dialect;
 mod drain_body;
 mod exclusive_jobs;

@@ -207,6 +207,7 @@ impl ResponseSummary {
                 | OpResult::ProcedureStarted { .. }
                 | OpResult::ApprovalRequested { .. }
                 | OpResult::ApprovalDecided { .. }
+                | OpResult::ProcedureChanged { .. }
                 | OpResult::ProcedureStepped { .. } => {}
                 OpResult::Requested { id, first, count, .. } => {
                     response.sent.push((id.to_string(), first.0, *count));

@@ -552,6 +552,7 @@ impl Shared {
             ready_by_priority: working.ready_by_level(),
             tasks: working.task_counts(),
             approval_changes: working.approval_changes(),
+            procedure_changes: working.procedure_changes(),
             wake: working.next_wake(),
             topics: Arc::clone(working.subscription_tree()),
             policy: Arc::clone(working.active_policy()),

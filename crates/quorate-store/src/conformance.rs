@@ -40,6 +40,8 @@ pub mod memory;
 #[allow(missing_docs)]
 pub mod message_chains;
 #[allow(missing_docs)]
+pub mod procedure_control;
+#[allow(missing_docs)]
 pub mod procedures;
 #[allow(missing_docs)]
 pub mod requests;
@@ -364,6 +366,13 @@ macro_rules! conformance_tests {
                 c1_an_approval_does_not_bypass_the_policy,
                 e3_invalid_approval_requests_are_refused,
                 d8_waiting_for_an_approval_is_not_a_deadlock,
+            }
+            procedure_control {
+                a_paused_procedure_accepts_no_step_until_it_is_resumed,
+                a_stuck_procedure_states_its_reason_until_it_is_resumed,
+                m4_cancelling_a_procedure_cancels_its_requests_and_tasks,
+                a_cancellation_is_limited_per_operation,
+                a_signal_is_a_message_to_the_driver,
             }
             procedures {
                 each_step_increments_the_procedure_version,

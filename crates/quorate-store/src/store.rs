@@ -90,6 +90,8 @@ pub struct PublishedState {
     pub tasks: TaskCounts,
     /// Opaque counter that changes whenever an approval changes. Lets callers wait for approvals.
     pub approval_changes: u64,
+    /// Opaque counter that changes whenever a procedure changes. Lets callers wait for procedures.
+    pub procedure_changes: u64,
     /// Time of the next timer.
     pub wake: NextWake,
     /// Topic subscriptions.

@@ -226,6 +226,7 @@ pub trait ReplyStream: Send {
 
 /// How the credit for one delivery or task is returned.
 #[derive(Clone)]
+#[allow(clippy::large_enum_variant, reason = "a box would be an allocation per delivery")]
 pub enum CreditReturn {
     /// By an operation in the commit that ends the delivery or task.
     InCommit(Op),

@@ -1,21 +1,36 @@
 //! Deliberations: agents review independently, discuss disagreements and vote. An embedded hub drives them in this
 //! process.
 
+use std::sync::Arc;
+
 use quorate_engine::Error;
-use quorate_procedures::{DELIBERATION_DRIVER, DELIBERATION_KIND, Driver, deliberation::Spec};
+use quorate_procedures::{
+    DELIBERATION_DRIVER, DELIBERATION_KIND, ProcedureHost, Registry, deliberation::Spec,
+};
 
 use crate::hub::Hub;
 use crate::procedure::ProcedureDraft;
 
 impl Hub {
-    /// Resumes running deliberations, and drives all that are started later. A remote hub does this itself.
+    /// Resumes the procedures of the kinds that this release knows, and drives all that are started later, until the
+    /// host is dropped. A remote hub does this itself.
     ///
     /// # Errors
-    /// Returns `INVALID` for a remote hub, or an error if the driver cannot register or the storage fails.
-    pub async fn drive_deliberations(&self) -> Result<Driver, Error> {
+    /// Returns `INVALID` for a remote hub, or an error if a driver cannot register or the storage fails.
+    pub async fn drive_procedures(&self) -> Result<Arc<ProcedureHost>, Error> {
+        self.drive_procedures_with(Registry::standard()).await
+    }
+
+    /// Drives procedures with these machines.
+    ///
+    /// # Errors
+    /// See [`Hub::drive_procedures`].
+    pub async fn drive_procedures_with(&self, registry: Registry) -> Result<Arc<ProcedureHost>, Error> {
         let space =
-            self.require_embedded("driving deliberations", "start a deliberation; the remote hub drives it")?;
-        Driver::start(space.clone()).await
+            self.require_embedded("driving procedures", "start a procedure; the remote hub drives it")?;
+        let host = ProcedureHost::install(space.engine(), registry);
+        host.resume(space).await?;
+        Ok(host)
     }
 }
 

@@ -104,7 +104,7 @@ pub use quorate_core::{
 pub use quorate_engine::SecretHandling;
 pub use quorate_env::{Clock, Entropy, ManualClock, SystemClock};
 #[cfg(feature = "embedded")]
-pub use quorate_procedures::{Driver, deliberation};
+pub use quorate_procedures::{ProcedureHost, Registry, deliberation, machine};
 #[cfg(feature = "embedded")]
 pub use quorate_sqlite::OpenError;
 #[cfg(feature = "embedded")]

@@ -4,13 +4,14 @@
 //! atomically.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use quorate_api::Error;
 use quorate_api::page::{Page, PageQuery};
 use quorate_api::procedure::ProcedureWithState;
 use quorate_core::{
-    AgentId, Commit, Op, OpResult, Principal, ProcedureId, ProcedureStatus, Receipt, Seq, StartProcedure,
-    StepProcedure, StoreError, Version,
+    AgentId, Commit, ControlProcedure, Op, OpResult, Principal, ProcedureControl, ProcedureId,
+    ProcedureStatus, Receipt, Seq, SignalProcedure, StartProcedure, StepProcedure, StoreError, Version,
 };
 use serde::Serialize;
 use serde::de::DeserializeOwned;
@@ -69,6 +70,7 @@ pub struct ProcedureStep {
     status: ProcedureStatus,
     state: Option<Result<Vec<u8>, Error>>,
     result: Option<Result<Vec<u8>, Error>>,
+    reason: String,
 }
 
 impl ProcedureStep {
@@ -76,7 +78,15 @@ impl ProcedureStep {
     /// sets it.
     pub fn new(id: impl Into<String>, expect: Version, phase: impl Into<String>) -> Self {
         let status = ProcedureStatus::Running;
-        Self { id: id.into(), expect: expect.0, phase: phase.into(), status, state: None, result: None }
+        Self {
+            id: id.into(),
+            expect: expect.0,
+            phase: phase.into(),
+            status,
+            state: None,
+            result: None,
+            reason: String::new(),
+        }
     }
 
     /// Sets the new state of the driver.
@@ -97,6 +107,12 @@ impl ProcedureStep {
         self
     }
 
+    /// Parks the procedure as stuck with a reason. It continues when it is resumed.
+    pub fn stuck(mut self, reason: impl Into<String>) -> Self {
+        (self.status, self.reason) = (ProcedureStatus::Stuck, reason.into());
+        self
+    }
+
     fn op(self, backend: &dyn Backend) -> Result<Op, Error> {
         let seal = |bytes: Result<Vec<u8>, Error>| bytes.map(|bytes| backend.seal(bytes.into()));
         Ok(Op::StepProcedure(StepProcedure {
@@ -106,6 +122,7 @@ impl ProcedureStep {
             status: self.status,
             state: self.state.map(seal).transpose()?,
             result: self.result.map(seal).transpose()?,
+            reason: self.reason,
         }))
     }
 }
@@ -173,6 +190,32 @@ impl ProcedureInfo {
     }
 }
 
+/// Changes whether a procedure continues. Repeats a cancellation until nothing of its work is left.
+async fn control(
+    backend: &Arc<dyn Backend>,
+    commit: impl Fn(Vec<Op>) -> Commit,
+    (id, control, reason): (&str, ProcedureControl, &str),
+) -> Result<(), Error> {
+    let procedure = ProcedureId::new(id)?;
+    loop {
+        let op = ControlProcedure { procedure: procedure.clone(), control, reason: reason.to_owned() };
+        let receipt = backend.commit(commit(vec![Op::ControlProcedure(op)])).await?;
+        match receipt.results.first() {
+            Some(OpResult::ProcedureChanged { remaining: 1.., .. }) => {}
+            _ => return Ok(()),
+        }
+    }
+}
+
+fn signal_op(
+    backend: &dyn Backend,
+    (id, name): (&str, String),
+    payload: impl Serialize,
+) -> Result<Op, Error> {
+    let payload = Some(backend.seal(to_json(payload)?.into()));
+    Ok(Op::SignalProcedure(SignalProcedure { procedure: ProcedureId::new(id)?, name, payload }))
+}
+
 fn started_id(receipt: &Receipt) -> Result<ProcedureId, Error> {
     match receipt.results.first() {
         Some(OpResult::ProcedureStarted { id }) => Ok(id.clone()),
@@ -196,6 +239,29 @@ impl Agent {
     /// Returns `NOT_FOUND`, or a storage error.
     pub async fn procedure(&self, id: &str) -> Result<ProcedureInfo, Error> {
         procedure_info(&self.backend, id, None).await
+    }
+
+    /// Cancels a procedure that this agent started or drives, with its open requests and tasks.
+    ///
+    /// # Errors
+    /// Returns `NOT_FOUND`, `FORBIDDEN`, `CONFLICT` if it has ended otherwise, or a storage error.
+    pub async fn cancel_procedure(&self, id: &str, reason: &str) -> Result<(), Error> {
+        let commit = |ops| self.new_commit(ops);
+        control(&self.backend, commit, (id, ProcedureControl::Cancel, reason)).await
+    }
+
+    /// Sends a signal to the driver of a procedure that this agent started.
+    ///
+    /// # Errors
+    /// Returns `NOT_FOUND`, `FORBIDDEN`, `CONFLICT` if the procedure has ended, or a storage error.
+    pub async fn signal_procedure(
+        &self,
+        id: &str,
+        name: impl Into<String>,
+        payload: impl Serialize,
+    ) -> Result<(), Error> {
+        let op = signal_op(&*self.backend, (id, name.into()), payload)?;
+        self.backend.commit(self.new_commit(vec![op])).await.map(drop)
     }
 }
 
@@ -223,6 +289,70 @@ impl Hub {
     /// Returns `NOT_FOUND`, or a storage error.
     pub async fn procedure(&self, id: &str) -> Result<ProcedureInfo, Error> {
         procedure_info(&self.backend, id, None).await
+    }
+
+    /// Returns a procedure once it no longer runs (it ended, was paused or is stuck), or once `wait` has elapsed.
+    ///
+    /// # Errors
+    /// Returns `NOT_FOUND`, or a storage error.
+    pub async fn wait_for_procedure(&self, id: &str, wait: Duration) -> Result<ProcedureInfo, Error> {
+        self.backend.wait_for_procedure(ProcedureId::new(id)?, None, wait).await
+    }
+
+    /// Returns a procedure once its version is greater than `after` or it no longer runs, or once `wait` has elapsed.
+    ///
+    /// # Errors
+    /// Returns `NOT_FOUND`, or a storage error.
+    pub async fn wait_for_procedure_step(
+        &self,
+        id: &str,
+        after: Version,
+        wait: Duration,
+    ) -> Result<ProcedureInfo, Error> {
+        self.backend.wait_for_procedure(ProcedureId::new(id)?, Some(after), wait).await
+    }
+
+    /// Pauses a procedure: it accepts no step until it is resumed.
+    ///
+    /// # Errors
+    /// Returns `NOT_FOUND`, `CONFLICT` if it has ended, or a storage error.
+    pub async fn pause_procedure(&self, id: &str, reason: &str) -> Result<(), Error> {
+        self.control_procedure(id, ProcedureControl::Pause, reason).await
+    }
+
+    /// Resumes a procedure that is paused or stuck.
+    ///
+    /// # Errors
+    /// Returns `NOT_FOUND`, `CONFLICT` if it has ended, or a storage error.
+    pub async fn resume_procedure(&self, id: &str) -> Result<(), Error> {
+        self.control_procedure(id, ProcedureControl::Resume, "").await
+    }
+
+    /// Cancels a procedure with its open requests and tasks.
+    ///
+    /// # Errors
+    /// Returns `NOT_FOUND`, `CONFLICT` if it has ended otherwise, or a storage error.
+    pub async fn cancel_procedure(&self, id: &str, reason: &str) -> Result<(), Error> {
+        self.control_procedure(id, ProcedureControl::Cancel, reason).await
+    }
+
+    async fn control_procedure(&self, id: &str, change: ProcedureControl, reason: &str) -> Result<(), Error> {
+        let commit = |ops| Commit::new(Principal::System, ops);
+        control(&self.backend, commit, (id, change, reason)).await
+    }
+
+    /// Sends a signal to the driver of a procedure.
+    ///
+    /// # Errors
+    /// Returns `NOT_FOUND`, `CONFLICT` if the procedure has ended, or a storage error.
+    pub async fn signal_procedure(
+        &self,
+        id: &str,
+        name: impl Into<String>,
+        payload: impl Serialize,
+    ) -> Result<(), Error> {
+        let op = signal_op(&*self.backend, (id, name.into()), payload)?;
+        self.backend.commit(Commit::new(Principal::System, vec![op])).await.map(drop)
     }
 
     /// Returns the state of a procedure as of a sequence number.

@@ -367,6 +367,7 @@ fn long_lived_items() -> Vec<CoreEffect> {
                 stepped_at: Timestamp(1),
                 state: None,
                 result: None,
+                reason: String::new(),
             }),
         ),
     ]

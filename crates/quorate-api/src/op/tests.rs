@@ -5,13 +5,14 @@ use std::collections::BTreeSet;
 use bytes::Bytes;
 use quorate_core::{
     AcquireLocks, AddToSession, AgentRole, AgentStatus, CancelTask, ChangeSession, CompleteTask,
-    ContributionKind, CreateTasks, DecideApproval, DeleteEntry, Dependency, Destination, Durability, Epoch,
-    EscalateTo, Extend, FailTask, Fence, FenceRef, Health, Heartbeat as CoreHeartbeat, HeartbeatTask,
-    IfUnavailable, LeaseRef, LeaseToken, MakeSnapshot, Message, MessageType, Nack, NackAction,
-    NewTask as CoreNewTask, OnDependencyFailure, OpenSession, Payload, Policy, Priority, ProcedureStatus,
-    PutEntry, RegisterAgent, RenewLocks, RequestApproval, Rollback as CoreRollback, RollbackScope,
-    RollbackTarget, Secret, SessionChange as Change, SetBudget, StartProcedure, StepProcedure, Subscribe,
-    TaskLeaseRef, TaskStatus, Timestamp, Verdict, Version, WaitMode,
+    ContributionKind, ControlProcedure, CreateTasks, DecideApproval, DeleteEntry, Dependency, Destination,
+    Durability, Epoch, EscalateTo, Extend, FailTask, Fence, FenceRef, Health, Heartbeat as CoreHeartbeat,
+    HeartbeatTask, IfUnavailable, LeaseRef, LeaseToken, MakeSnapshot, Message, MessageType, Nack, NackAction,
+    NewTask as CoreNewTask, OnDependencyFailure, OpenSession, Payload, Policy, Priority, ProcedureControl,
+    ProcedureStatus, PutEntry, RegisterAgent, RenewLocks, RequestApproval, Rollback as CoreRollback,
+    RollbackScope, RollbackTarget, Secret, SessionChange as Change, SetBudget, SignalProcedure,
+    StartProcedure, StepProcedure, Subscribe, TaskLeaseRef, TaskStatus, Timestamp, Verdict, Version,
+    WaitMode,
 };
 
 use super::*;
@@ -313,8 +314,26 @@ fn approvals_and_procedures() -> Vec<Op> {
             status: ProcedureStatus::Done,
             state: Some(sealed("{\"round\": 2}")),
             result: Some(sealed("true")),
+            reason: String::new(),
+        }),
+        Op::StepProcedure(StepProcedure {
+            status: ProcedureStatus::Stuck,
+            reason: "no analyst".to_owned(),
+            ..StepProcedure::new(id("p1"), Version(4), "vote")
+        }),
+        control(ProcedureControl::Pause),
+        control(ProcedureControl::Resume),
+        control(ProcedureControl::Cancel),
+        Op::SignalProcedure(SignalProcedure {
+            procedure: id("p1"),
+            name: "guidance".to_owned(),
+            payload: Some(sealed("{\"focus\": \"cost\"}")),
         }),
     ]
+}
+
+fn control(control: ProcedureControl) -> Op {
+    Op::ControlProcedure(ControlProcedure { procedure: id("p1"), control, reason: "late".to_owned() })
 }
 
 fn all_ops() -> Vec<Op> {

@@ -17,9 +17,19 @@ const PAGE: usize = 1_000;
 
 /// A deliberation, by status.
 pub(super) enum LoadedDeliberation {
-    Done { id: String, outcome: Box<Outcome> },
-    Failed { info: Box<ProcedureInfo>, failure: Box<FailedDeliberation> },
-    Running { info: Box<ProcedureInfo>, state: Box<DeliberationState> },
+    Done {
+        id: String,
+        outcome: Box<Outcome>,
+    },
+    Failed {
+        info: Box<ProcedureInfo>,
+        failure: Box<FailedDeliberation>,
+    },
+    /// Without an outcome: running, paused, stuck or cancelled.
+    Unfinished {
+        info: Box<ProcedureInfo>,
+        state: Box<DeliberationState>,
+    },
 }
 
 /// Loads the deliberation with this id, unique prefix, or `@last`.
@@ -43,9 +53,12 @@ pub(super) async fn load(hub: &Hub, reference: &str) -> anyhow::Result<LoadedDel
             let erased = || anyhow::anyhow!("the result of {} was erased", procedure.id);
             LoadedDeliberation::Failed { failure: failure.ok_or_else(erased)?, info: Box::new(info) }
         }
-        ProcedureStatus::Running => {
+        ProcedureStatus::Running
+        | ProcedureStatus::Paused
+        | ProcedureStatus::Stuck
+        | ProcedureStatus::Cancelled => {
             let state = Box::new(info.state::<DeliberationState>()?.unwrap_or_default());
-            LoadedDeliberation::Running { state, info: Box::new(info) }
+            LoadedDeliberation::Unfinished { state, info: Box::new(info) }
         }
     })
 }
@@ -85,12 +98,12 @@ pub(super) async fn newest_rows(hub: &Hub, limit: usize) -> anyhow::Result<Vec<V
         let subject = info.spec::<Spec>().map(|spec| spec.subject).ok();
         let outcome = match procedure.status {
             ProcedureStatus::Done => info.result::<Outcome>().ok().flatten(),
-            ProcedureStatus::Running | ProcedureStatus::Failed => None,
+            _ => None,
         };
         let state = match procedure.status {
             ProcedureStatus::Running if procedure.phase.is_empty() => "waiting",
             ProcedureStatus::Running => &procedure.phase,
-            ProcedureStatus::Done | ProcedureStatus::Failed => procedure.status.as_str(),
+            status => status.as_str(),
         };
         rows.push(json!({
             "id": procedure.id.as_str(),

@@ -1,4 +1,5 @@
-//! Renders deliberations without an outcome: the progress of a running one, or the reason of a failed one.
+//! Renders deliberations without an outcome: the progress of one that runs, is paused, stuck or cancelled, or the reason
+//! of a failed one.
 
 use quorate::ProcedureInfo;
 use quorate::deliberation::{DeliberationState, FailedDeliberation, Phase, Spec};
@@ -38,7 +39,7 @@ fn print(subject: &Value, lines: &[(&str, String)], format: ReportFormat) {
     }
 }
 
-pub(super) fn print_running(
+pub(super) fn print_unfinished(
     info: &ProcedureInfo,
     state: &DeliberationState,
     format: ReportFormat,
@@ -67,9 +68,12 @@ pub(super) fn print_running(
     };
     let pending: Vec<String> = pending.iter().map(|(agent, ask)| format!("{agent} ({ask})")).collect();
     let since = document["since"].as_str().unwrap_or_default().to_owned();
+    let procedure = info.procedure();
+    let waiting = if procedure.status.has_ended() { String::new() } else { pending.join(", ") };
     let lines = [
-        ("running", format!("{phase}, since {since}")),
-        ("waiting for", pending.join(", ")),
+        (procedure.status.as_str(), format!("{phase}, since {since}")),
+        ("reason", procedure.reason.clone()),
+        ("waiting for", waiting),
         ("findings", reported.join(", ")),
         ("conflicts", conflicts.join("; ")),
         ("id", info.procedure().id.to_string()),

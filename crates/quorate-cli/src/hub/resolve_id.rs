@@ -27,6 +27,7 @@ pub(crate) enum Resource {
     Token,
     Approval,
     Deliberation,
+    Procedure,
     Flag,
     Request,
     /// Has no list; found by its messages.
@@ -44,6 +45,7 @@ impl Resource {
             Self::Token => "token",
             Self::Approval => "approval",
             Self::Deliberation => "deliberation",
+            Self::Procedure => "procedure",
             Self::Flag => "flag",
             Self::Request => "request",
             Self::Trace => "trace",
@@ -60,6 +62,7 @@ impl Resource {
             Self::Token => "create one with `quorate token create --role ROLE --name NAME`",
             Self::Approval => "agents request approvals; `quorate approval watch` waits for them",
             Self::Deliberation => "start one with `quorate run FILE` or `quorate deliberate QUESTION`",
+            Self::Procedure => "start one with `quorate procedure start KIND`",
             Self::Request => "send one with `quorate request send --to AGENT TEXT`",
             Self::Flag => "anyone can raise one with `quorate flag raise TEXT`",
         }
@@ -75,6 +78,7 @@ impl Resource {
             Self::Token => ("token", "/v1/tokens", "tokens"),
             Self::Approval => ("approval", "/v1/approvals", "approvals"),
             Self::Deliberation => ("deliberation", "/v1/procedures", "procedures"),
+            Self::Procedure => ("procedure", "/v1/procedures", "procedures"),
             Self::Flag => ("flag", "/v1/flags", "flags"),
             Self::Request => ("request", "/v1/requests", "requests"),
             Self::Trace => ("trace", "/v1/messages", "messages"),

@@ -1,9 +1,10 @@
 //! Follows a running deliberation and prints its phases to stderr.
 
 use std::collections::BTreeSet;
+use std::time::Duration;
 
 use quorate::deliberation::{DeliberationState, Outcome, Phase, Spec};
-use quorate::{Hub, ProcedureInfo};
+use quorate::{Hub, ProcedureInfo, ProcedureStatus};
 use quorate_agents::{DeclaredAgent, UseSpec};
 use quorate_procedures::conflict::ConflictKind;
 
@@ -12,6 +13,8 @@ use super::progress::{Progress, note_line};
 use crate::output::plural;
 use crate::terminal::{note, sanitize_line, wrap};
 
+/// Duration of one wait for a step.
+const WAIT_MAX: Duration = Duration::from_secs(30);
 /// Width of the values in the header.
 const HEADER_COLUMNS: usize = 68;
 
@@ -52,15 +55,24 @@ pub(crate) fn print_header(title: &str, spec: &Spec, agents: &[DeclaredAgent]) {
 pub(super) async fn wait_until_done(hub: &Hub, id: &str, spec: &Spec) -> anyhow::Result<ProcedureInfo> {
     let mut reported =
         Reported { progress: Progress::new(), has_printed_findings: false, round: 0, open_max: 0 };
+    let mut procedure = hub.procedure(id).await?;
     loop {
-        let procedure = hub.procedure(id).await?;
         if let Some(state) = procedure.state::<DeliberationState>()? {
             reported.update(&state, spec);
         }
         if procedure.procedure().status.has_ended() {
             return Ok(procedure);
         }
-        tokio::time::sleep(POLL_INTERVAL).await;
+        procedure = match procedure.procedure().status {
+            ProcedureStatus::Running => {
+                hub.wait_for_procedure_step(id, procedure.version(), WAIT_MAX).await?
+            }
+            // It continues when it is resumed.
+            _ => {
+                tokio::time::sleep(POLL_INTERVAL).await;
+                hub.procedure(id).await?
+            }
+        };
     }
 }
 

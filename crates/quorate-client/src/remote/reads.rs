@@ -334,6 +334,31 @@ impl BackendReads for RemoteHub {
         })
     }
 
+    fn wait_for_procedure(
+        &self,
+        id: ProcedureId,
+        after: Option<Version>,
+        wait: Duration,
+    ) -> BackendFuture<'_, ProcedureInfo> {
+        Box::pin(async move {
+            let path = format!("/v1/procedures/{}", percent_encode(id.as_str()));
+            let until = self.clock().now().plus(wait).mono;
+            loop {
+                let poll = self.time_left(until).min(LONG_POLL_WAIT);
+                let with_query = |call: HttpRequest| {
+                    let call = call.query("waitMs", poll.as_millis()).timeout(poll + RESPONSE_GRACE);
+                    with_param(call, "afterVersion", after)
+                };
+                let info: ProcedureInfo = self.get::<ProcedureWithState>(&path, with_query).await?.into();
+                let is_newer = after.is_some_and(|after| info.version() > after);
+                let is_running = info.procedure().status == ProcedureStatus::Running;
+                if is_newer || !is_running || self.time_left(until).is_zero() {
+                    return Ok(info);
+                }
+            }
+        })
+    }
+
     fn procedures(
         &self,
         status: Option<ProcedureStatus>,

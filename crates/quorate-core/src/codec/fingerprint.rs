@@ -219,6 +219,8 @@ fn write_op(out: &mut Writer, op: &Op) {
         Op::DecideApproval(decide) => approval_fingerprint::write_decide(out, decide),
         Op::StartProcedure(start) => procedure_fingerprint::write_start(out, start),
         Op::StepProcedure(step) => procedure_fingerprint::write_step(out, step),
+        Op::ControlProcedure(control) => procedure_fingerprint::write_control(out, control),
+        Op::SignalProcedure(signal) => procedure_fingerprint::write_signal(out, signal),
         Op::ResumeLeases { agent, lease_ms } => {
             write_named(out, 70, agent);
             out.number(*lease_ms);

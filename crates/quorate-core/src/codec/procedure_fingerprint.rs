@@ -3,7 +3,7 @@
 use crate::codec::Writer;
 use crate::ids::AgentId;
 use crate::message::Payload;
-use crate::procedure::{StartProcedure, StepProcedure};
+use crate::procedure::{ControlProcedure, ProcedureControl, SignalProcedure, StartProcedure, StepProcedure};
 
 pub(super) fn write_start(out: &mut Writer, start: &StartProcedure) {
     out.number(71);
@@ -20,6 +20,26 @@ pub(super) fn write_step(out: &mut Writer, step: &StepProcedure) {
     out.text(&step.phase);
     write_payload(out, step.state.as_ref());
     write_payload(out, step.result.as_ref());
+    if !step.reason.is_empty() {
+        out.text(&step.reason);
+    }
+}
+
+pub(super) fn write_control(out: &mut Writer, control: &ControlProcedure) {
+    out.number(match control.control {
+        ProcedureControl::Pause => 85,
+        ProcedureControl::Resume => 86,
+        ProcedureControl::Cancel => 87,
+    });
+    out.text(&control.procedure);
+    out.text(&control.reason);
+}
+
+pub(super) fn write_signal(out: &mut Writer, signal: &SignalProcedure) {
+    out.number(88);
+    out.text(&signal.procedure);
+    out.text(&signal.name);
+    write_payload(out, signal.payload.as_ref());
 }
 
 fn write_payload(out: &mut Writer, payload: Option<&Payload>) {

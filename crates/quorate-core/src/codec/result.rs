@@ -105,6 +105,9 @@ fn write_result(out: &mut Writer, result: &OpResult) {
             out.text(id);
         }
         OpResult::ProcedureStepped { version } => out.numbers(&[33, version.0]),
+        OpResult::ProcedureChanged { version, remaining } => {
+            out.numbers(&[40, version.0, u64::from(*remaining)]);
+        }
         OpResult::ApprovalRequested { id, digest, expires_at } => {
             out.number(34);
             out.text(id);
@@ -155,22 +158,7 @@ fn read_result(input: &mut Reader<'_>) -> Result<OpResult, DecodeError> {
             first: DeliveryNo(input.number()?),
             count: input.narrow()?,
         },
-        3 => {
-            let count = input.count(6)?;
-            let mut leased = Vec::with_capacity(count);
-            for _ in 0..count {
-                leased.push(LeasedDelivery {
-                    delivery: DeliveryNo(input.number()?),
-                    token: LeaseToken(input.number()?),
-                    attempt: input.narrow()?,
-                    lease_ms: input.number()?,
-                    seq: Seq(input.number()?),
-                    n: input.narrow()?,
-                    message: None,
-                });
-            }
-            OpResult::Claimed(leased)
-        }
+        3 => OpResult::Claimed(read_leased(input)?),
         4 => OpResult::Acked { seq: Seq(input.number()?) },
         5 => OpResult::Purged { count: input.narrow()? },
         6 => OpResult::Written { version: Version(input.number()?) },
@@ -211,10 +199,28 @@ fn read_result(input: &mut Reader<'_>) -> Result<OpResult, DecodeError> {
         31 => OpResult::TokenCreated { id: item::read_token_id(input)?, digest: TokenDigest(input.array()?) },
         32 => OpResult::ProcedureStarted { id: input.id()? },
         33 => OpResult::ProcedureStepped { version: Version(input.number()?) },
+        40 => OpResult::ProcedureChanged { version: Version(input.number()?), remaining: input.narrow()? },
         34 => read_requested(input)?,
         35 => read_decided(input)?,
         _ => return input.expected("a known result"),
     })
+}
+
+fn read_leased(input: &mut Reader<'_>) -> Result<Vec<LeasedDelivery>, DecodeError> {
+    let count = input.count(6)?;
+    let mut leased = Vec::with_capacity(count);
+    for _ in 0..count {
+        leased.push(LeasedDelivery {
+            delivery: DeliveryNo(input.number()?),
+            token: LeaseToken(input.number()?),
+            attempt: input.narrow()?,
+            lease_ms: input.number()?,
+            seq: Seq(input.number()?),
+            n: input.narrow()?,
+            message: None,
+        });
+    }
+    Ok(leased)
 }
 
 fn read_requested(input: &mut Reader<'_>) -> Result<OpResult, DecodeError> {

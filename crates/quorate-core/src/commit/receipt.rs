@@ -260,6 +260,13 @@ pub enum OpResult {
         /// Its new version.
         version: Version,
     },
+    /// The procedure was paused, resumed or cancelled.
+    ProcedureChanged {
+        /// Its version.
+        version: Version,
+        /// Number of its open requests and tasks that are still to be cancelled: repeat the operation.
+        remaining: u32,
+    },
     /// The approval was requested.
     ApprovalRequested {
         /// Id of the approval.

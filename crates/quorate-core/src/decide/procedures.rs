@@ -10,7 +10,7 @@ use crate::decide::tasks::push_json_string;
 use crate::decide::{DecideError, Draft};
 use crate::destination::Destination;
 use crate::effect::Effect;
-use crate::ids::{AgentId, ProcedureId, Version};
+use crate::ids::{AgentId, ProcedureId, Seq, Version};
 use crate::item::{Item, ItemKey, ItemKind, Verb};
 use crate::limits::{NUMBER_MAX, PROCEDURES_OPEN_MAX, PROCEDURES_PER_AGENT_MAX};
 use crate::message::{Message, MessageType, Payload};
@@ -32,7 +32,7 @@ impl Draft<'_> {
         }
         if self.actor.is_some() {
             let started = self.working.items().procedures.count_of(&self.commit.principal.to_text());
-            let hint = "wait until one ends, or fail procedures that are no longer driven";
+            let hint = "wait until one ends, or cancel procedures that are no longer driven";
             self.check_share("running procedures", started, PROCEDURES_PER_AGENT_MAX, hint)?;
         }
         let now = self.now.wall;
@@ -58,6 +58,7 @@ impl Draft<'_> {
             stepped_at: now,
             state: None,
             result: None,
+            reason: String::new(),
         };
         self.change_item(Verb::ProcedureStarted, Item::Procedure(procedure));
         Ok(OpResult::ProcedureStarted { id })
@@ -67,19 +68,26 @@ impl Draft<'_> {
     fn notify_driver(&mut self, driver: &AgentId, id: &ProcedureId, kind: &str) -> Result<(), DecideError> {
         let recipients = vec![Recipient::agent(self.require_agent(driver)?)];
         self.check_inbox_capacity(None, &recipients)?;
-        let mut text = String::from("{\"procedure\":");
-        push_json_string(id.as_str(), &mut text);
-        text.push_str(",\"kind\":");
-        push_json_string(kind, &mut text);
-        text.push('}');
+        let text = notice(id, kind);
+        self.send_notice(driver, recipients, id, Verb::ProcedureStarted.as_str(), text + "}");
+        Ok(())
+    }
+
+    /// Sends a notice of the hub about a procedure.
+    pub(super) fn send_notice(
+        &mut self,
+        driver: &AgentId,
+        recipients: Vec<Recipient>,
+        id: &ProcedureId,
+        action: &str,
+        text: String,
+    ) {
         let payload = Payload::seal(Bytes::from(text), self.salt());
-        let to = Destination::Agent(driver.clone());
-        let mut message = Message::new(to, Verb::ProcedureStarted.as_str(), payload);
+        let mut message = Message::new(Destination::Agent(driver.clone()), action, payload);
         message.kind = MessageType::Event;
         message.correlation_id = Some(id.to_string());
         self.deliveries += 1;
         self.emit_message(&Arc::new(message), recipients);
-        Ok(())
     }
 
     pub(super) fn step_procedure(&mut self, step: &StepProcedure) -> Result<OpResult, DecideError> {
@@ -88,16 +96,18 @@ impl Draft<'_> {
         if procedure.version != step.expect {
             return Err(stale(&procedure, step.expect).into());
         }
-        if procedure.status.has_ended() {
-            return Err(already_ended(&procedure).into());
+        match procedure.status {
+            ProcedureStatus::Running => {}
+            ProcedureStatus::Paused | ProcedureStatus::Stuck => return Err(not_running(&procedure).into()),
+            ProcedureStatus::Done | ProcedureStatus::Failed | ProcedureStatus::Cancelled => {
+                return Err(already_ended(&procedure).into());
+            }
         }
         let version = self.next_version(&procedure)?;
         let now = self.now.wall;
-        let stays_in_phase = procedure.phase == step.phase && !step.status.has_ended();
+        let stays_in_phase = procedure.phase == step.phase && step.status == ProcedureStatus::Running;
         let verb = verb_of(step.status);
-        // Of several steps in one record, only the last one can be read later.
-        let previous_seq =
-            if procedure.seq == self.seq { procedure.previous_seq } else { Some(procedure.seq) };
+        let previous_seq = self.previous_seq(&procedure);
         let stepped = Procedure {
             version,
             seq: self.seq,
@@ -108,13 +118,20 @@ impl Draft<'_> {
             stepped_at: now,
             state: step.state.as_ref().map(|state| self.add_part(state)).or(procedure.state),
             result: step.result.as_ref().map(|result| self.add_part(result)),
+            reason: step.reason.clone(),
             ..procedure
         };
         self.change_item(verb, Item::Procedure(stepped));
         Ok(OpResult::ProcedureStepped { version })
     }
 
-    fn procedure(&self, id: &ProcedureId) -> Result<Option<Procedure>, DecideError> {
+    /// Returns the record before the one that this commit writes. Of several versions in one record, only the last
+    /// one can be read later.
+    pub(super) fn previous_seq(&self, procedure: &Procedure) -> Option<Seq> {
+        if procedure.seq == self.seq { procedure.previous_seq } else { Some(procedure.seq) }
+    }
+
+    pub(super) fn procedure(&self, id: &ProcedureId) -> Result<Option<Procedure>, DecideError> {
         match self.item(&ItemKey::new(ItemKind::Procedure, id.as_str()))? {
             Some(Item::Procedure(procedure)) => Ok(Some(procedure)),
             _ => Ok(None),
@@ -145,7 +162,7 @@ impl Draft<'_> {
     }
 
     /// Returns the next version. The first one after a restore skips the versions that the lost history may have used.
-    fn next_version(&self, procedure: &Procedure) -> Result<Version, Refused> {
+    pub(super) fn next_version(&self, procedure: &Procedure) -> Result<Version, Refused> {
         let generation = self.working.head.generation;
         let previous = self.working.generations().at_seq(procedure.seq);
         let next = procedure.version.0 + 1;
@@ -202,10 +219,22 @@ fn verb_of(status: ProcedureStatus) -> Verb {
         ProcedureStatus::Running => Verb::ProcedureStepped,
         ProcedureStatus::Done => Verb::ProcedureDone,
         ProcedureStatus::Failed => Verb::ProcedureFailed,
+        ProcedureStatus::Cancelled => Verb::ProcedureCancelled,
+        ProcedureStatus::Paused => Verb::ProcedurePaused,
+        ProcedureStatus::Stuck => Verb::ProcedureStuck,
     }
 }
 
-fn no_procedure(id: &ProcedureId) -> Refused {
+/// Returns the start of a notice's payload, without the closing brace.
+pub(super) fn notice(id: &ProcedureId, kind: &str) -> String {
+    let mut text = String::from("{\"procedure\":");
+    push_json_string(id.as_str(), &mut text);
+    text.push_str(",\"kind\":");
+    push_json_string(kind, &mut text);
+    text
+}
+
+pub(super) fn no_procedure(id: &ProcedureId) -> Refused {
     Refused::new(Code::NotFound, format!("there is no procedure {id}"))
         .hint("start it first, or check the id")
 }
@@ -218,7 +247,14 @@ fn stale(procedure: &Procedure, expected: Version) -> Refused {
         .hint("another step was taken: read the state again, and derive the next step from it")
 }
 
-fn already_ended(procedure: &Procedure) -> Refused {
+fn not_running(procedure: &Procedure) -> Refused {
+    let Procedure { id, status, reason, .. } = procedure;
+    let reason = if reason.is_empty() { String::new() } else { format!(": {reason}") };
+    Refused::new(Code::Conflict, format!("procedure {id} is {}{reason}", status.as_str()))
+        .hint("resume it with procedure.resume, or cancel it")
+}
+
+pub(super) fn already_ended(procedure: &Procedure) -> Refused {
     let detail =
         format!("procedure {} is {} and can no longer change", procedure.id, procedure.status.as_str());
     Refused::new(Code::Conflict, detail).hint("start a new procedure; this one stays readable")

@@ -230,7 +230,7 @@ impl Draft<'_> {
         Ok(request)
     }
 
-    fn withdraw(&mut self, request: Request) {
+    pub(super) fn withdraw(&mut self, request: Request) {
         let id = request.id;
         self.end_and_purge(Verb::RequestCancelled, request, RequestState::Cancelled, || {
             Refused::new(Code::Cancelled, format!("request {id} was cancelled"))

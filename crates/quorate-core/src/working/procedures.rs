@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use crate::procedure::Procedure;
-use crate::working::{Map, decrement};
+use crate::working::{Map, WorkingState, decrement};
 
 /// Running procedures by id.
 #[derive(Debug, Default)]
@@ -11,11 +11,14 @@ pub(crate) struct Procedures {
     running: Map<Arc<str>, Procedure>,
     /// Number of procedures that each principal started.
     of_principal: Map<String, usize>,
+    /// Incremented by every change, including undone ones.
+    changes: u64,
 }
 
 impl Procedures {
     /// Replaces a procedure and returns the previous one.
     pub(super) fn replace(&mut self, id: &Arc<str>, new: Option<Procedure>) -> Option<Procedure> {
+        self.changes += 1;
         if let Some(new) = &new {
             *self.of_principal.entry(new.started_by.clone()).or_default() += 1;
         }
@@ -40,5 +43,13 @@ impl Procedures {
     /// Returns the number of running procedures that a principal started.
     pub(crate) fn count_of(&self, principal: &str) -> usize {
         self.of_principal.get(principal).copied().unwrap_or(0)
+    }
+}
+
+impl WorkingState {
+    /// Returns a counter that changes whenever a procedure changes. Its value has no other meaning.
+    #[must_use]
+    pub fn procedure_changes(&self) -> u64 {
+        self.items().procedures.changes
     }
 }

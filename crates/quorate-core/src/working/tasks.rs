@@ -35,6 +35,8 @@ pub(crate) struct Tasks {
     assigned: Map<AgentNo, usize>,
     /// Number of open tasks that each agent created.
     created: Map<AgentNo, usize>,
+    /// Open tasks by session.
+    by_session: Map<String, BTreeSet<TaskNo>>,
     counts: TaskCounts,
     claimers: claimers::TaskClaimers,
     /// The dispatch of each leased task, since the hub's start.
@@ -105,6 +107,9 @@ impl Tasks {
         if let Some(creator) = task.spec.creator {
             *self.created.entry(creator).or_default() += 1;
         }
+        if let Some(session) = &task.spec.session {
+            self.by_session.entry(session.clone()).or_default().insert(task.spec.number);
+        }
         self.recount_dependents(&task.spec.id, |pending| pending + 1);
     }
 
@@ -116,6 +121,14 @@ impl Tasks {
         }
         if let Some(creator) = task.spec.creator {
             decrement(&mut self.created, &creator);
+        }
+        if let Some(session) = &task.spec.session
+            && let Some(tasks) = self.by_session.get_mut(session)
+        {
+            tasks.remove(&task.spec.number);
+            if tasks.is_empty() {
+                self.by_session.remove(session);
+            }
         }
         self.recount_dependents(&task.spec.id, |pending| pending - 1);
     }
@@ -227,6 +240,13 @@ impl Tasks {
     /// Returns the number of open tasks that an agent created.
     pub(crate) fn created_count(&self, agent: AgentNo) -> usize {
         self.created.get(&agent).copied().unwrap_or(0)
+    }
+
+    /// Returns the open tasks of a session that an agent created, oldest first.
+    pub(crate) fn of_session(&self, session: &str, creator: AgentNo) -> Vec<TaskId> {
+        let tasks = self.by_session.get(session).into_iter().flatten();
+        let tasks = tasks.filter_map(|number| self.open.get(number));
+        tasks.filter(|task| task.spec.creator == Some(creator)).map(|task| task.spec.id.clone()).collect()
     }
 
     /// Returns the waiters for the end of tasks.

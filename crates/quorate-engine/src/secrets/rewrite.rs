@@ -41,6 +41,7 @@ fn payload(op: &mut Op, field: &str, scanner: &Scanner, entropy: &Entropy) -> Op
         Op::StartProcedure(start) => start.spec.as_mut()?,
         Op::StepProcedure(step) if field == "state" => step.state.as_mut()?,
         Op::StepProcedure(step) => step.result.as_mut()?,
+        Op::SignalProcedure(signal) => signal.payload.as_mut()?,
         Op::CreateTasks(create) => {
             *create = inputs(create, scanner, entropy);
             return Some(());

@@ -3,7 +3,7 @@
 
 use quorate_core::{
     ApprovalId, ClientId, Commit, CreateTasks, CreateToken, Destination, Granted, Message, NewTask, Op,
-    ProcedureId, PutEntry, RegisterAgent, RequestApproval, RollbackScope, SessionId, TaskId,
+    ProcedureId, PutEntry, RegisterAgent, RequestApproval, RollbackScope, SessionId, StepProcedure, TaskId,
 };
 
 /// Visits every text of a commit: index of the operation, field and bytes. Stops at the first error.
@@ -43,6 +43,20 @@ fn inputs<'a, E>(create: &'a CreateTasks, visit: &mut dyn FnMut(&'a [u8]) -> Res
 /// Visitor of a field and its text.
 type Visit<'s, 'a, E> = &'s mut dyn FnMut(&'static str, &'a str) -> Result<(), E>;
 
+fn of_step<'a, E>(step: &'a StepProcedure, visit: Visit<'_, 'a, E>) -> Result<(), E> {
+    visit("phase", &step.phase)?;
+    visit("reason", &step.reason)
+}
+
+fn of_content<'a, E>(
+    content_type: Option<&'a str>,
+    rationale: &'a str,
+    visit: Visit<'_, 'a, E>,
+) -> Result<(), E> {
+    visit("contentType", content_type.unwrap_or_default())?;
+    visit("rationale", rationale)
+}
+
 /// Visits all texts except for payloads.
 fn fields<'a, E>(op: &'a Op, visit: Visit<'_, 'a, E>) -> Result<(), E> {
     match op {
@@ -55,14 +69,11 @@ fn fields<'a, E>(op: &'a Op, visit: Visit<'_, 'a, E>) -> Result<(), E> {
         Op::SetBudget(set) => visit("id", set.id.as_str()),
         Op::OpenSession(new) => named(new.id.as_ref().map(SessionId::as_str), ("title", &new.title), visit),
         Op::ChangeSession(change) => visit("reason", &change.reason),
-        Op::AddToSession(add) => {
-            visit("contentType", add.content_type.as_deref().unwrap_or_default())?;
-            visit("rationale", &add.rationale)
-        }
+        Op::AddToSession(add) => of_content(add.content_type.as_deref(), &add.rationale, visit),
         Op::CreateTasks(CreateTasks { tasks, .. }) => tasks.iter().try_for_each(|task| of_task(task, visit)),
         Op::CompleteTask(complete) => {
-            visit("contentType", complete.content_type.as_deref().unwrap_or_default())?;
-            visit("rationale", complete.rationale.as_deref().unwrap_or_default())
+            let rationale = complete.rationale.as_deref().unwrap_or_default();
+            of_content(complete.content_type.as_deref(), rationale, visit)
         }
         Op::FailTask(fail) => visit("reason", &fail.reason),
         Op::CancelTask(cancel) => visit("reason", &cancel.reason),
@@ -81,7 +92,9 @@ fn fields<'a, E>(op: &'a Op, visit: Visit<'_, 'a, E>) -> Result<(), E> {
         Op::StartProcedure(start) => {
             named(start.id.as_ref().map(ProcedureId::as_str), ("kind", &start.kind), visit)
         }
-        Op::StepProcedure(step) => visit("phase", &step.phase),
+        Op::StepProcedure(step) => of_step(step, visit),
+        Op::ControlProcedure(control) => visit("reason", &control.reason),
+        Op::SignalProcedure(signal) => visit("name", &signal.name),
         Op::RequestApproval(request) => of_approval(request, visit),
         Op::DecideApproval(decide) => visit("reason", &decide.reason),
         // These only refer to existing resources, or contain no text.

@@ -1,24 +1,31 @@
-//! Procedures: start, step, get, list. Lists do not include states.
+//! Procedures: start, step, pause, resume, cancel, signal, get, list. Lists do not include states.
 
 use axum::extract::Path;
 use axum::http::StatusCode;
 use quorate_api::page::ListQuery;
 use quorate_api::payload;
 use quorate_api::procedure::{
-    NewProcedure, Procedure as ShownProcedure, ProcedureListQuery, ProcedurePayloads, ProcedureStep,
-    ProcedureWithState,
+    NewProcedure, Procedure as ShownProcedure, ProcedureChange, ProcedureGetQuery, ProcedureListQuery,
+    ProcedurePayloads, ProcedureSignal, ProcedureStep, ProcedureWithState,
 };
-use quorate_api::state::AsOfQuery;
-use quorate_core::{Code, Op, OpResult, Payload, Procedure, ProcedureId, ProcedureStatus, Refused, Seq};
+use quorate_core::{
+    Code, Op, OpResult, Payload, Procedure, ProcedureControl, ProcedureId, ProcedureStatus, Refused, Seq,
+};
 use quorate_engine::{Error, ProcedureView};
-use quorate_procedures::deliberation;
 
-use crate::api::{Route, get, post, schema};
+use crate::api::{Operation, Route, get, post, schema};
 use crate::call::{ApiResult, Call, json_response};
 use crate::problem::Problem;
-use crate::{body, bulk, deliberation_drivers};
+use crate::routes::{at_with_wait, inbox::check_wait};
+use crate::{body, bulk};
 
 pub(crate) fn routes() -> Vec<Route> {
+    let change = |path, id, summary| -> Operation {
+        post(path, id, summary)
+            .path_parameter::<schema::Id>("id", "Procedure ID.")
+            .request_body::<ProcedureChange>()
+            .returns::<ProcedureWithState>(200, "The procedure.")
+    };
     vec![
         post("/v1/procedures", "procedures.start", "Start a procedure.")
             .request_body::<NewProcedure<'_>>()
@@ -31,10 +38,11 @@ pub(crate) fn routes() -> Vec<Route> {
         get(
             "/v1/procedures/{id}",
             "procedures.get",
-            "Get a procedure with its state, optionally as of a past record.",
+            "Get a procedure with its state, optionally as of a past record. Set `waitMs` to wait until it ends, is paused \
+             or is stuck.",
         )
         .path_parameter::<schema::Id>("id", "Procedure ID.")
-        .query_parameters::<AsOfQuery>()
+        .query_parameters::<ProcedureGetQuery>()
         .returns::<ProcedureWithState>(200, "The procedure.")
         .handled_by(show),
         post(
@@ -46,6 +54,14 @@ pub(crate) fn routes() -> Vec<Route> {
         .request_body::<ProcedureStep<'_>>()
         .returns::<ProcedureWithState>(200, "The procedure has a new version.")
         .handled_by(step),
+        change("/v1/procedures/{id}/pause", "procedures.pause", "Pause a procedure: it accepts no step until it is resumed.").handled_by(pause),
+        change("/v1/procedures/{id}/resume", "procedures.resume", "Resume a procedure that is paused or stuck.").handled_by(resume),
+        change("/v1/procedures/{id}/cancel", "procedures.cancel", "Cancel a procedure with its open requests and tasks.").handled_by(cancel),
+        post("/v1/procedures/{id}/signal", "procedures.signal", "Send a signal to the driver of a procedure.")
+            .path_parameter::<schema::Id>("id", "Procedure ID.")
+            .request_body::<ProcedureSignal<'_>>()
+            .returns::<ProcedureWithState>(200, "The driver will receive the signal.")
+            .handled_by(signal),
     ]
 }
 
@@ -53,7 +69,7 @@ fn status_of(name: &str) -> Result<ProcedureStatus, Refused> {
     let known = ProcedureStatus::ALL.into_iter().find(|status| status.as_str() == name);
     known.ok_or_else(|| {
         Refused::new(Code::Invalid, format!("unknown procedure status {name:?}"))
-            .hint("use running, done or failed")
+            .hint("use running, done, failed, cancelled, paused or stuck")
     })
 }
 
@@ -78,12 +94,54 @@ pub(crate) async fn step(Path(id): Path<String>, call: Call) -> ApiResult {
     respond(&call, StatusCode::OK, procedure).await
 }
 
+async fn pause(Path(id): Path<String>, call: Call) -> ApiResult {
+    control(id, call, ProcedureControl::Pause).await
+}
+
+async fn resume(Path(id): Path<String>, call: Call) -> ApiResult {
+    control(id, call, ProcedureControl::Resume).await
+}
+
+async fn cancel(Path(id): Path<String>, call: Call) -> ApiResult {
+    control(id, call, ProcedureControl::Cancel).await
+}
+
+async fn control(id: String, call: Call, control: ProcedureControl) -> ApiResult {
+    let control =
+        body::parse::<ProcedureChange>(&call.body)?.into_core(control, Some(ProcedureId::new(id)?))?;
+    let id = control.procedure.clone();
+    let reason = control.reason.clone();
+    let receipt = call.commit(vec![Op::ControlProcedure(control)]).await?;
+    if let Some(OpResult::ProcedureChanged { remaining: 1.., .. }) = receipt.results.first() {
+        call.space.cancel_procedure(&call.principal, None, &id, &reason).await?;
+    }
+    let procedure = as_of(&call, &id, receipt.seq).await?;
+    respond(&call, StatusCode::OK, procedure).await
+}
+
+async fn signal(Path(id): Path<String>, call: Call) -> ApiResult {
+    let signal = body::parse::<ProcedureSignal<'_>>(&call.body)?
+        .into_core(&call.parse_context(), Some(ProcedureId::new(id)?))?;
+    let id = signal.procedure.clone();
+    let receipt = call.commit(vec![Op::SignalProcedure(signal)]).await?;
+    let procedure = as_of(&call, &id, receipt.seq).await?;
+    respond(&call, StatusCode::OK, procedure).await
+}
+
 pub(crate) async fn show(Path(id): Path<String>, call: Call) -> ApiResult {
-    let AsOfQuery { at, time } = call.query()?;
+    let ProcedureGetQuery { at, time, wait_ms, after_version } = call.query()?;
     let at = call.as_of(at.as_deref(), time.as_deref()).await?;
+    let wait = check_wait(call.durations(), wait_ms)?;
     let id = ProcedureId::new(id)?;
     if at.is_none() {
-        return at_record(&call, &id, None).await;
+        let procedure = match wait_ms {
+            Some(_) => call.space.wait_for_procedure(&id, after_version, wait).await?,
+            None => call.space.procedure(&id).await?,
+        };
+        return respond(&call, StatusCode::OK, procedure).await;
+    }
+    if wait_ms.is_some() {
+        return Err(at_with_wait().into());
     }
     bulk::run_as_bulk_read(call, move |call| async move { at_record(&call, &id, at).await }).await
 }
@@ -115,17 +173,15 @@ async fn respond(call: &Call, status: StatusCode, procedure: Procedure) -> ApiRe
     json_response(status, &ProcedureWithState { procedure: (&procedure).into(), more })
 }
 
-/// Returns the state as the caller may see it. While a deliberation runs, agents do not see answers that were given
-/// before their own.
+/// Returns the state as the caller may see it while the procedure runs. In a deliberation, agents do not see answers
+/// that were given before their own.
 async fn visible_state(call: &Call, shown: &Procedure, state: Payload) -> Result<Option<Payload>, Error> {
-    let Some(agent) = call.calling_agent().filter(|_| deliberation_drivers::is_driven(shown)) else {
-        return Ok(Some(state));
-    };
-    // An earlier version of a deliberation that has ended is not secret.
+    let Some(agent) = call.calling_agent() else { return Ok(Some(state)) };
+    // An earlier version of a procedure that has ended is not secret.
     if call.space.procedure(&shown.id).await?.status.has_ended() {
         return Ok(Some(state));
     }
-    let visible = deliberation::visible_state(&state.bytes, agent.as_str());
+    let visible = call.app.procedures().registry().visible_state(shown, &state.bytes, agent.as_str());
     Ok(visible.map(|bytes| Payload { bytes: bytes.into(), ..state }))
 }
 

@@ -54,7 +54,7 @@ impl FrameLimit {
 
     /// Resolves if the frame exceeds its limit. Only reading can exceed it, so no waker is needed: poll this after the
     /// socket.
-    pub(super) async fn exceeded(&self) {
+    pub(super) async fn exceeded(&mut self) {
         let is_exceeded = || match &self.connection {
             Some(connection) => connection.read_budget().is_exceeded(),
             None => false,

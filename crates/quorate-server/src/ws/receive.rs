@@ -10,7 +10,6 @@ use serde_json::json;
 use super::connection::{CloseReason, LeaseEnd, PendingOperation, Reply, WsConnection};
 use super::frame::{self, FrameError, FrameRequest};
 use super::ledger::{AckTargets, Range};
-use crate::deliberation_drivers;
 use crate::observe;
 use crate::problem::Problem;
 
@@ -127,8 +126,6 @@ impl WsConnection {
             |(index, fields)| op::parse_op(fields, &context).map_err(|refused: Refused| refused.at_op(index));
         let mut ops = request.ops.into_iter().enumerate().map(parse).collect::<Result<Vec<_>, _>>()?;
         observe::propagate_traces(&session.app, &session.space, &mut ops, None).await;
-        deliberation_drivers::assign_driver(&session.app, &session.space, &session.principal, &mut ops)
-            .await?;
         let resumed = self.resumed_among(ops.iter().flat_map(Op::ended_leases));
         let mut commit = session.commit(ops).keyed(key);
         commit.epoch = request.epoch.map(Epoch).or(commit.epoch);

@@ -164,6 +164,26 @@ const CALLS: &[(&str, CallInput, CallInput)] = &[
         ("/v1/procedures/proc/step", r#"{"expect":1,"phase":"two"}"#),
     ),
     (
+        "procedures.pause",
+        ("/v1/procedures/proc/pause", "{}"),
+        ("/v1/procedures/proc/pause", r#"{"reason":"why"}"#),
+    ),
+    (
+        "procedures.resume",
+        ("/v1/procedures/proc/resume", "{}"),
+        ("/v1/procedures/proc/resume", r#"{"reason":"why"}"#),
+    ),
+    (
+        "procedures.cancel",
+        ("/v1/procedures/proc/cancel", "{}"),
+        ("/v1/procedures/proc/cancel", r#"{"reason":"why"}"#),
+    ),
+    (
+        "procedures.signal",
+        ("/v1/procedures/proc/signal", r#"{"name":"one"}"#),
+        ("/v1/procedures/proc/signal", r#"{"name":"two"}"#),
+    ),
+    (
         "approvals.request",
         ("/v1/approvals", r#"{"agent":"alice","action":"mail","payload":1}"#),
         ("/v1/approvals", r#"{"agent":"alice","action":"mail","payload":2}"#),

@@ -117,3 +117,89 @@ async fn procedures_are_listed_without_their_states() {
     let response = hub.post(&driver, "/v1/procedures/a/step", &step).await.refused(413, "TOO_LARGE");
     assert_eq!(response["limit"], 512 * 1024);
 }
+
+// Fails under: a paused procedure that accepts a step; a cancellation that leaves requests and tasks open; a change by
+// an agent that has no part in the procedure.
+#[tokio::test]
+async fn m4_a_procedure_is_paused_resumed_signalled_and_cancelled() {
+    let hub = TestHub::new().await;
+    let (driver, eve) = (hub.register("driver").await, hub.register("eve").await);
+    let operator = hub.create_token("operator", "anna").await;
+    let new = json!({"id": "p", "kind": "own", "driver": "driver", "spec": 1});
+    hub.post(&operator, "/v1/procedures", &new).await.ok(201);
+    let path = "/v1/procedures/p";
+    let paused = hub.post(&operator, &format!("{path}/pause"), &json!({"reason": "lunch"})).await.ok(200);
+    assert_eq!(
+        (&paused["status"], &paused["reason"], &paused["version"]),
+        (&json!("paused"), &json!("lunch"), &json!(2))
+    );
+    let step = json!({"expect": 2, "phase": "x"});
+    let refused = hub.post(&driver, &format!("{path}/step"), &step).await.refused(409, "CONFLICT");
+    assert!(refused["detail"].as_str().expect("a detail").contains("paused: lunch"), "{refused}");
+    for (action, body) in [("pause", json!({})), ("cancel", json!({})), ("signal", json!({"name": "go"}))] {
+        hub.post(&eve, &format!("{path}/{action}"), &body).await.refused(403, "FORBIDDEN");
+    }
+    hub.post(&operator, &format!("{path}/resume"), &json!({})).await.ok(200);
+    let signal = json!({"name": "go", "payload": {"n": 1}});
+    hub.post(&operator, &format!("{path}/signal"), &signal).await.ok(200);
+    let claimed = hub.post(&driver, "/v1/agents/driver/inbox/claim", &json!({"max": 10})).await.ok(200);
+    let last = claimed["deliveries"].as_array().expect("a list").last().expect("a delivery");
+    let expected =
+        json!({"procedure": "p", "kind": "own", "name": "go", "by": "operator:anna", "payload": {"n": 1}});
+    assert_eq!(
+        (&last["message"]["action"], &last["message"]["payload"]),
+        (&json!("procedure.signalled"), &expected)
+    );
+
+    let ask = json!({"to": "eve", "type": "query", "correlationId": "p", "timeoutMs": 60_000});
+    let asked = hub.post(&driver, "/v1/requests", &ask).await.ok(201);
+    let task = json!({"id": "t", "type": "sum", "agent": "eve", "sessionId": "p"});
+    hub.post(&driver, "/v1/tasks", &task).await.ok(201);
+    let held = hub.post(&eve, "/v1/tasks/claim", &json!({})).await.ok(200);
+    let cancel = json!({"ops": [{"op": "procedure.cancel", "procedure": "p", "reason": "not needed"}]});
+    let cancelled = hub.post(&operator, "/v1/commit", &cancel).await.ok(200);
+    assert_eq!(cancelled["results"][0], json!({"version": 4, "remaining": 0}));
+    let shown = hub.get(&eve, &format!("{path}?waitMs=10000")).await.ok(200);
+    assert_eq!((&shown["status"], &shown["reason"]), (&json!("cancelled"), &json!("not needed")));
+    let done = json!({"leaseToken": held["tasks"][0]["leaseToken"], "result": 1});
+    hub.post(&eve, "/v1/tasks/t/complete", &done).await.refused(409, "CANCELLED");
+    let id = asked["id"].as_str().expect("an id");
+    let request = hub.get(&operator, &format!("/v1/requests/{id}")).await.ok(200);
+    assert_eq!(request["state"], "cancelled", "{request}");
+    let over = hub.post(&operator, &format!("{path}/signal"), &signal).await.refused(409, "CONFLICT");
+    assert!(over["detail"].as_str().expect("a detail").contains("cancelled"), "{over}");
+}
+
+// Fails under: a wait that polls, that misses the change, or that ends with each change of another procedure.
+#[tokio::test]
+async fn a_call_waits_for_a_step_or_the_end_of_a_procedure() {
+    let hub = TestHub::new().await;
+    let driver = hub.register("driver").await;
+    for id in ["p", "q"] {
+        hub.post(&driver, "/v1/procedures", &json!({"id": id, "kind": "own"})).await.ok(201);
+    }
+    let step = |expect: u64, status: &str| json!({"expect": expect, "phase": "x", "status": status});
+    let wait =
+        async |query: &str| hub.get(&driver, &format!("/v1/procedures/p?waitMs=10000{query}")).await.ok(200);
+    let (stepped, ended, ()) = tokio::join!(wait("&afterVersion=1"), wait(""), async {
+        hub.post(&driver, "/v1/procedures/q/step", &step(1, "running")).await.ok(200);
+        hub.post(&driver, "/v1/procedures/p/step", &step(1, "running")).await.ok(200);
+        hub.post(&driver, "/v1/procedures/p/step", &step(2, "done")).await.ok(200);
+    });
+    assert!(stepped["version"].as_u64() >= Some(2), "{stepped}");
+    assert_eq!((&ended["version"], &ended["status"]), (&json!(3), &json!("done")));
+    let now = hub.get(&driver, "/v1/procedures/q?waitMs=1").await.ok(200);
+    assert_eq!(now["status"], "running");
+    hub.get(&driver, "/v1/procedures/p?waitMs=1&at=1").await.refused(400, "INVALID");
+    hub.get(&driver, "/v1/procedures/p?waitMs=999999").await.refused(429, "LIMIT_EXCEEDED");
+}
+
+// Fails under: an agent of the hub that is named as driver of a kind that it does not know.
+#[tokio::test]
+async fn a_driver_of_the_hub_does_not_drive_other_kinds() {
+    let hub = TestHub::new().await;
+    let operator = hub.create_token("operator", "anna").await;
+    let own = json!({"kind": "own", "driver": "deliberations"});
+    let problem = hub.post(&operator, "/v1/procedures", &own).await.refused(400, "INVALID");
+    assert!(problem["detail"].as_str().expect("a detail").starts_with("driver: "), "{problem}");
+}

@@ -5,7 +5,11 @@ use std::fmt;
 
 use proptest::option::weighted;
 use proptest::prelude::{BoxedStrategy, Just, Strategy, prop_oneof};
-use quorate_core::{Op, OpResult, ProcedureId, ProcedureStatus, StartProcedure, StepProcedure, Version};
+use proptest::sample::select;
+use quorate_core::{
+    ControlProcedure, Op, OpResult, ProcedureControl, ProcedureId, ProcedureStatus, SignalProcedure,
+    StartProcedure, StepProcedure, Version,
+};
 
 use super::plan::{AGENTS, VersionChoice};
 use super::resolve::{agent_id, expected_version, payload};
@@ -17,16 +21,22 @@ const NAMES: [&str; 2] = ["p1", "p2"];
 pub(super) enum ProcedureOp {
     Start { name: Option<usize>, driver: Option<usize>, spec: Option<u8> },
     Step { name: usize, expect: VersionChoice, phase: u8, state: Option<u8>, status: u8 },
+    Control { name: usize, control: ProcedureControl },
+    Signal { name: usize, payload: Option<u8> },
 }
 
 pub(super) fn procedure_ops(expect: BoxedStrategy<VersionChoice>) -> BoxedStrategy<ProcedureOp> {
     let start = (weighted(0.9, 0..NAMES.len()), weighted(0.3, 0..AGENTS.len()), weighted(0.7, 0..2u8));
-    let status = prop_oneof![12 => Just(0u8), 1 => Just(1), 1 => Just(2)];
+    let status = prop_oneof![12 => Just(0u8), 1 => Just(1), 1 => Just(2), 1 => Just(5)];
+    let control = select(ProcedureControl::ALL.to_vec());
     prop_oneof![
         1 => start.prop_map(|(name, driver, spec)| ProcedureOp::Start { name, driver, spec }),
         3 => (0..NAMES.len(), expect, 0..2u8, weighted(0.8, 0..3u8), status).prop_map(
             |(name, expect, phase, state, status)| ProcedureOp::Step { name, expect, phase, state, status }
         ),
+        1 => (0..NAMES.len(), control).prop_map(|(name, control)| ProcedureOp::Control { name, control }),
+        1 => (0..NAMES.len(), weighted(0.5, 0..2u8))
+            .prop_map(|(name, payload)| ProcedureOp::Signal { name, payload }),
     ]
     .boxed()
 }
@@ -41,6 +51,9 @@ impl ProcedureVersions {
             (_, OpResult::ProcedureStarted { id }) => drop(self.0.entry(id.to_string()).or_insert(1)),
             (Op::StepProcedure(step), OpResult::ProcedureStepped { version }) => {
                 self.0.insert(step.procedure.to_string(), version.0);
+            }
+            (Op::ControlProcedure(control), OpResult::ProcedureChanged { version, .. }) => {
+                self.0.insert(control.procedure.to_string(), version.0);
             }
             _ => {}
         }
@@ -60,6 +73,16 @@ impl ProcedureOp {
                 driver: driver.map(agent_id),
                 spec: spec.map(|spec| payload(&format!("{{\"spec\":{spec}}}"))),
             }),
+            Self::Control { name, control } => Op::ControlProcedure(ControlProcedure {
+                procedure: procedure_id(*name),
+                control: *control,
+                reason: "late".into(),
+            }),
+            Self::Signal { name, payload: number } => Op::SignalProcedure(SignalProcedure {
+                procedure: procedure_id(*name),
+                name: "go".into(),
+                payload: number.map(|number| payload(&format!("{{\"n\":{number}}}"))),
+            }),
             Self::Step { name, expect, phase, state, status } => {
                 let current = versions.0.get(NAMES[*name]).copied().unwrap_or(1);
                 let status = ProcedureStatus::from_number(*status).expect("valid status number");
@@ -70,6 +93,11 @@ impl ProcedureOp {
                     status,
                     state: state.map(|state| payload(&format!("{{\"state\":{state}}}"))),
                     result: status.has_ended().then(|| payload("\"so\"")),
+                    reason: if status == ProcedureStatus::Stuck {
+                        "no analyst".into()
+                    } else {
+                        String::new()
+                    },
                 })
             }
         }
@@ -83,6 +111,8 @@ impl fmt::Display for ProcedureOp {
                 let name = name.map_or("-", |name| NAMES[name]);
                 write!(f, "starts procedure {name} for driver {driver:?} with {spec:?}")
             }
+            Self::Control { name, control } => write!(f, "{}s {}", control.as_str(), NAMES[*name]),
+            Self::Signal { name, payload } => write!(f, "signals {} with {payload:?}", NAMES[*name]),
             Self::Step { name, expect, phase, state, status } => {
                 write!(
                     f,

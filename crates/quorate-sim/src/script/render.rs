@@ -105,7 +105,9 @@ impl ScriptRunner {
             OpResult::Replied { late: true, .. } => Some("the answer is late".into()),
             OpResult::Requested { .. } | OpResult::Replied { .. } | OpResult::Inspected(_) => None,
             OpResult::TokenCreated { .. } => None,
-            OpResult::ProcedureStarted { .. } | OpResult::ProcedureStepped { .. } => None,
+            OpResult::ProcedureStarted { .. }
+            | OpResult::ProcedureStepped { .. }
+            | OpResult::ProcedureChanged { .. } => None,
             OpResult::ApprovalRequested { .. } | OpResult::ApprovalDecided { .. } => None,
         }
     }

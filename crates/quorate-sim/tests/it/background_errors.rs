@@ -87,7 +87,7 @@ async fn i18_an_abandoned_deliberation_is_reported_with_its_code_only() {
         }
     };
     let hub = hub_with_faults(&directory.path().join("hub"), Box::new(rule)).await;
-    let driver = hub.drive_deliberations().await.unwrap();
+    let driver = hub.drive_procedures().await.unwrap();
     hub.start_procedure(ProcedureDraft::deliberation(&spec(AgentSet::Three)).id("p")).await.unwrap();
     let mut published = hub.space().unwrap().follow();
     let failed = async {

@@ -14,5 +14,6 @@ mod dropped_calls;
 mod fuzz;
 mod model;
 mod power;
+mod procedures;
 mod sabotage;
 mod scripts;

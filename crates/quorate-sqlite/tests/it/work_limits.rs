@@ -327,6 +327,17 @@ fn of_procedures() -> Vec<Op> {
             status: ProcedureStatus::Running,
             state: Some(payload(8_000)),
             result: None,
+            reason: String::new(),
+        }),
+        Op::ControlProcedure(ControlProcedure {
+            procedure: procedure(),
+            control: ProcedureControl::Cancel,
+            reason: "r".into(),
+        }),
+        Op::SignalProcedure(SignalProcedure {
+            procedure: procedure(),
+            name: "n".into(),
+            payload: Some(payload(8_000)),
         }),
         Op::RequestApproval(Box::new(RequestApproval {
             id: Some(approval()),
@@ -416,10 +427,12 @@ fn number_of(op: &Op) -> usize {
         Op::StepProcedure(_) => 48,
         Op::RequestApproval(_) => 49,
         Op::DecideApproval(_) => 50,
+        Op::ControlProcedure(_) => 51,
+        Op::SignalProcedure(_) => 52,
     }
 }
 
-const OPERATIONS: usize = 51;
+const OPERATIONS: usize = 53;
 
 // Fails under: an operation that reads before its limits are checked, unmetered work, a limit per operation instead of per
 // commit, a batch that takes commits regardless of their cost.

@@ -34,6 +34,7 @@ fn step_procedure(name: &str, expect: u64, phase: &str, state: &str) -> StepProc
         status: ProcedureStatus::Running,
         state: Some(payload(state)),
         result: None,
+        reason: String::new(),
     }
 }
 

@@ -4,8 +4,9 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use quorate_core::{
-    AgentId, Code, Destination, Item, ItemKey, ItemKind, Message, MessageType, OpResult, PartRef, Payload,
-    Principal, Procedure, ProcedureId, ProcedureStatus, Recipient, Refused, StartProcedure, StepProcedure,
+    AgentId, AgentRole, CancelTask, Code, ControlProcedure, Destination, Item, ItemKey, ItemKind, Message,
+    MessageType, OpResult, PartRef, Payload, Principal, Procedure, ProcedureControl, ProcedureId,
+    ProcedureStatus, Recipient, Refused, Request, SignalProcedure, StartProcedure, StepProcedure, Task,
     Version, limits,
 };
 
@@ -19,6 +20,11 @@ impl Space {
             Item::Procedure(procedure) => Some(procedure),
             _ => None,
         })
+    }
+
+    /// Counts one change per version.
+    pub(super) fn procedure_changes(&self) -> u64 {
+        self.procedures().map(|procedure| procedure.version.0).sum()
     }
 
     fn procedure(&self, id: &ProcedureId) -> Option<&Procedure> {
@@ -50,16 +56,14 @@ impl Transaction<'_> {
                 ))
             };
         }
-        let running =
-            self.space.procedures().filter(|procedure| procedure.status == ProcedureStatus::Running);
+        let running = self.space.procedures().filter(|procedure| !procedure.status.has_ended());
         if running.count() >= limits::PROCEDURES_OPEN_MAX {
             return Err(Refused::new(Code::LimitExceeded, "too many procedures")
                 .limit(limits::PROCEDURES_OPEN_MAX as u64));
         }
         let principal = self.commit.principal.to_string();
-        let is_own = |procedure: &&Procedure| {
-            procedure.status == ProcedureStatus::Running && procedure.started_by == principal
-        };
+        let is_own =
+            |procedure: &&Procedure| !procedure.status.has_ended() && procedure.started_by == principal;
         if self.actor.is_some()
             && self.space.procedures().filter(is_own).count() >= limits::PROCEDURES_PER_AGENT_MAX
         {
@@ -93,6 +97,7 @@ impl Transaction<'_> {
             stepped_at: now,
             state: None,
             result: None,
+            reason: String::new(),
         };
         self.set_item(Item::Procedure(procedure));
         Ok(OpResult::ProcedureStarted { id })
@@ -103,14 +108,18 @@ impl Transaction<'_> {
         let to = vec![Recipient::agent(number)];
         self.check_inbox_capacity(None, &to)?;
         let text = format!("{{\"procedure\":{:?},\"kind\":{kind:?}}}", id.as_str());
+        self.notify(driver, to, id, "procedure.started", text);
+        Ok(())
+    }
+
+    fn notify(&mut self, driver: &AgentId, to: Vec<Recipient>, id: &ProcedureId, action: &str, text: String) {
         // Stores are not compared by their salts, so any value will do.
         let payload = Payload::seal(Bytes::from(text), [1; 16]);
-        let mut message = Message::new(Destination::Agent(driver.clone()), "procedure.started", payload);
+        let mut message = Message::new(Destination::Agent(driver.clone()), action, payload);
         message.kind = MessageType::Event;
         message.correlation_id = Some(id.to_string());
         self.deliveries += 1;
         self.store_message(&Arc::new(message), [0; 32], to);
-        Ok(())
     }
 
     pub(super) fn step_procedure(&mut self, step: &StepProcedure) -> Result<OpResult, Refused> {
@@ -128,16 +137,13 @@ impl Transaction<'_> {
                 .current_version(procedure.version.0));
         }
         if procedure.status != ProcedureStatus::Running {
-            return Err(Refused::new(Code::Conflict, "the procedure has ended"));
+            return Err(Refused::new(Code::Conflict, "the procedure does not run"));
         }
         if procedure.phase != step.phase || step.status != ProcedureStatus::Running {
             procedure.since = self.now.wall;
         }
-        procedure.version = Version(procedure.version.0 + 1);
-        if procedure.seq != self.seq {
-            procedure.previous_seq = Some(procedure.seq);
-            procedure.seq = self.seq;
-        }
+        self.advance_version(&mut procedure);
+        procedure.reason.clone_from(&step.reason);
         procedure.status = step.status;
         procedure.phase.clone_from(&step.phase);
         procedure.stepped_at = self.now.wall;
@@ -148,6 +154,114 @@ impl Transaction<'_> {
         let version = procedure.version;
         self.set_item(Item::Procedure(procedure));
         Ok(OpResult::ProcedureStepped { version })
+    }
+
+    fn advance_version(&self, procedure: &mut Procedure) {
+        procedure.version = Version(procedure.version.0 + 1);
+        if procedure.seq != self.seq {
+            procedure.previous_seq = Some(procedure.seq);
+            procedure.seq = self.seq;
+        }
+    }
+
+    fn require_control(&self, procedure: &Procedure) -> Result<(), Refused> {
+        let Principal::Agent(actor) = &self.commit.principal else { return Ok(()) };
+        let number = self.actor.expect("the acting agent is registered");
+        let allowed = self.space.agent(number).role == AgentRole::Coordinator
+            || procedure.driver.as_ref() == Some(actor)
+            || procedure.started_by == self.commit.principal.to_string();
+        allowed.then_some(()).ok_or_else(|| Refused::new(Code::Forbidden, "neither started nor driven by it"))
+    }
+
+    pub(super) fn control_procedure(&mut self, control: &ControlProcedure) -> Result<OpResult, Refused> {
+        let known = self.space.procedure(&control.procedure).cloned();
+        let mut procedure =
+            known.ok_or_else(|| Refused::new(Code::NotFound, "there is no such procedure"))?;
+        self.require_control(&procedure)?;
+        let (action, status) = match control.control {
+            ProcedureControl::Pause => ("procedure.paused", ProcedureStatus::Paused),
+            ProcedureControl::Resume => ("procedure.resumed", ProcedureStatus::Running),
+            ProcedureControl::Cancel => ("procedure.cancelled", ProcedureStatus::Cancelled),
+        };
+        if procedure.status != status {
+            if procedure.status.has_ended() {
+                return Err(Refused::new(Code::Conflict, "the procedure has ended"));
+            }
+            self.advance_version(&mut procedure);
+            procedure.status = status;
+            procedure.since = self.now.wall;
+            procedure.reason.clone_from(&control.reason);
+            self.set_item(Item::Procedure(procedure.clone()));
+            let driver = procedure.driver.as_ref();
+            let driver = driver.filter(|driver| self.commit.principal != Principal::Agent((*driver).clone()));
+            if let Some(driver) = driver
+                && let Some(number) = self.space.agent_number(driver)
+            {
+                let (id, kind, reason) = (procedure.id.as_str(), &procedure.kind, &control.reason);
+                let text = format!("{{\"procedure\":{id:?},\"kind\":{kind:?},\"reason\":{reason:?}}}");
+                self.notify(driver, vec![Recipient::agent(number)], &procedure.id, action, text);
+            }
+        }
+        let version = procedure.version;
+        if control.control != ProcedureControl::Cancel {
+            return Ok(OpResult::ProcedureChanged { version, remaining: 0 });
+        }
+        let remaining = self.cancel_work_of(&procedure, &control.reason)?;
+        Ok(OpResult::ProcedureChanged { version, remaining })
+    }
+
+    fn cancel_work_of(&mut self, procedure: &Procedure, reason: &str) -> Result<u32, Refused> {
+        let driver = procedure.driver.as_ref().and_then(|driver| self.space.agent_number(driver));
+        let Some(driver) = driver else { return Ok(0) };
+        let is_own =
+            |request: &Request| request.from == driver && request.correlation == procedure.id.as_str();
+        let mut requests: Vec<_> = self.space.open_requests().into_iter().filter(is_own).collect();
+        requests.sort_by_key(|request| (request.id.seq, request.id.n));
+        let is_task = |task: &&Task| {
+            !task.status().has_ended()
+                && task.spec.creator == Some(driver)
+                && task.spec.session.as_deref() == Some(procedure.id.as_str())
+        };
+        let mut tasks: Vec<Task> = self.space.tasks().into_iter().filter(is_task).cloned().collect();
+        tasks.sort_by_key(|task| std::cmp::Reverse(task.spec.number));
+        let total = requests.len() + tasks.len();
+        let requests_max = requests.len().min(limits::PROCEDURE_CANCEL_MAX);
+        requests.into_iter().take(requests_max).for_each(|request| self.cancel_request(request));
+        let tasks_max = tasks.len().min(limits::PROCEDURE_CANCEL_MAX - requests_max);
+        for task in tasks.into_iter().take(tasks_max) {
+            let task = self.space.task(&task.spec.id).expect("the task exists").clone();
+            if !task.status().has_ended() {
+                let cancel = CancelTask { task: task.spec.id.clone(), reason: reason.to_owned() };
+                self.cancel_permitted(&cancel, task)?;
+            }
+        }
+        Ok((total - requests_max - tasks_max) as u32)
+    }
+
+    pub(super) fn signal_procedure(&mut self, signal: &SignalProcedure) -> Result<OpResult, Refused> {
+        let known = self.space.procedure(&signal.procedure).cloned();
+        let procedure = known.ok_or_else(|| Refused::new(Code::NotFound, "there is no such procedure"))?;
+        self.require_control(&procedure)?;
+        if procedure.status.has_ended() {
+            return Err(Refused::new(Code::Conflict, "the procedure has ended"));
+        }
+        let Some(driver) = &procedure.driver else {
+            return Err(Refused::new(Code::Conflict, "the procedure has no driver"));
+        };
+        let number = self.space.agent_number(driver).ok_or_else(|| unknown_agent(driver))?;
+        let to = vec![Recipient::agent(number)];
+        self.check_inbox_capacity(None, &to)?;
+        let payload = signal
+            .payload
+            .as_ref()
+            .map_or("null", |payload| std::str::from_utf8(&payload.bytes).expect("the payload is JSON"));
+        let (id, by) = (procedure.id.as_str(), self.commit.principal.to_string());
+        let (kind, name) = (&procedure.kind, &signal.name);
+        let text = format!(
+            "{{\"procedure\":{id:?},\"kind\":{kind:?},\"name\":{name:?},\"by\":{by:?},\"payload\":{payload}}}"
+        );
+        self.notify(driver, to, &procedure.id, "procedure.signalled", text);
+        Ok(OpResult::Done)
     }
 
     /// Stores a payload with the record and returns its reference.

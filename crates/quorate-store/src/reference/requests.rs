@@ -259,7 +259,7 @@ impl Transaction<'_> {
         (request.first_delivery.0..last).map(DeliveryNo).filter(is_unclaimed).collect()
     }
 
-    fn cancel_request(&mut self, request: Request) {
+    pub(super) fn cancel_request(&mut self, request: Request) {
         self.end_request(
             request,
             RequestState::Cancelled,

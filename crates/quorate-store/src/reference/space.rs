@@ -423,6 +423,7 @@ impl Space {
             ready_by_priority: self.ready_by_level(),
             tasks: self.task_counts(),
             approval_changes: self.approval_changes(),
+            procedure_changes: self.procedure_changes(),
             wake: self.wake_for_tasks(self.wake()),
             topics: Arc::new(
                 self.subscriptions()

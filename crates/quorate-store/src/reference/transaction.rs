@@ -272,6 +272,8 @@ impl<'a> Transaction<'a> {
             Op::DecideApproval(decide) => self.decide_approval(decide),
             Op::StartProcedure(start) => self.start_procedure(start),
             Op::StepProcedure(step) => self.step_procedure(step),
+            Op::ControlProcedure(control) => self.control_procedure(control),
+            Op::SignalProcedure(signal) => self.signal_procedure(signal),
             Op::ResumeLeases { agent, lease_ms } => self.resume_leases(agent, *lease_ms),
         }
     }

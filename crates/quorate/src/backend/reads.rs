@@ -86,6 +86,14 @@ pub trait BackendReads: Send + Sync {
 
     /// Returns a procedure: its latest state, or its state as of a sequence number.
     fn procedure(&self, id: ProcedureId, at: Option<Seq>) -> BackendFuture<'_, ProcedureInfo>;
+    /// Returns a procedure once it no longer runs, once its version is greater than `after` (if given), or once `wait`
+    /// has elapsed.
+    fn wait_for_procedure(
+        &self,
+        id: ProcedureId,
+        after: Option<Version>,
+        wait: Duration,
+    ) -> BackendFuture<'_, ProcedureInfo>;
     /// Returns a page of procedures.
     fn procedures(
         &self,

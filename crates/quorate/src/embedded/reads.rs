@@ -165,9 +165,19 @@ impl BackendReads for Space {
                 Some(at) => self.procedure_at(&id, at).await?,
                 None => Self::procedure(self, &id).await?,
             };
-            let ProcedureView { procedure, spec, state, result } = self.procedure_view(procedure).await?;
-            let [spec, state, result] = [&spec, &state, &result].map(Option::as_ref);
-            Ok(ProcedureWithState::new(&procedure, spec, state, result).into())
+            procedure_info(self, procedure).await
+        })
+    }
+
+    fn wait_for_procedure(
+        &self,
+        id: ProcedureId,
+        after: Option<Version>,
+        wait: Duration,
+    ) -> BackendFuture<'_, ProcedureInfo> {
+        Box::pin(async move {
+            let procedure = Self::wait_for_procedure(self, &id, after, wait).await?;
+            procedure_info(self, procedure).await
         })
     }
 
@@ -248,4 +258,10 @@ async fn dead_letters(space: &Space, agent: Option<AgentId>, limit: usize) -> Re
         });
     }
     Ok(dead_letters)
+}
+
+async fn procedure_info(space: &Space, procedure: CoreProcedure) -> Result<ProcedureInfo, Error> {
+    let ProcedureView { procedure, spec, state, result } = space.procedure_view(procedure).await?;
+    let [spec, state, result] = [&spec, &state, &result].map(Option::as_ref);
+    Ok(ProcedureWithState::new(&procedure, spec, state, result).into())
 }

@@ -19,6 +19,9 @@ pub(super) fn write(out: &mut Writer, procedure: &Procedure) {
     for part in [procedure.spec, procedure.state, procedure.result] {
         write_part(out, part);
     }
+    if !procedure.reason.is_empty() {
+        out.text(&procedure.reason);
+    }
 }
 
 pub(super) fn read(input: &mut Reader<'_>) -> Result<Procedure, DecodeError> {
@@ -53,6 +56,8 @@ pub(super) fn read(input: &mut Reader<'_>) -> Result<Procedure, DecodeError> {
         spec: read_part(input)?,
         state: read_part(input)?,
         result: read_part(input)?,
+        // Records of earlier releases end here.
+        reason: if input.is_done() { String::new() } else { input.text()?.into() },
     })
 }
 

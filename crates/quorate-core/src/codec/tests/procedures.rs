@@ -24,6 +24,7 @@ fn procedure(status: ProcedureStatus) -> Procedure {
         stepped_at: Timestamp(1_800_000_061_000),
         state: Some(PartRef { seq: Seq(21), part: 1 }),
         result: status.has_ended().then_some(PartRef { seq: Seq(21), part: 2 }),
+        reason: String::new(),
     }
 }
 
@@ -53,6 +54,33 @@ fn the_bytes_of_procedures_never_change() {
     expect!["0104f5f2034cf3d210549347a5415012de4215634d758b95bccaecc1782c51d38b7b040f436e0a0a7072635f302d31372d310c64656c696265726174696f6e000d6f70657261746f723a616e6e6180a0f1c2b1340115000000e0f4f4c2b134c8fcf4c2b1340000000f546f0a087265766965772d370c64656c696265726174696f6e066472697665720d6f70657261746f723a616e6e6180a0f1c2b134ac021514000a64697363757373696f6ee0f4f4c2b134c8fcf4c2b13412001601000f55700a087265766965772d370c64656c696265726174696f6e066472697665720d6f70657261746f723a616e6e6180a0f1c2b134ac021514010a64697363757373696f6ee0f4f4c2b134c8fcf4c2b1341200160116020f55710a087265766965772d370c64656c696265726174696f6e066472697665720d6f70657261746f723a616e6e6180a0f1c2b134ac021514020a64697363757373696f6ee0f4f4c2b134c8fcf4c2b134120016011602"].assert_eq(&hex(&write_body(&[payload("\"hi\"")], &effects())));
 }
 
+/// The effects of a pause, a resumption, a cancellation and a park, with their reasons.
+fn control_effects() -> Vec<Effect> {
+    let changed = |verb, status, reason: &str| {
+        let item = Procedure { reason: reason.into(), ..procedure(status) };
+        Effect::Changed { verb, item: Item::Procedure(item) }
+    };
+    vec![
+        changed(Verb::ProcedurePaused, ProcedureStatus::Paused, "until Monday"),
+        changed(Verb::ProcedureResumed, ProcedureStatus::Running, ""),
+        changed(Verb::ProcedureCancelled, ProcedureStatus::Cancelled, "not needed"),
+        changed(Verb::ProcedureStuck, ProcedureStatus::Stuck, "needs_upgrade"),
+    ]
+}
+
+#[test]
+fn the_bytes_of_paused_and_cancelled_procedures_never_change() {
+    expect!["00040f61720a087265766965772d370c64656c696265726174696f6e066472697665720d6f70657261746f723a616e6e6180a0f1c2b134ac021514040a64697363757373696f6ee0f4f4c2b134c8fcf4c2b13412001601000c756e74696c204d6f6e6461790f54730a087265766965772d370c64656c696265726174696f6e066472697665720d6f70657261746f723a616e6e6180a0f1c2b134ac021514000a64697363757373696f6ee0f4f4c2b134c8fcf4c2b13412001601000f60740a087265766965772d370c64656c696265726174696f6e066472697665720d6f70657261746f723a616e6e6180a0f1c2b134ac021514030a64697363757373696f6ee0f4f4c2b134c8fcf4c2b1341200160116020a6e6f74206e65656465640f62750a087265766965772d370c64656c696265726174696f6e066472697665720d6f70657261746f723a616e6e6180a0f1c2b134ac021514050a64697363757373696f6ee0f4f4c2b134c8fcf4c2b13412001601000d6e656564735f75706772616465"].assert_eq(&hex(&write_body(&[], &control_effects())));
+}
+
+#[test]
+fn controlled_procedures_round_trip() {
+    let record = record_of(&[], &control_effects());
+    assert_eq!(read_body(&record).unwrap().effects, control_effects());
+    let results = vec![OpResult::ProcedureChanged { version: Version(300), remaining: 7 }];
+    assert_eq!(read_results(&write_results(&results)).unwrap(), results);
+}
+
 #[test]
 fn procedures_round_trip() {
     let record = record_of(&[payload("\"hi\"")], &effects());
@@ -73,12 +101,16 @@ fn the_numbers_of_procedures_never_change() {
         (Verb::ProcedureStepped, 111),
         (Verb::ProcedureDone, 112),
         (Verb::ProcedureFailed, 113),
+        (Verb::ProcedurePaused, 114),
+        (Verb::ProcedureResumed, 115),
+        (Verb::ProcedureCancelled, 116),
+        (Verb::ProcedureStuck, 117),
     ];
     for (verb, number) in verbs {
         assert_eq!((verb.number(), Verb::from_number(number)), (number, Some(verb)));
     }
     assert_eq!(ItemKind::Procedure.number(), 10);
-    assert_eq!(ProcedureStatus::ALL.map(ProcedureStatus::number), [0, 1, 2]);
+    assert_eq!(ProcedureStatus::ALL.map(ProcedureStatus::number), [0, 1, 2, 3, 4, 5]);
 }
 
 proptest! {

@@ -16,8 +16,21 @@ use crate::task::{
 impl Draft<'_> {
     /// Cancels a task. The holder is notified immediately if it is connected, otherwise by its next operation.
     pub(in crate::decide) fn cancel_task(&mut self, cancel: &CancelTask) -> Result<OpResult, DecideError> {
-        let mut task = self.require_task(&cancel.task)?;
+        let task = self.require_task(&cancel.task)?;
         self.require_cancel_permission(&task)?;
+        self.cancel_permitted(cancel, task)
+    }
+
+    /// Cancels a task of a procedure that is cancelled. The permission was checked for the procedure.
+    pub(in crate::decide) fn cancel_task_of_procedure(
+        &mut self,
+        cancel: &CancelTask,
+    ) -> Result<OpResult, DecideError> {
+        let task = self.require_task(&cancel.task)?;
+        self.cancel_permitted(cancel, task)
+    }
+
+    fn cancel_permitted(&mut self, cancel: &CancelTask, mut task: Task) -> Result<OpResult, DecideError> {
         if let TaskState::Cancelled(end) = &task.state {
             return Ok(OpResult::TaskAccepted { seq: end.seq, token: end.token.unwrap_or_default() });
         }

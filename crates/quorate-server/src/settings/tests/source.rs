@@ -58,6 +58,8 @@ const LIMITS: &[(&str, &str)] = &[
     ("procedures/finding.rs TEXT_CHARS_MAX", "the answer is refused"),
     ("procedures/finding.rs NAME_CHARS_MAX", "the answer is refused"),
     ("procedures/finding.rs LIST_MAX", "the answer is refused"),
+    ("procedures/runtime/drive.rs FAILURES_MAX", "the procedure is stuck"),
+    ("procedures/runtime/run.rs IDLE_STEPS_MAX", "the procedure is stuck"),
 ];
 
 /// Constants that callers cannot exceed, with the reason.
@@ -119,7 +121,8 @@ const INTERNAL: &[(&str, &str)] = &[
     ("sqlite/read/records.rs BODIES_BYTES_MAX", "records read together"),
     ("sqlite/read/records.rs PAYLOADS_BYTES_MAX", "records read together"),
     ("sqlite/rollback_planner.rs CATCH_UP_MAX", "the rollback is refused as busy"),
-    ("procedures/driver/outbox.rs BATCH_MAX", "the rest is the next commit"),
+    ("procedures/machine.rs OPS_PER_COMMIT_MAX", "the rest is the next commit"),
+    ("procedures/runtime/run.rs SLEEP_MAX", "a timer"),
     ("procedures/finding.rs SCORE_MAX", "a range of values"),
     ("procedures/tally/pivotal.rs TALLIES_MAX", "the result is marked as approximate"),
     ("procedures/tally/reliability.rs ITERATIONS_MAX", "the iteration converges earlier"),

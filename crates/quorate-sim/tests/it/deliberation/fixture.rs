@@ -106,7 +106,7 @@ pub(crate) async fn run_deliberation(
 ) -> Option<(Value, Vec<String>)> {
     let work = async {
         let _agents = agents(&hub, agent_set).await.ok()?;
-        let driver = hub.drive_deliberations().await.ok()?;
+        let driver = hub.drive_procedures().await.ok()?;
         hub.start_procedure(ProcedureDraft::deliberation(spec).id("p")).await.ok()?;
         let mut published = hub.space().expect("embedded hub").follow();
         loop {
@@ -122,7 +122,7 @@ pub(crate) async fn run_deliberation(
                     let sent = sent(&hub).await;
                     return Some((procedure.result::<Value>().ok()??, sent));
                 }
-                ProcedureStatus::Failed => panic!("{:?}", procedure.result::<Value>()),
+                status => panic!("{status:?} {:?}", procedure.result::<Value>()),
             }
         }
     };

@@ -15,7 +15,7 @@ use crate::reference::transaction::Transaction;
 
 impl Transaction<'_> {
     pub(in crate::reference) fn cancel_task(&mut self, cancel: &CancelTask) -> Result<OpResult, Refused> {
-        let mut task = self.space.task(&cancel.task).ok_or_else(|| no_such_task(&cancel.task))?.clone();
+        let task = self.space.task(&cancel.task).ok_or_else(|| no_such_task(&cancel.task))?.clone();
         if let Principal::Agent(_) = &self.commit.principal {
             let actor = self.actor.expect("the acting agent is registered");
             let is_coordinator = self.space.agent(actor).role == AgentRole::Coordinator;
@@ -26,6 +26,15 @@ impl Transaction<'_> {
                 ));
             }
         }
+        self.cancel_permitted(cancel, task)
+    }
+
+    /// Cancels a task without checking the permission of the principal.
+    pub(in crate::reference) fn cancel_permitted(
+        &mut self,
+        cancel: &CancelTask,
+        mut task: Task,
+    ) -> Result<OpResult, Refused> {
         if let TaskState::Cancelled(end) = &task.state {
             return Ok(OpResult::TaskAccepted { seq: end.seq, token: end.token.unwrap_or_default() });
         }
