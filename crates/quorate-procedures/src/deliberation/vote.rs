@@ -185,7 +185,7 @@ impl Step<'_> {
             Some(dispute) if self.participant_count(dispute) < 2 => {
                 Some("fewer than two of its agents still answer".to_owned())
             }
-            Some(_) => Some(format!("the limit of {} messages per round was reached", limits.messages)),
+            Some(_) => Some(format!("limit of {} messages per round reached", limits.messages)),
         };
         ConflictResolution {
             id: case.id.clone(),
