@@ -71,10 +71,11 @@ impl Runtime {
             }
         };
         let changes = Changes::new(space.clone());
-        let context = Context { space, registry, agent, epoch, changes, active: Arc::default() };
+        let (children, started) = mpsc::unbounded_channel();
+        let context = Context { space, registry, agent, epoch, changes, active: Arc::default(), children };
         let running = context.running_procedures().await?;
         let stop = Arc::new(Notify::new());
-        let task = tokio::spawn(context.run(running, Arc::clone(&stop)));
+        let task = tokio::spawn(context.run(running, started, Arc::clone(&stop)));
         Ok(Self { stop, task })
     }
 
@@ -108,6 +109,8 @@ struct Context {
     changes: Arc<Changes>,
     /// Procedures that are currently driven, with the channel of their run; prevents driving one twice.
     active: Arc<Mutex<HashMap<ProcedureId, mpsc::UnboundedSender<Incoming>>>>,
+    /// Started children. The hub notifies a driver only of what others start.
+    children: mpsc::UnboundedSender<ProcedureId>,
 }
 
 impl Context {

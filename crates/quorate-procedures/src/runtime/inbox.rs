@@ -87,7 +87,12 @@ impl HeldDelivery {
 }
 
 impl Context {
-    pub(super) async fn run(self, running: Vec<Procedure>, stop: Arc<Notify>) {
+    pub(super) async fn run(
+        self,
+        running: Vec<Procedure>,
+        mut children: mpsc::UnboundedReceiver<ProcedureId>,
+        stop: Arc<Notify>,
+    ) {
         let mut runs = JoinSet::new();
         let changes = Arc::clone(&self.changes);
         let _changes = AbortOnDrop(tokio::spawn(async move { changes.follow().await }));
@@ -111,6 +116,7 @@ impl Context {
             tokio::select! {
                 () = stop.notified() => break,
                 Some(_) = runs.join_next() => {}
+                Some(child) = children.recv() => self.spawn(&mut runs, child, None),
                 delivery = consumer.next() => {
                     let delivery = match delivery {
                         Ok(Some(delivery)) => delivery,

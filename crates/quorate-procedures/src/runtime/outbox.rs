@@ -163,7 +163,11 @@ impl Run<'_> {
                 }
                 (Unsent::Task(task), _) => self.wait_for_task(&task.id).await?,
                 (Unsent::Approval(approval), _) => self.wait_for_approval(&approval.id).await?,
-                (Unsent::Child(child), _) => self.wait_for_child(&child.id).await?,
+                (Unsent::Child(child), _) => {
+                    // It ends only with the runtime.
+                    let _ = self.context.children.send(self.child_id(&child.id)?);
+                    self.wait_for_child(&child.id).await?;
+                }
                 (Unsent::Request(_) | Unsent::Message(_), _) => {}
             }
         }
