@@ -38,8 +38,7 @@ pub(crate) fn routes() -> Vec<Route> {
         get(
             "/v1/procedures/{id}",
             "procedures.get",
-            "Get a procedure with its state, optionally as of a past record. Set `waitMs` to wait until it ends, is paused \
-             or is stuck.",
+            "Get a procedure, optionally as of a past record, or wait until it ends, is paused or is stuck.",
         )
         .path_parameter::<schema::Id>("id", "Procedure ID.")
         .query_parameters::<ProcedureGetQuery>()
@@ -54,14 +53,33 @@ pub(crate) fn routes() -> Vec<Route> {
         .request_body::<ProcedureStep<'_>>()
         .returns::<ProcedureWithState>(200, "The procedure has a new version.")
         .handled_by(step),
-        change("/v1/procedures/{id}/pause", "procedures.pause", "Pause a procedure: it accepts no step until it is resumed.").handled_by(pause),
-        change("/v1/procedures/{id}/resume", "procedures.resume", "Resume a procedure that is paused or stuck.").handled_by(resume),
-        change("/v1/procedures/{id}/cancel", "procedures.cancel", "Cancel a procedure with its open requests and tasks.").handled_by(cancel),
-        post("/v1/procedures/{id}/signal", "procedures.signal", "Send a signal to the driver of a procedure.")
-            .path_parameter::<schema::Id>("id", "Procedure ID.")
-            .request_body::<ProcedureSignal<'_>>()
-            .returns::<ProcedureWithState>(200, "The driver will receive the signal.")
-            .handled_by(signal),
+        change(
+            "/v1/procedures/{id}/pause",
+            "procedures.pause",
+            "Pause a procedure: it accepts no step until it is resumed.",
+        )
+        .handled_by(pause),
+        change(
+            "/v1/procedures/{id}/resume",
+            "procedures.resume",
+            "Resume a procedure that is paused or stuck.",
+        )
+        .handled_by(resume),
+        change(
+            "/v1/procedures/{id}/cancel",
+            "procedures.cancel",
+            "Cancel a procedure with its open requests and tasks.",
+        )
+        .handled_by(cancel),
+        post(
+            "/v1/procedures/{id}/signal",
+            "procedures.signal",
+            "Send a signal to the driver of a procedure.",
+        )
+        .path_parameter::<schema::Id>("id", "Procedure ID.")
+        .request_body::<ProcedureSignal<'_>>()
+        .returns::<ProcedureWithState>(200, "The driver will receive the signal.")
+        .handled_by(signal),
     ]
 }
 

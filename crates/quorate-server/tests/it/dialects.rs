@@ -534,7 +534,7 @@ async fn d9_a_session_is_written_and_read_as_one_document() {
     let logged = &changed["messageLog"][0];
     assert_eq!(
         (&logged["id"], &logged["type"], &logged["action"]),
-        (&sent["id"], &json!("command"), &json!("analyze-document"))
+        (&sent["receipts"][0]["id"], &json!("command"), &json!("analyze-document"))
     );
     assert_eq!(
         (&logged["from"], &logged["to"], logged.get("payload")),
@@ -544,7 +544,8 @@ async fn d9_a_session_is_written_and_read_as_one_document() {
     let stranger = hub.register("stranger").await;
     let public = hub.get(&stranger, path).await.ok(200);
     assert_eq!((&public["messageLog"], &public["context"]), (&json!([]), &changed["context"]));
-    hub.put(&stranger, path, &more).await.refused(403, "FORBIDDEN");
+    let finding = json!({"context": {"findings": [{"summary": "not mine"}]}});
+    hub.put(&stranger, path, &finding).await.refused(403, "FORBIDDEN");
     let closed = hub.put(&lead, path, &json!({"status": "completed"})).await.ok(200);
     assert_eq!(closed["status"], "completed");
     hub.put(&lead, path, &json!({"context": {"findings": [1]}})).await.refused(409, "SESSION_CLOSED");

@@ -75,7 +75,7 @@ fn assert_detected(sabotage: Sabotage) {
         Sabotage::AcknowledgeBeforeSync => (power_check, &["I1 "]),
         // If the witness was written before the power loss, it states lost data, and the directory does not open.
         // Otherwise the history of the clients shows the loss.
-        Sabotage::SyncNormal => (power_check, &["opens ", "I1 ", "I3 "]),
+        Sabotage::SyncNormal => (power_check, &["opens ", "I1 ", "I3"]),
         Sabotage::WitnessBeforeSync => (power_check, &["opens "]),
         Sabotage::RedeliverAfterAck => (restart_check, &["I4 "]),
         Sabotage::AcceptStaleToken => (stale_token_check, &["I4 "]),
