@@ -21,6 +21,7 @@ mod wire;
 mod writer_hold;
 
 use std::path::PathBuf;
+use std::pin::Pin;
 
 pub use growth::growth_child;
 pub use report::{Measurement, table_header};
@@ -71,9 +72,19 @@ impl Scale {
 
 /// Runs one workload of [`WORKLOADS`].
 ///
+/// The future is boxed because rustc compiles an async function in the crate that polls it. The binary is not optimised
+/// for speed, and the workloads would be compiled like it, with all async functions of the hub that they call.
+///
 /// # Errors
 /// If the workload is unknown or one of its operations fails.
-pub async fn measure(workload: &str, scale: &Scale) -> anyhow::Result<Vec<Measurement>> {
+pub fn measure<'a>(workload: &'a str, scale: &'a Scale) -> MeasureFuture<'a> {
+    Box::pin(measure_workload(workload, scale))
+}
+
+/// Future of [`measure`].
+pub type MeasureFuture<'a> = Pin<Box<dyn Future<Output = anyhow::Result<Vec<Measurement>>> + Send + 'a>>;
+
+async fn measure_workload(workload: &str, scale: &Scale) -> anyhow::Result<Vec<Measurement>> {
     match workload {
         "W0" => cycle::measure_baseline(scale),
         "W1" => cycle::measure(scale).await,
