@@ -145,7 +145,8 @@ impl Space {
             earlier: VecDeque::new(),
             received: Vec::new(),
             state: WaitState::Open,
-            keep_open: false,
+            // A call that is dropped while it loads earlier answers does not cancel an earlier request.
+            keep_open: true,
         };
         // From here on the pending request closes itself when dropped.
         guard.registered = false;
@@ -154,6 +155,7 @@ impl Space {
         if receipt.seq != Some(request.seq) {
             waiter.catch_up(is_open).await?;
         }
+        waiter.keep_open = false;
         Ok(waiter)
     }
 

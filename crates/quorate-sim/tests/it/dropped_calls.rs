@@ -3,8 +3,12 @@
 use std::task::Poll;
 use std::time::Duration;
 
-use quorate_core::{Commit, Op, Principal, RegisterAgent};
-use quorate_engine::Space;
+use futures_util::FutureExt as _;
+use quorate_core::{
+    Commit, Destination, Message, MessageType, Op, Principal, RegisterAgent, Request, RequestState,
+    SendRequest,
+};
+use quorate_engine::{Error, RequestWaiter, Space};
 use quorate_sim::history::{Call, CallOp, DedupBy, Event, agent_id, send_call};
 use quorate_sim::recovery;
 use quorate_sqlite::Options;
@@ -27,12 +31,60 @@ async fn a_consumer_dropped_while_it_is_opening_takes_nothing() {
     assert_bob_receives_a_message(&space).await;
 }
 
+// Fails under: a wait that cancels its request when it is dropped while it loads earlier answers.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_wait_dropped_while_it_is_opening_does_not_cancel_the_request() {
+    let (space, _directory) = hub().await;
+    let principal = Principal::Agent(agent_id("ann"));
+    let to = Destination::Agent(agent_id("bob"));
+    let message = Message {
+        from: Some(agent_id("ann")),
+        kind: MessageType::Query,
+        ..Message::new(to, "work", space.seal("1"))
+    };
+    let request = SendRequest::new(message, Some(LEASE_MS), None);
+    let mut waiter = space.request(&principal, None, request).await.unwrap();
+    waiter.keep_open();
+    let id = waiter.id();
+    drop(waiter);
+    for polls in 1..4 {
+        // Reads ahead of those of the call, so that it has to wait for them.
+        let mut backlog: Vec<_> = (0..1_000).map(|_| Box::pin(space.item::<Request>(&id))).collect();
+        backlog.iter_mut().for_each(|read| drop(read.now_or_never()));
+        poll_and_drop(space.await_request(&principal, None, id), polls).await;
+        // This commit follows a cancellation by the dropped call.
+        space.commit(Commit::new(Principal::System, vec![register("carl")])).await.unwrap();
+        let request: Request = space.item(&id).await.unwrap();
+        assert_eq!(request.state, RequestState::Waiting, "dropped after {polls} polls");
+    }
+}
+
+/// Polls a call whenever it is woken, at most this often, and drops it.
+async fn poll_and_drop(call: impl Future<Output = Result<RequestWaiter, Error>>, polls: u32) {
+    let (mut call, mut polled) = (Box::pin(call), 0);
+    std::future::poll_fn(|context| {
+        polled += 1;
+        match call.as_mut().poll(context) {
+            Poll::Ready(waiter) => {
+                waiter.unwrap().keep_open();
+                Poll::Ready(())
+            }
+            Poll::Pending if polled == polls => Poll::Ready(()),
+            Poll::Pending => Poll::Pending,
+        }
+    })
+    .await;
+}
+
+fn register(name: &str) -> Op {
+    Op::RegisterAgent(RegisterAgent::named(agent_id(name)))
+}
+
 async fn hub() -> (Space, tempfile::TempDir) {
     let directory = tempfile::tempdir().unwrap();
     let space = recovery::open(directory.path(), Options::default()).await.unwrap();
     for name in ["ann", "bob"] {
-        let op = Op::RegisterAgent(RegisterAgent::named(agent_id(name)));
-        space.commit(Commit::new(Principal::System, vec![op])).await.unwrap();
+        space.commit(Commit::new(Principal::System, vec![register(name)])).await.unwrap();
     }
     (space, directory)
 }
