@@ -4,7 +4,8 @@
 
 use bytes::Bytes;
 use quorate_core::{
-    AgentId, Destination, MessageType, Priority, ProcedureStatus, Seq, TaskStatus, Timestamp, Version,
+    AgentId, Destination, MessageType, Priority, ProcedureId, ProcedureStatus, Seq, TaskStatus, Timestamp,
+    Version,
 };
 use serde::Serialize;
 use serde::de::DeserializeOwned;
@@ -18,7 +19,7 @@ pub const OPS_PER_COMMIT_MAX: usize = 200;
 
 /// A protocol of one kind, for one specification.
 ///
-/// Steps are deterministic: equal states, events and times give equal outputs. After a crash the runtime compares
+/// Steps are deterministic: equal states, events and contexts give equal outputs. After a crash the runtime compares
 /// [`Machine::pending_outputs`] with what was recorded and sends the rest, so the ids of outputs must be unique within
 /// the procedure and the same in every run.
 pub trait Machine: Sized + Send + Sync + 'static {
@@ -49,11 +50,16 @@ pub trait Machine: Sized + Send + Sync + 'static {
 
     /// Processes an event and returns the outputs. Memory writes are committed together with the state; everything
     /// else may follow in later commits and must be returned by [`Machine::pending_outputs`] until it is answered.
-    fn step(&self, state: &mut Self::State, event: ProcedureEvent, now: Timestamp) -> Vec<ProcedureOutput>;
+    fn step(
+        &self,
+        state: &mut Self::State,
+        event: ProcedureEvent,
+        context: &ProcedureContext<'_>,
+    ) -> Vec<ProcedureOutput>;
 
     /// Returns all outputs that the state implies, except memory writes: messages, pending requests, tasks, timers
     /// and the final result.
-    fn pending_outputs(&self, state: &Self::State, now: Timestamp) -> Vec<ProcedureOutput>;
+    fn pending_outputs(&self, state: &Self::State, context: &ProcedureContext<'_>) -> Vec<ProcedureOutput>;
 
     /// Returns the name of the current phase.
     fn phase(&self, state: &Self::State) -> String;
@@ -71,6 +77,18 @@ pub trait Machine: Sized + Send + Sync + 'static {
 
     /// Loads what the steps need, on a thread that may block, when a run starts.
     fn prepare(&self) {}
+}
+
+/// The procedure whose machine takes a step, and the time of the step.
+#[derive(Clone, Copy, Debug)]
+pub struct ProcedureContext<'a> {
+    /// Id of the procedure. Keys of its memory entries contain it, so that two procedures with equal specifications
+    /// do not share entries.
+    pub id: &'a ProcedureId,
+    /// The principal that started the procedure, as in the log.
+    pub started_by: &'a str,
+    /// Time of the step.
+    pub now: Timestamp,
 }
 
 /// What happens to a procedure whose next step the hub refuses: an output contains a secret, is too large, or violates

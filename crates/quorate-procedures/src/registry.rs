@@ -3,12 +3,12 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use quorate_core::{AgentId, Procedure, Timestamp};
+use quorate_core::{AgentId, Procedure};
 use serde_json::Value;
 
 use crate::deliberation::DeliberationMachine;
 use crate::finding::FieldError;
-use crate::machine::{Machine, OnRefusal, ProcedureEvent, ProcedureOutput, Wait};
+use crate::machine::{Machine, OnRefusal, ProcedureContext, ProcedureEvent, ProcedureOutput, Wait};
 
 /// Field of a stored state with the version of the state; 1 if it is missing.
 const VERSION_FIELD: &str = "stateVersion";
@@ -52,8 +52,8 @@ pub(crate) enum OpenError {
 
 /// A machine with its state.
 pub(crate) trait Instance: Send {
-    fn step(&mut self, event: ProcedureEvent, now: Timestamp) -> Vec<ProcedureOutput>;
-    fn pending_outputs(&self, now: Timestamp) -> Vec<ProcedureOutput>;
+    fn step(&mut self, event: ProcedureEvent, context: &ProcedureContext<'_>) -> Vec<ProcedureOutput>;
+    fn pending_outputs(&self, context: &ProcedureContext<'_>) -> Vec<ProcedureOutput>;
     fn state(&self) -> Result<Vec<u8>, serde_json::Error>;
     fn phase(&self) -> String;
     fn waits_for(&self) -> Vec<Wait>;
@@ -100,12 +100,12 @@ fn first_version() -> u32 {
 }
 
 impl<M: Machine> Instance for MachineInstance<M> {
-    fn step(&mut self, event: ProcedureEvent, now: Timestamp) -> Vec<ProcedureOutput> {
-        self.machine.step(&mut self.state, event, now)
+    fn step(&mut self, event: ProcedureEvent, context: &ProcedureContext<'_>) -> Vec<ProcedureOutput> {
+        self.machine.step(&mut self.state, event, context)
     }
 
-    fn pending_outputs(&self, now: Timestamp) -> Vec<ProcedureOutput> {
-        self.machine.pending_outputs(&self.state, now)
+    fn pending_outputs(&self, context: &ProcedureContext<'_>) -> Vec<ProcedureOutput> {
+        self.machine.pending_outputs(&self.state, context)
     }
 
     fn state(&self) -> Result<Vec<u8>, serde_json::Error> {

@@ -1,6 +1,6 @@
 //! Deliberation as a [`Machine`] of the procedure runtime.
 
-use quorate_core::{Destination, MessageType, Timestamp, Topic};
+use quorate_core::{Destination, MessageType, Topic};
 use serde::Serialize;
 use serde_json::Value;
 
@@ -10,7 +10,8 @@ use super::{
 };
 use crate::finding::FieldError;
 use crate::machine::{
-    Machine, OnRefusal, OutgoingMessage, ProcedureEvent, ProcedureOutput, RequestOutput, Wait,
+    Machine, OnRefusal, OutgoingMessage, ProcedureContext, ProcedureEvent, ProcedureOutput, RequestOutput,
+    Wait,
 };
 use crate::{DELIBERATION_DRIVER, DELIBERATION_KIND, tokens};
 
@@ -38,7 +39,7 @@ impl Machine for DeliberationMachine {
         &self,
         state: &mut DeliberationState,
         event: ProcedureEvent,
-        now: Timestamp,
+        context: &ProcedureContext<'_>,
     ) -> Vec<ProcedureOutput> {
         let input = match event {
             ProcedureEvent::Started => Input::Start,
@@ -63,11 +64,15 @@ impl Machine for DeliberationMachine {
                 return vec![ProcedureOutput::Ignored("a deliberation handles answers only".into())];
             }
         };
-        self.machine().step(state, input, now.0).into_iter().map(output).collect()
+        self.machine().step(state, input, context.now.0).into_iter().map(output).collect()
     }
 
-    fn pending_outputs(&self, state: &DeliberationState, now: Timestamp) -> Vec<ProcedureOutput> {
-        self.machine().pending_outputs(state, now.0).into_iter().map(output).collect()
+    fn pending_outputs(
+        &self,
+        state: &DeliberationState,
+        context: &ProcedureContext<'_>,
+    ) -> Vec<ProcedureOutput> {
+        self.machine().pending_outputs(state, context.now.0).into_iter().map(output).collect()
     }
 
     fn phase(&self, state: &DeliberationState) -> String {

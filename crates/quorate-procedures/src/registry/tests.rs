@@ -1,5 +1,6 @@
 //! Tests of stored states and their versions.
 
+use quorate_core::{ProcedureId, Timestamp};
 use serde_json::json;
 
 use super::*;
@@ -29,12 +30,12 @@ impl Machine for Counter {
         (version == 2).then(|| Count { count: state["n"].as_u64().unwrap_or(0) as u32 })
     }
 
-    fn step(&self, state: &mut Count, _: ProcedureEvent, _: Timestamp) -> Vec<ProcedureOutput> {
+    fn step(&self, state: &mut Count, _: ProcedureEvent, _: &ProcedureContext<'_>) -> Vec<ProcedureOutput> {
         state.count += 1;
         Vec::new()
     }
 
-    fn pending_outputs(&self, state: &Count, _: Timestamp) -> Vec<ProcedureOutput> {
+    fn pending_outputs(&self, state: &Count, _: &ProcedureContext<'_>) -> Vec<ProcedureOutput> {
         vec![ProcedureOutput::Request(RequestOutput {
             id: state.count.to_string(),
             agent: "ada".into(),
@@ -53,6 +54,10 @@ impl Machine for Counter {
     }
 }
 
+fn context(id: &ProcedureId) -> ProcedureContext<'_> {
+    ProcedureContext { id, started_by: "operator:anna", now: Timestamp(5) }
+}
+
 fn open(state: Option<&Value>) -> Result<Box<dyn Instance>, OpenError> {
     let registry = Registry::empty().with::<Counter>();
     let state = state.map(ToString::to_string);
@@ -63,7 +68,7 @@ fn open(state: Option<&Value>) -> Result<Box<dyn Instance>, OpenError> {
 #[test]
 fn a_state_is_stored_with_its_version() {
     let mut instance = open(None).expect("it opens");
-    instance.step(ProcedureEvent::Started, Timestamp(0));
+    instance.step(ProcedureEvent::Started, &context(&"p".parse().expect("an id")));
     let stored: Value = serde_json::from_slice(&instance.state().expect("JSON")).expect("JSON");
     assert_eq!(stored, json!({"count": 1, "stateVersion": 3}));
     assert_eq!(open(Some(&stored)).expect("it opens").phase(), "count 1");
@@ -89,7 +94,7 @@ fn a_deliberation_state_has_no_version_field() {
     let kind = registry.kind("deliberation").expect("a known kind");
     let spec = json!({"subject": "Shall we?", "agents": [{"id": "ada"}]}).to_string();
     let mut instance = kind.open(spec.as_bytes(), None).expect("it opens");
-    instance.step(ProcedureEvent::Started, Timestamp(5));
+    instance.step(ProcedureEvent::Started, &context(&"p".parse().expect("an id")));
     let stored = instance.state().expect("JSON");
     assert!(!String::from_utf8_lossy(&stored).contains(VERSION_FIELD));
     let reopened = kind.open(spec.as_bytes(), Some(&stored)).expect("it opens");

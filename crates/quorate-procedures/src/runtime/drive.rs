@@ -196,8 +196,7 @@ impl Context {
                 return Ok(RunEnd::Over);
             }
         };
-        let run = Run::new(self, id.clone(), version, instance, view.state.is_some(), link);
-        run.start().await
+        Run::new(self, view.procedure, instance, link).start().await
     }
 
     /// Acks deliveries that need no step.

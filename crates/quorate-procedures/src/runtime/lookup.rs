@@ -116,7 +116,7 @@ impl Run<'_> {
     /// Resumes from a stored state: queues every output of the state that was not committed, and waits for the others.
     pub(super) async fn resume(&mut self) -> Result<(), RunError> {
         let now = self.now();
-        for output in self.instance.pending_outputs(now) {
+        for output in self.instance.pending_outputs(&self.machine_context()) {
             match output {
                 ProcedureOutput::Request(request) => {
                     match self.context.find_sent_message(&self.id, &request.id).await? {

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use futures_util::future::FutureExt as _;
 use futures_util::stream::{FuturesUnordered, StreamExt as _};
-use quorate_core::{AgentId, Mono, ProcedureId, PutEntry, Timestamp, Version};
+use quorate_core::{AgentId, Mono, Procedure, ProcedureId, PutEntry, Timestamp, Version};
 use quorate_engine::Error;
 use quorate_env::Backoff;
 
@@ -15,7 +15,7 @@ use super::drive::{Link, RunEnd, RunError};
 use super::inbox::Incoming;
 use super::outbox::{Unsent, UnsentRequest};
 use super::{Context, commit_backoff};
-use crate::machine::{ProcedureEvent, ProcedureOutput};
+use crate::machine::{ProcedureContext, ProcedureEvent, ProcedureOutput};
 use crate::registry::Instance;
 
 /// Maximum number of deliveries in one step.
@@ -51,6 +51,7 @@ struct Timer {
 pub(super) struct Run<'a> {
     pub(super) context: &'a Context,
     pub(super) id: ProcedureId,
+    started_by: String,
     pub(super) version: Version,
     pub(super) instance: Box<dyn Instance>,
     pub(super) link: &'a mut Link,
@@ -77,16 +78,16 @@ pub(super) struct Run<'a> {
 impl<'a> Run<'a> {
     pub(super) fn new(
         context: &'a Context,
-        id: ProcedureId,
-        version: Version,
+        procedure: Procedure,
         instance: Box<dyn Instance>,
-        has_state: bool,
         link: &'a mut Link,
     ) -> Self {
         Self {
             context,
-            id,
-            version,
+            is_new: procedure.state.is_none(),
+            id: procedure.id,
+            started_by: procedure.started_by,
+            version: procedure.version,
             instance,
             link,
             unsent: VecDeque::new(),
@@ -99,7 +100,6 @@ impl<'a> Run<'a> {
             timers: BTreeMap::new(),
             events: Vec::new(),
             answers: FuturesUnordered::new(),
-            is_new: !has_state,
             is_over: false,
             idle_steps: 0,
         }
@@ -134,6 +134,10 @@ impl<'a> Run<'a> {
         self.context.space.engine().clock().now().wall
     }
 
+    pub(super) fn machine_context(&self) -> ProcedureContext<'_> {
+        ProcedureContext { id: &self.id, started_by: &self.started_by, now: self.now() }
+    }
+
     /// Lets the machine process all events. Returns whether its state may have changed.
     fn step(&mut self) -> Result<bool, RunError> {
         let (now, mut changed) = (self.now(), false);
@@ -144,7 +148,8 @@ impl<'a> Run<'a> {
                 return Err(RunError::NoProgress(reason));
             }
             for event in std::mem::take(&mut self.events) {
-                let outputs = self.instance.step(event, now);
+                let context = ProcedureContext { id: &self.id, started_by: &self.started_by, now };
+                let outputs = self.instance.step(event, &context);
                 let is_ignored = !outputs.is_empty()
                     && outputs.iter().all(|output| matches!(output, ProcedureOutput::Ignored(_)));
                 changed |= !is_ignored;

@@ -207,3 +207,20 @@ async fn a_timer_survives_a_restart() {
     assert!(started.elapsed() >= Duration::from_millis(490), "{:?}", started.elapsed());
     close(hub, host).await;
 }
+
+// Fails under: a machine that receives no id, the id of another procedure, or another starter.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_machine_knows_its_procedure_and_its_starter() {
+    let directory = data_directory();
+    let (hub, host) = open(&directory.path().join("hub")).await;
+    let steps = [ScriptStep::Write("ID/note/".into(), 1)];
+    for id in ["p", "q"] {
+        start(&hub, id, &steps).await;
+        log_of(&wait(&hub, id).await);
+    }
+    for id in ["p", "q"] {
+        let entry = hub.memory().get(&format!("{id}/note/0")).await.expect("a read").expect("an entry");
+        assert_eq!(entry.content::<String>().expect("JSON"), "system");
+    }
+    close(hub, host).await;
+}

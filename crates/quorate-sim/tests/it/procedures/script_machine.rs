@@ -3,8 +3,8 @@
 use std::sync::atomic::{AtomicU32, Ordering};
 
 use quorate::machine::{
-    ApprovalOutput, ChildOutput, EntryWrite, FieldError, Machine, OutgoingMessage, ProcedureEvent,
-    ProcedureOutput, RequestOutput, TaskOutput, Wait,
+    ApprovalOutput, ChildOutput, EntryWrite, FieldError, Machine, OutgoingMessage, ProcedureContext,
+    ProcedureEvent, ProcedureOutput, RequestOutput, TaskOutput, Wait,
 };
 use quorate_core::{AgentId, Destination, MessageType, Seq, Timestamp};
 use serde::{Deserialize, Serialize};
@@ -27,7 +27,7 @@ pub(crate) enum ScriptStep {
     TimerInThePast,
     /// Requests an approval.
     Approve,
-    /// Writes a number of memory entries.
+    /// Writes a number of memory entries. `ID` in the prefix of their keys is replaced by the id of the procedure.
     Write(String, usize),
     /// Sends messages to an agent.
     Send(String, usize),
@@ -137,10 +137,10 @@ impl Script {
     }
 
     /// Enters the current step, and those after it that wait for nothing.
-    fn enter(&self, state: &mut ScriptState, now: Timestamp) -> Vec<ProcedureOutput> {
+    fn enter(&self, state: &mut ScriptState, context: &ProcedureContext<'_>) -> Vec<ProcedureOutput> {
         let mut outputs = Vec::new();
         loop {
-            (state.since, state.ended) = (now.0, Vec::new());
+            (state.since, state.ended) = (context.now.0, Vec::new());
             let step = self.0.get(state.at);
             outputs.extend(self.outputs(state));
             let write = |key: String, content: &str| {
@@ -149,7 +149,9 @@ impl Script {
             };
             match step {
                 Some(ScriptStep::Write(key, count)) => {
-                    outputs.extend((0..*count).map(|n| write(format!("{key}{n}"), "1")));
+                    let prefix = key.replace("ID", context.id.as_str());
+                    let content = json!(context.started_by).to_string();
+                    outputs.extend((0..*count).map(|n| write(format!("{prefix}{n}"), &content)));
                 }
                 Some(ScriptStep::Refused) => {
                     let secret = concat!("\"gh", "p_wWPw5k4aXcaT4fNP0UcnZwJUVFk6LO0pINUx\"");
@@ -162,36 +164,46 @@ impl Script {
         }
     }
 
-    fn next(&self, state: &mut ScriptState, entry: Value, now: Timestamp) -> Vec<ProcedureOutput> {
+    fn next(
+        &self,
+        state: &mut ScriptState,
+        entry: Value,
+        context: &ProcedureContext<'_>,
+    ) -> Vec<ProcedureOutput> {
         state.log.push(entry);
         state.at += 1;
-        self.enter(state, now)
+        self.enter(state, context)
     }
 
-    fn run(&self, state: &mut ScriptState, event: ProcedureEvent, now: Timestamp) -> Vec<ProcedureOutput> {
+    fn run(
+        &self,
+        state: &mut ScriptState,
+        event: ProcedureEvent,
+        context: &ProcedureContext<'_>,
+    ) -> Vec<ProcedureOutput> {
         if matches!(self.0.get(state.at), Some(ScriptStep::Panic)) && state.started {
             let left = PANICS.fetch_update(Ordering::SeqCst, Ordering::SeqCst, |left| left.checked_sub(1));
             assert!(left.is_err(), "the script panics");
-            return self.next(state, json!("calm"), now);
+            return self.next(state, json!("calm"), context);
         }
         let (at, step) = (state.at, self.0.get(state.at));
         let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
         match (event, step) {
             (ProcedureEvent::Started, _) => {
                 state.started = true;
-                self.enter(state, now)
+                self.enter(state, context)
             }
             (ProcedureEvent::Resumed, _) => Vec::new(),
             (ProcedureEvent::Answered { request, body, .. }, Some(ScriptStep::Ask(_)))
                 if request == format!("ask-{at}") =>
             {
-                self.next(state, json!({ "answer": text(&body) }), now)
+                self.next(state, json!({ "answer": text(&body) }), context)
             }
             (
                 ProcedureEvent::RequestFailed { request, reason }
                 | ProcedureEvent::RequestUnsent { request, reason },
                 Some(ScriptStep::Ask(_)),
-            ) if request == format!("ask-{at}") => self.next(state, json!({ "failed": reason }), now),
+            ) if request == format!("ask-{at}") => self.next(state, json!({ "failed": reason }), context),
             (ProcedureEvent::TaskEnded { task, status, result, .. }, Some(ScriptStep::Tasks(_, count)))
                 if task.starts_with(&format!("task-{at}-")) && !state.ended.contains(&task) =>
             {
@@ -200,33 +212,35 @@ impl Script {
                     return Vec::new();
                 }
                 let result = result.map(|result| text(&result));
-                self.next(state, json!({ "task": status.as_str(), "result": result }), now)
+                self.next(state, json!({ "task": status.as_str(), "result": result }), context)
             }
             (
                 ProcedureEvent::TimerFired { timer },
                 Some(ScriptStep::Timer(_) | ScriptStep::TimerInThePast),
-            ) if timer == format!("timer-{at}") => self.next(state, json!("timer"), now),
+            ) if timer == format!("timer-{at}") => self.next(state, json!("timer"), context),
             (ProcedureEvent::TimerFired { .. }, Some(ScriptStep::Loop)) => self.outputs(state),
             (ProcedureEvent::Decided { state: decision, reason, action, .. }, Some(ScriptStep::Approve)) => {
                 let action = action.map(|action| text(&action));
-                self.next(state, json!({ "decision": decision, "reason": reason, "action": action }), now)
+                self.next(state, json!({ "decision": decision, "reason": reason, "action": action }), context)
             }
             (ProcedureEvent::ChildEnded { status, result, .. }, Some(ScriptStep::Child(_))) => {
                 let result = result.map(|result| text(&result));
-                self.next(state, json!({ "child": status.as_str(), "result": result }), now)
+                self.next(state, json!({ "child": status.as_str(), "result": result }), context)
             }
             (ProcedureEvent::Signalled { name, by, payload }, Some(ScriptStep::Signal(expected)))
                 if name == *expected =>
             {
-                self.next(state, json!({ "signal": name, "by": by, "payload": payload }), now)
+                self.next(state, json!({ "signal": name, "by": by, "payload": payload }), context)
             }
-            (ProcedureEvent::Delivered { from, action, payload }, Some(ScriptStep::Deliver)) => {
-                self.next(state, json!({ "from": from, "action": action, "payload": text(&payload) }), now)
-            }
+            (ProcedureEvent::Delivered { from, action, payload }, Some(ScriptStep::Deliver)) => self.next(
+                state,
+                json!({ "from": from, "action": action, "payload": text(&payload) }),
+                context,
+            ),
             (ProcedureEvent::EntryChanged { seq, key, content, .. }, Some(ScriptStep::Watch(_))) => {
                 state.seen = seq.0;
                 let content = content.map(|content| text(&content));
-                self.next(state, json!({ "key": key, "content": content }), now)
+                self.next(state, json!({ "key": key, "content": content }), context)
             }
             _ => vec![ProcedureOutput::Ignored("not expected in this step".into())],
         }
@@ -241,11 +255,16 @@ impl Machine for Script {
         serde_json::from_slice(spec).map(Self).map_err(|error| FieldError::new("steps", error.to_string()))
     }
 
-    fn step(&self, state: &mut ScriptState, event: ProcedureEvent, now: Timestamp) -> Vec<ProcedureOutput> {
-        self.run(state, event, now)
+    fn step(
+        &self,
+        state: &mut ScriptState,
+        event: ProcedureEvent,
+        context: &ProcedureContext<'_>,
+    ) -> Vec<ProcedureOutput> {
+        self.run(state, event, context)
     }
 
-    fn pending_outputs(&self, state: &ScriptState, _: Timestamp) -> Vec<ProcedureOutput> {
+    fn pending_outputs(&self, state: &ScriptState, _: &ProcedureContext<'_>) -> Vec<ProcedureOutput> {
         let mut outputs = Vec::new();
         // Messages of earlier steps may not have been sent yet.
         for at in 0..state.at {
@@ -293,13 +312,17 @@ macro_rules! newer {
                 &self,
                 state: &mut ScriptState,
                 event: ProcedureEvent,
-                now: Timestamp,
+                context: &ProcedureContext<'_>,
             ) -> Vec<ProcedureOutput> {
-                self.0.run(state, event, now)
+                self.0.run(state, event, context)
             }
 
-            fn pending_outputs(&self, state: &ScriptState, now: Timestamp) -> Vec<ProcedureOutput> {
-                self.0.pending_outputs(state, now)
+            fn pending_outputs(
+                &self,
+                state: &ScriptState,
+                context: &ProcedureContext<'_>,
+            ) -> Vec<ProcedureOutput> {
+                self.0.pending_outputs(state, context)
             }
 
             fn phase(&self, state: &ScriptState) -> String {
