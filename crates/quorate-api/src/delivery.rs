@@ -1,13 +1,14 @@
 //! Deliveries: leases held by recipients, and the acks, nacks and extensions of those leases.
 
 use quorate_core::{
-    DeliveryId, EndState, Extend, LeaseRef, LeaseToken, MessageId, Nack, NackAction, Op, Refused, Seq,
-    Timestamp,
+    DeliveryId, EndState, Extend, LeaseRef, LeaseToken, MessageId, Nack, NackAction, Op, Refused, RequestEnd,
+    Seq, Timestamp,
 };
 use serde::{Deserialize, Serialize};
 
 use crate::message::Message;
 use crate::parse_context::ParseContext;
+use crate::problem::code_of;
 use crate::result::ChangeReceipt;
 #[cfg(feature = "schema")]
 use crate::schema;
@@ -45,7 +46,8 @@ pub struct ExtendedLeases {
     /// Sequence number of the record; `null`, because extensions are not recorded.
     #[serde(flatten)]
     pub receipt: ChangeReceipt,
-    /// Deliveries whose request has ended without an answer of the holder: stop working on them, and ack them.
+    /// Deliveries that ended together with their request, without an answer of the holder: stop working on them. Their
+    /// leases are not extended.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub ended_requests: Vec<EndedRequest>,
 }
@@ -59,8 +61,22 @@ pub struct EndedRequest {
     pub delivery_id: DeliveryId,
     /// ID of the request.
     pub message_id: MessageId,
-    /// Error code with which the request ended, such as `CANCELLED`.
+    /// Error code with which the request ended, such as `CANCELLED`; `CONFLICT` if another agent has answered it.
     pub code: String,
+}
+
+impl From<&RequestEnd> for EndedRequest {
+    fn from(ended: &RequestEnd) -> Self {
+        let RequestEnd { delivery, request, code } = ended;
+        Self { delivery_id: *delivery, message_id: *request, code: code.as_str().to_owned() }
+    }
+}
+
+impl EndedRequest {
+    /// Converts it to the core type. `status` is that of the response, for a code of a newer hub.
+    pub(crate) fn into_core(self, status: u16) -> RequestEnd {
+        RequestEnd { delivery: self.delivery_id, request: self.message_id, code: code_of(&self.code, status) }
+    }
 }
 
 /// Rejects a delivery, so that it is redelivered or dead-lettered.

@@ -6,6 +6,7 @@ use quorate_core::{Code, Facts, LeaseToken, Refused, Seq, StaleReference, WaitEd
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
+use crate::delivery::EndedRequest;
 use crate::error::{Error, RemoteError};
 #[cfg(feature = "schema")]
 use crate::schema;
@@ -75,6 +76,9 @@ pub struct ProblemDetails {
     /// was your own commit, it was applied and only its response was lost.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub ended_by: Option<u64>,
+    /// The request whose end ended the lease: nobody needs the answer.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub ended_request: Option<EndedRequest>,
     /// All stale items.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub stale: Vec<StaleItem>,
@@ -120,17 +124,21 @@ pub struct StaleItem {
     /// Sequence number of the record in which this lease ended successfully.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub ended_by: Option<u64>,
+    /// The request whose end ended this lease.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub ended_request: Option<EndedRequest>,
 }
 
 impl From<&StaleReference> for StaleItem {
     fn from(stale: &StaleReference) -> Self {
-        let StaleReference { op, item, code, token, ended_by } = stale;
+        let StaleReference { op, item, code, token, ended_by, ended_request } = stale;
         Self {
             op: *op,
             item: item.clone(),
             code: code.as_str().into(),
             lease_token: token.map(|token| token.0),
             ended_by: ended_by.map(|seq| seq.0),
+            ended_request: ended_request.as_ref().map(EndedRequest::from),
         }
     }
 }
@@ -168,6 +176,7 @@ impl From<ProblemDetails> for Error {
             code: code_of(&item.code, problem.status),
             token: item.lease_token.map(LeaseToken),
             ended_by: item.ended_by.map(Seq),
+            ended_request: item.ended_request.map(|ended| ended.into_core(problem.status)),
         });
         let cycle = problem.cycle.into_iter();
         let facts = Facts {
@@ -176,6 +185,7 @@ impl From<ProblemDetails> for Error {
             limit: problem.limit,
             current_epoch: problem.current_epoch,
             ended_by: problem.ended_by.map(Seq),
+            ended_request: problem.ended_request.map(|ended| ended.into_core(problem.status)),
             stale: stale.collect(),
             current_fence: problem.current_fence,
             cycle: cycle.map(|wait| WaitEdge { agent: wait.agent, waits_for: wait.waits_for }).collect(),

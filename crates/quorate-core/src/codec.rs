@@ -19,8 +19,9 @@ use std::collections::HashMap;
 
 use bytes::Bytes;
 
-use crate::effect::{Body, Effect, EndState, Record};
-use crate::ids::{DeliveryNo, LeaseToken};
+use crate::effect::{Body, Effect, Record};
+use crate::ids::{DeliveryNo, Seq};
+use crate::lookup::DeliveryEnd;
 use crate::message::Payload;
 
 pub use item::{read_item, write_item};
@@ -111,11 +112,11 @@ pub fn payload_part(record: &Record, part: u32) -> Result<Option<Payload>, Decod
     Ok(payloads.and_then(|payloads| payloads.into_iter().nth(part as usize)))
 }
 
-/// Returns the deliveries ended by the record with this body, each with its end state and lease token.
+/// Returns the deliveries ended by the record with this body and sequence number.
 ///
 /// # Errors
 /// As [`read_body`].
-pub fn ended_deliveries(body: &[u8]) -> Result<HashMap<DeliveryNo, (EndState, LeaseToken)>, DecodeError> {
+pub fn ended_deliveries(body: &[u8], seq: Seq) -> Result<HashMap<DeliveryNo, DeliveryEnd>, DecodeError> {
     let mut input = Reader::new(body);
     read_parts(&mut input)?;
     let mut ends = HashMap::new();
@@ -124,7 +125,9 @@ pub fn ended_deliveries(body: &[u8]) -> Result<HashMap<DeliveryNo, (EndState, Le
         let mut fields = input.nested()?;
         if effect::is_end(tag) {
             let effect = effect::read(tag, &mut fields, &[])?;
-            ends.extend(effect.ended_deliveries().map(|(delivery, state, token)| (delivery, (state, token))));
+            ends.extend(effect.ended_deliveries().map(|(delivery, state, token, origin)| {
+                (delivery, DeliveryEnd { state, token, seq, message: origin.message_position() })
+            }));
         }
     }
     Ok(ends)

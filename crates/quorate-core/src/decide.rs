@@ -350,13 +350,13 @@ impl<'a> Draft<'a> {
                     // An operation on several items lists its stale items itself.
                     if stale.is_empty() {
                         let (item, token) = item_of(op);
-                        let ended_by = refusal.facts.ended_by;
                         first.facts.stale.push(StaleReference {
                             op: index,
                             item,
                             code: refusal.code,
                             token,
-                            ended_by,
+                            ended_by: refusal.facts.ended_by,
+                            ended_request: refusal.facts.ended_request,
                         });
                     }
                     first

@@ -305,7 +305,7 @@ pub enum Effect {
         /// Message and recipient, as of before the return.
         origin: DeliveryOrigin,
     },
-    /// A waiting delivery expired together with its message.
+    /// A delivery expired together with its message: a waiting one, or also a leased one if its request timed out.
     Expired {
         /// Number of the delivery.
         delivery: DeliveryNo,
@@ -471,20 +471,24 @@ impl Effect {
         }
     }
 
-    /// Returns the deliveries that this effect ended, each with its final state and lease token.
-    pub fn ended_deliveries(&self) -> impl Iterator<Item = (DeliveryNo, EndState, LeaseToken)> {
+    /// Returns the deliveries that this effect ended, each with its final state, lease token and origin.
+    pub fn ended_deliveries(
+        &self,
+    ) -> impl Iterator<Item = (DeliveryNo, EndState, LeaseToken, DeliveryOrigin)> {
         let (single, batch): (_, &[LoggedLease]) = match self {
-            Self::Acked { delivery, .. }
-            | Self::Returned { delivery, .. }
-            | Self::Expired { delivery, .. }
-            | Self::Purged { delivery, .. }
-            | Self::DeniedByPolicy { delivery, .. } => (Some(*delivery), &[]),
+            Self::Acked { delivery, origin, .. }
+            | Self::Returned { delivery, origin, .. }
+            | Self::Expired { delivery, origin }
+            | Self::Purged { delivery, origin }
+            | Self::DeniedByPolicy { delivery, origin } => (Some((*delivery, *origin)), &[]),
             Self::AckedMany { deliveries } => (None, deliveries),
             _ => (None, &[]),
         };
-        let single =
-            single.and_then(|number| self.ended(number).map(|(state, token)| (number, state, token)));
-        single.into_iter().chain(batch.iter().map(|lease| (lease.delivery, EndState::Acked, lease.token)))
+        let single = single.and_then(|(number, origin)| {
+            self.ended(number).map(|(state, token)| (number, state, token, origin))
+        });
+        let acked = |lease: &LoggedLease| (lease.delivery, EndState::Acked, lease.token, lease.origin);
+        single.into_iter().chain(batch.iter().map(acked))
     }
 
     /// Returns the existing deliveries that this effect concerns, with message and recipient; no new deliveries.

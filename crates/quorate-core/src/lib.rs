@@ -109,7 +109,7 @@ pub use procedure::{
     StepProcedure, truncate_reason,
 };
 pub use recipient::{QueueId, Recipient};
-pub use refused::{Code, Facts, Refused, StaleReference, WaitEdge};
+pub use refused::{Code, Facts, Refused, RequestEnd, StaleReference, WaitEdge};
 pub use registry::{Agent, AgentRegistry, AgentRole};
 pub use replay::{EntryVersion, ReplayedSpace};
 pub use request::{AnswerFrom, Delegate, RecipientOutcome, ReplyState, Request, RequestState, SendRequest};

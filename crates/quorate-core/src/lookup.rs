@@ -20,6 +20,8 @@ pub struct DeliveryEnd {
     pub token: LeaseToken,
     /// The record that ended it.
     pub seq: Seq,
+    /// Position of its message: record, and index within that record.
+    pub message: (Seq, u32),
 }
 
 /// A dead letter, with everything that a redrive needs.

@@ -3,7 +3,7 @@
 
 use std::fmt;
 
-use crate::ids::{LeaseToken, Seq};
+use crate::ids::{DeliveryId, LeaseToken, MessageId, Seq};
 
 /// The stable code of a refusal or an error. Each has a page in `docs/errors/`.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, PartialOrd, Ord)]
@@ -193,6 +193,19 @@ pub struct StaleReference {
     pub token: Option<LeaseToken>,
     /// The record in which this lease ended successfully; see [`Facts::ended_by`].
     pub ended_by: Option<Seq>,
+    /// The request whose end ended this lease; see [`Facts::ended_request`].
+    pub ended_request: Option<RequestEnd>,
+}
+
+/// The end of a request before the holder of its delivery answered it. The delivery and its lease ended with it.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct RequestEnd {
+    /// Id of the delivery.
+    pub delivery: DeliveryId,
+    /// Id of the request.
+    pub request: MessageId,
+    /// Code with which it ended; `CONFLICT` if another agent has answered it.
+    pub code: Code,
 }
 
 /// Machine-readable details of a refusal.
@@ -209,6 +222,8 @@ pub struct Facts {
     /// The record that acked the delivery, or accepted the end of the task, under the token of the refused operation. A
     /// caller that lost the response to its commit can tell from it that the commit was applied.
     pub ended_by: Option<Seq>,
+    /// The request whose end ended the lease of the refused operation: the answer is not needed any more.
+    pub ended_request: Option<RequestEnd>,
     /// All stale items of the commit, not only the first.
     pub stale: Vec<StaleReference>,
     /// Highest fencing token issued for the lock.
@@ -310,6 +325,13 @@ impl Refused {
     #[must_use]
     pub fn ended_by(mut self, seq: Seq) -> Self {
         self.facts.ended_by = Some(seq);
+        self
+    }
+
+    /// Sets the request whose end ended the lease.
+    #[must_use]
+    pub fn ended_request(mut self, ended: RequestEnd) -> Self {
+        self.facts.ended_request = Some(ended);
         self
     }
 

@@ -96,7 +96,8 @@ impl ReplayedSpace {
             | Effect::DeniedByPolicy { delivery, .. } => {
                 if let Some(EndedDelivery { open, state, .. }) = ended.next() {
                     let token = effect.ended(*delivery).map_or(LeaseToken(0), |(_, token)| token);
-                    self.ended.insert(*delivery, DeliveryEnd { state, token, seq: record.seq });
+                    let message = (open.seq, open.n());
+                    self.ended.insert(*delivery, DeliveryEnd { state, token, seq: record.seq, message });
                     if state == EndState::Dead {
                         self.dead.insert(*delivery, DeadDelivery::from_open(&open));
                     }
@@ -128,8 +129,8 @@ impl ReplayedSpace {
             }
             Effect::AckedMany { deliveries } => {
                 for (lease, EndedDelivery { state, .. }) in deliveries.iter().zip(ended) {
-                    self.ended
-                        .insert(lease.delivery, DeliveryEnd { state, token: lease.token, seq: record.seq });
+                    let (token, message) = (lease.token, lease.origin.message_position());
+                    self.ended.insert(lease.delivery, DeliveryEnd { state, token, seq: record.seq, message });
                 }
             }
             Effect::SpaceCreated { .. }

@@ -174,7 +174,7 @@ impl Why {
         let (waits_for, summary) = match state {
             EndState::Acked => (WaitsFor::Nothing, format!("acked by {agent} in record {seq}")),
             EndState::Expired => {
-                (WaitsFor::Nothing, format!("expired in record {seq} before {agent} claimed it"))
+                (WaitsFor::Nothing, format!("expired in record {seq} before {agent} acked it"))
             }
             EndState::Purged => {
                 (WaitsFor::Nothing, format!("purged from the inbox of {agent} in record {seq}"))

@@ -1,12 +1,10 @@
 //! Requests: sending them, receiving the answers, resuming the wait, and cancelling.
 
 use std::collections::VecDeque;
-use std::sync::Arc;
 
-use quorate_api::delivery::EndedRequest;
 use quorate_core::{
-    Code, Commit, ConsumerEvent, ConsumerId, DeliveryId, Epoch, Inspect, InspectResult, Item, ItemKey,
-    ItemKind, MessageId, Op, OpResult, Principal, Refused, Request, RequestState, SendRequest,
+    Code, Commit, ConsumerEvent, ConsumerId, Epoch, MessageId, Op, OpResult, Principal, Refused, Request,
+    RequestState, SendRequest,
 };
 use quorate_store::{ReadQuery, ReadResult, StoreError};
 use tokio::sync::mpsc::UnboundedReceiver;
@@ -46,45 +44,6 @@ enum WaitState {
 }
 
 impl Space {
-    /// Returns those of these deliveries, held by an agent, whose request has ended without its answer.
-    ///
-    /// # Errors
-    /// Storage failures.
-    pub async fn ended_requests(&self, deliveries: &[DeliveryId]) -> Result<Vec<EndedRequest>, Error> {
-        let inspect = |delivery: &DeliveryId| {
-            Op::Inspect(Inspect::Deliveries { message: None, first: delivery.number, count: 1 })
-        };
-        if deliveries.is_empty() {
-            return Ok(Vec::new());
-        }
-        let receipt = self.commit_system(deliveries.iter().map(inspect).collect()).await?;
-        let generations = Arc::clone(&self.published().generations);
-        let mut requests = Vec::new();
-        for (delivery, result) in deliveries.iter().zip(receipt.results) {
-            if let OpResult::Inspected(result) = result
-                && let InspectResult::Deliveries { deliveries, .. } = *result
-                && let Some(Some(found)) = deliveries.first()
-            {
-                let message = generations.message_id(found.open.seq, found.open.n());
-                requests.push((*delivery, message));
-            }
-        }
-        let key = |message: &MessageId| ItemKey::new(ItemKind::Request, message.to_string());
-        let reads = requests.iter().map(|(_, message)| ReadQuery::Item(key(message))).collect();
-        let rows = self.engine().store().read(self.number(), reads).await?;
-        let ended = requests.into_iter().zip(rows).filter_map(|((delivery_id, message_id), row)| {
-            let ReadResult::Item(Some(Item::Request(request))) = row else { return None };
-            let code = match &request.state {
-                RequestState::Cancelled => Code::Cancelled,
-                RequestState::TimedOut => Code::Timeout,
-                RequestState::Failed { code, .. } => *code,
-                RequestState::Waiting | RequestState::Answered => return None,
-            };
-            Some(EndedRequest { delivery_id, message_id, code: code.as_str().to_owned() })
-        });
-        Ok(ended.collect())
-    }
-
     /// Sends a request. It is durable when this returns; the answers arrive through the returned value. The
     /// `waiting` field of the request is ignored.
     ///
@@ -159,7 +118,7 @@ impl Space {
         Ok(waiter)
     }
 
-    /// Cancels a request. Deliveries that no agent has claimed are withdrawn; a late answer is only recorded.
+    /// Cancels a request. Its deliveries end, also leased ones, and their holders are notified.
     ///
     /// # Errors
     /// `NOT_FOUND`, `FORBIDDEN` if another agent sent it, `CONFLICT` if it has ended, or a storage failure.

@@ -493,7 +493,8 @@ impl Call {
         }
     }
 
-    fn unkeyed_commit(&self, ops: Vec<Op>) -> Commit {
+    /// Like [`Self::new_commit`], without the idempotency key.
+    pub(crate) fn unkeyed_commit(&self, ops: Vec<Op>) -> Commit {
         let commit = Commit::new(self.principal.clone(), ops);
         Commit { epoch: self.epoch, token: self.agent_token, ..commit }
     }

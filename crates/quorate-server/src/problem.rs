@@ -121,6 +121,7 @@ impl Problem {
             offset: facts.offset,
             retry_after_ms: facts.retry_after_ms,
             ended_by: facts.ended_by.map(|seq| seq.0),
+            ended_request: facts.ended_request.as_ref().map(Into::into),
             stale: facts.stale.iter().map(Into::into).collect(),
             cycle: facts.cycle.iter().map(Into::into).collect(),
             conflicts: self.conflicts.iter().map(merge_conflict).collect(),

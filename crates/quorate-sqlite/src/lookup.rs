@@ -7,10 +7,9 @@ use std::sync::Arc;
 
 use quorate_core::limits::KEY_WINDOW_MS;
 use quorate_core::{
-    ClientId, DeadDelivery, DeliveryEnd, DeliveryNo, EndState, EntryHead, EraseTarget, Generation,
-    IdempotencyKey, Item, ItemKey, ItemKind, Key, LeaseToken, Lookup, LookupError, PrefixScan, Principal,
-    PriorSend, Priority, Receipt, Record, Seq, SessionNo, SpaceNo, StoredReceipt, Timestamp, Version,
-    VersionSelector, codec, row_id,
+    ClientId, DeadDelivery, DeliveryEnd, DeliveryNo, EntryHead, EraseTarget, Generation, IdempotencyKey,
+    Item, ItemKey, ItemKind, Key, Lookup, LookupError, PrefixScan, Principal, PriorSend, Priority, Receipt,
+    Record, Seq, SessionNo, SpaceNo, StoredReceipt, Timestamp, Version, VersionSelector, codec, row_id,
 };
 use rusqlite::{Connection, OptionalExtension as _, Row, Statement};
 
@@ -43,8 +42,8 @@ pub(crate) struct SqliteLookup<'c> {
     last_ends: RefCell<Option<RecordEnds>>,
 }
 
-/// Deliveries that a record ended, with their end state and lease token.
-type RecordEnds = ((SpaceNo, Seq), HashMap<DeliveryNo, (EndState, LeaseToken)>);
+/// Deliveries that a record ended.
+type RecordEnds = ((SpaceNo, Seq), HashMap<DeliveryNo, DeliveryEnd>);
 
 impl<'c> SqliteLookup<'c> {
     pub(crate) fn prepare(connection: &'c Connection, memtables: Memtables) -> rusqlite::Result<Self> {
@@ -300,12 +299,11 @@ impl Lookup for SqliteLookup<'_> {
             let Some(body) = self.body(seq, subject)? else { return Ok((None, 0)) };
             read_bytes = body.len();
             self.count(0, read_bytes);
-            let ends = codec::ended_deliveries(&body);
+            let ends = codec::ended_deliveries(&body, seq);
             *cached =
                 Some((record_id, ends.map_err(|source| LookupError { subject, source: Box::new(source) })?));
         }
-        let found = cached.as_ref().and_then(|(_, ends)| ends.get(&delivery));
-        Ok((found.map(|(state, token)| DeliveryEnd { state: *state, token: *token, seq }), read_bytes))
+        Ok((cached.as_ref().and_then(|(_, ends)| ends.get(&delivery).copied()), read_bytes))
     }
 
     fn dead_delivery(&self, delivery: DeliveryNo) -> Result<Option<DeadDelivery>, LookupError> {

@@ -52,7 +52,9 @@ impl ChangedDelivery {
     /// Returns how the delivery ended; `None` if it is open.
     pub(crate) fn ended(&self) -> Option<DeliveryEnd> {
         match self.latest {
-            LatestState::Ended { state, token, seq, .. } => Some(DeliveryEnd { state, token, seq }),
+            LatestState::Ended { open, state, token, seq } => {
+                Some(DeliveryEnd { state, token, seq, message: (open.seq, open.n()) })
+            }
             LatestState::Open { .. } => None,
         }
     }

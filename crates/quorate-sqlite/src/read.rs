@@ -348,9 +348,9 @@ impl ReadSnapshot<'_> {
         }
         let Some(seq) = self.ended_by(number)? else { return Ok(None) };
         let record = load::record(self.connection, self.space, seq)?;
-        let ends = record.map(|record| codec::ended_deliveries(&record.body)).transpose()?;
+        let ends = record.map(|record| codec::ended_deliveries(&record.body, seq)).transpose()?;
         let end = ends.and_then(|ends| ends.get(&number).copied());
-        Ok(end.map(|(state, _)| StoredDeliveryState::Ended { state, seq }))
+        Ok(end.map(|end| StoredDeliveryState::Ended { state: end.state, seq }))
     }
 
     /// Returns the row of an open delivery as of the last flush.

@@ -18,6 +18,8 @@ pub mod delegation;
 #[allow(missing_docs)]
 pub mod delivery_order;
 #[allow(missing_docs)]
+pub mod ended_requests;
+#[allow(missing_docs)]
 pub mod grants;
 #[allow(missing_docs)]
 pub mod idempotency;
@@ -176,6 +178,12 @@ macro_rules! conformance_tests {
                 a_returned_delivery_keeps_its_place_before_newer_ones,
                 delayed_retries_are_redelivered_in_send_order,
                 a_claim_takes_at_most_its_maximum,
+            }
+            ended_requests {
+                m16_a_cancelled_request_ends_its_leased_deliveries,
+                m16_a_request_that_times_out_ends_its_leased_deliveries,
+                m16_an_answer_ends_the_delivery_of_another_agent,
+                m16_an_agent_that_has_answered_keeps_its_lease_when_the_request_ends,
             }
             lease_reuse {
                 i4_one_delivery_lease_allows_one_step,

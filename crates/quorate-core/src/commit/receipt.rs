@@ -104,13 +104,14 @@ pub enum HolderEvent {
         /// Reason given for a cancellation; may be empty.
         reason: String,
     },
-    /// A request was cancelled, timed out or failed before the holder replied. Its delivery stays leased.
+    /// A request was cancelled, timed out, failed or was answered by another agent before the holder replied. Its delivery
+    /// has ended.
     RequestEnded {
         /// Id of the request.
         request: MessageId,
-        /// The leased delivery.
+        /// The delivery that the agent held.
         delivery: DeliveryNo,
-        /// Code with which the request ended.
+        /// Code with which the request ended; `CONFLICT` if another agent answered it.
         code: Code,
     },
 }

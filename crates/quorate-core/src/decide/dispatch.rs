@@ -285,7 +285,7 @@ impl Draft<'_> {
         Ok(OpResult::Purged { count })
     }
 
-    /// Expires a waiting delivery.
+    /// Expires an open delivery.
     pub(super) fn expire_delivery(&mut self, delivery: DeliveryNo) {
         if let Some(origin) = self.working.open(delivery).map(OpenDelivery::origin) {
             self.end_delivery(delivery, EndState::Expired, Effect::Expired { delivery, origin });

@@ -4,7 +4,7 @@ use crate::commit::{Extend, LeaseRef, Nack, NackAction, OpResult, Principal};
 use crate::decide::{DecideError, Draft, EndedDelivery, LeasedDelivery};
 use crate::effect::{Effect, EndState, LoggedLease, ReturnCause, ReturnOutcome};
 use crate::ids::{AgentId, DeliveryId, DeliveryNo, Seq};
-use crate::refused::{Code, Refused, StaleReference};
+use crate::refused::{Code, Refused, RequestEnd, StaleReference};
 use crate::retry;
 use crate::working::OpenDelivery;
 
@@ -38,16 +38,15 @@ impl Draft<'_> {
                 Ok(AckOutcome::Now(acked)) => deliveries.push(acked),
                 Ok(AckOutcome::Earlier(seq)) => earlier.push((index as u32, seq)),
                 Err(DecideError::Refused(refused)) if refused.code == Code::StaleLease => {
-                    let ended_by = refused.facts.ended_by;
-                    let first = stale.get_or_insert(refused);
-                    let (item, token) = (lease.delivery.to_string(), Some(lease.token));
-                    first.facts.stale.push(StaleReference {
+                    let reference = StaleReference {
                         op: 0,
-                        item,
+                        item: lease.delivery.to_string(),
                         code: Code::StaleLease,
-                        token,
-                        ended_by,
-                    });
+                        token: Some(lease.token),
+                        ended_by: refused.facts.ended_by,
+                        ended_request: refused.facts.ended_request,
+                    };
+                    stale.get_or_insert(refused).facts.stale.push(reference);
                 }
                 Err(error) => return Err(error),
             }
@@ -86,15 +85,34 @@ impl Draft<'_> {
             if ended.state == EndState::Acked && ended.open.token() == Some(lease.token) {
                 return Ok(self.seq);
             }
-            return Err(stale_lease(lease, ended.state.as_str()).into());
+            let EndedDelivery { state, open, .. } = *ended;
+            return Err(self.ended_lease(lease, number, state, (open.seq, open.n()))?.into());
         }
         match self.lookup.delivery_end(number)? {
             Some(ended) if ended.state == EndState::Acked && ended.token == lease.token => {
                 Ok(self.accept_repeated_end(lease.delivery, lease.token, ended.seq)?)
             }
-            Some(ended) => Err(stale_lease(lease, ended.state.as_str()).into()),
+            Some(ended) => Err(self.ended_lease(lease, number, ended.state, ended.message)?.into()),
             None => Err(not_found(lease.delivery).into()),
         }
+    }
+
+    /// Returns the refusal for a lease whose delivery has ended.
+    fn ended_lease(
+        &self,
+        lease: LeaseRef,
+        number: DeliveryNo,
+        state: EndState,
+        message: (Seq, u32),
+    ) -> Result<Refused, DecideError> {
+        let ended = match state {
+            EndState::Expired | EndState::Purged => self.request_that_ended(number, message)?,
+            EndState::Acked | EndState::Dead => None,
+        };
+        Ok(match ended {
+            Some(ended) => unneeded_lease(lease, ended),
+            None => stale_lease(lease, &format!("the delivery is {}", state.as_str())),
+        })
     }
 
     pub(super) fn nack(&mut self, nack: &Nack) -> Result<OpResult, DecideError> {
@@ -142,14 +160,15 @@ impl Draft<'_> {
         if self.working.open(number).is_some() {
             return Ok(self.held(lease, number).map(drop)?);
         }
-        let in_commit = self.ended_in_commit(number).map(|ended| ended.state);
-        let state = match in_commit {
-            Some(state) => Some(state),
-            None => self.lookup.delivery_end(number)?.map(|ended| ended.state),
+        let in_commit = self.ended_in_commit(number);
+        let ended = match in_commit.map(|ended| (ended.state, (ended.open.seq, ended.open.n()))) {
+            Some(ended) => Some(ended),
+            None => self.lookup.delivery_end(number)?.map(|ended| (ended.state, ended.message)),
         };
-        Err(state
-            .map_or_else(|| not_found(lease.delivery), |state| stale_lease(lease, state.as_str()))
-            .into())
+        Err(match ended {
+            Some((state, message)) => self.ended_lease(lease, number, state, message)?.into(),
+            None => not_found(lease.delivery).into(),
+        })
     }
 
     /// Returns the delivery, if the caller is its recipient and holds its current lease token.
@@ -160,7 +179,10 @@ impl Draft<'_> {
         {
             // A delivery of a pool may have been leased to another agent since.
             if open.to.pool_no().is_some() {
-                return Err(stale_lease(lease, "leased to another agent, or waiting in its pool"));
+                return Err(stale_lease(
+                    lease,
+                    "the delivery is leased to another agent, or waiting in its pool",
+                ));
             }
             return Err(Refused::new(
                 Code::Forbidden,
@@ -170,8 +192,8 @@ impl Draft<'_> {
         }
         match open.token() {
             Some(token) if token == lease.token => Ok(open),
-            Some(_) => Err(stale_lease(lease, "leased again")),
-            None => Err(stale_lease(lease, "waiting for redelivery")),
+            Some(_) => Err(stale_lease(lease, "the delivery is leased again")),
+            None => Err(stale_lease(lease, "the delivery is waiting for redelivery")),
         }
     }
 
@@ -223,10 +245,24 @@ impl Draft<'_> {
     }
 }
 
-fn stale_lease(lease: LeaseRef, state: &str) -> Refused {
+fn stale_lease(lease: LeaseRef, reason: &str) -> Refused {
     let LeaseRef { delivery, token } = lease;
-    Refused::new(Code::StaleLease, format!("lease {token} of {delivery} has ended: the delivery is {state}"))
+    Refused::new(Code::StaleLease, format!("lease {token} of {delivery} has ended: {reason}"))
         .hint("discard this work; if it is not done, it is redelivered under a new lease token")
+}
+
+/// Returns the refusal for a lease that ended with its request.
+fn unneeded_lease(lease: LeaseRef, ended: RequestEnd) -> Refused {
+    let request = ended.request;
+    let reason = match ended.code {
+        Code::Cancelled => format!("request {request} was cancelled"),
+        Code::Timeout => format!("request {request} timed out"),
+        Code::Conflict => format!("another agent answered request {request}"),
+        code => format!("request {request} failed with {code}"),
+    };
+    stale_lease(lease, &reason)
+        .hint("discard this work: its answer is not needed, and the delivery is not redelivered")
+        .ended_request(ended)
 }
 
 pub(super) fn not_found(delivery: DeliveryId) -> Refused {

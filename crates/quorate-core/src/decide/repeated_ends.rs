@@ -33,6 +33,7 @@ impl Draft<'_> {
             code,
             token: Some(token),
             ended_by: Some(ended_by),
+            ended_request: None,
         });
         Ok(ended_by)
     }

@@ -12,7 +12,7 @@ use crate::limits::{REQUEST_LISTENERS_MAX, REQUEST_RECIPIENTS_MAX, REQUESTS_OPEN
 use crate::lookup::LookupError;
 use crate::message::{Message, MessageType};
 use crate::recipient::{QueueId, Recipient};
-use crate::refused::{Code, Refused};
+use crate::refused::{Code, Refused, RequestEnd};
 use crate::request::{RecipientOutcome, ReplyState, Request, RequestState, SendRequest};
 use crate::working::{OpenDelivery, ReplyListeners};
 
@@ -232,30 +232,15 @@ impl Draft<'_> {
 
     pub(super) fn withdraw(&mut self, request: Request) {
         let id = request.id;
-        self.end_and_purge(Verb::RequestCancelled, request, RequestState::Cancelled, || {
+        self.end_request(Verb::RequestCancelled, request, RequestState::Cancelled, || {
             Refused::new(Code::Cancelled, format!("request {id} was cancelled"))
         });
     }
 
-    /// Fails a request to break a deadlock: notifies the requester and purges the deliveries that are not leased.
+    /// Fails a request to break a deadlock.
     pub(super) fn fail_deadlocked(&mut self, request: Request, refused: Refused) {
         let state = RequestState::Failed { code: refused.code, reason: refused.detail.clone() };
-        self.end_and_purge(Verb::RequestFailed, request, state, || refused);
-    }
-
-    /// Ends a request and purges its deliveries that are not leased.
-    fn end_and_purge(
-        &mut self,
-        verb: Verb,
-        request: Request,
-        state: RequestState,
-        refusal: impl FnOnce() -> Refused,
-    ) {
-        let waiting = self.unleased(&request);
-        self.end_request(verb, request, state, refusal);
-        for delivery in waiting {
-            self.purge_delivery(delivery);
-        }
+        self.end_request(Verb::RequestFailed, request, state, || refused);
     }
 
     /// Dismisses all reply listeners of an agent, because it registered again or was removed.
@@ -277,9 +262,6 @@ impl Draft<'_> {
     /// Times out a request. A sole recipient that did not reply is marked as unavailable until its next activity.
     pub(super) fn time_out_request(&mut self, key: &ItemKey) {
         let Some(Item::Request(request)) = self.working.items().get(key) else { return };
-        for delivery in self.unleased(&request) {
-            self.expire_delivery(delivery);
-        }
         let unanswered: Vec<_> = request.missing().collect();
         let names: Vec<_> = unanswered.iter().map(|to| self.recipient_name(*to)).collect();
         let (id, timeout_ms) = (request.id, request.timeout_ms);
@@ -297,15 +279,7 @@ impl Draft<'_> {
         }
     }
 
-    /// Returns the deliveries of a request that are not leased.
-    fn unleased(&self, request: &Request) -> Vec<DeliveryNo> {
-        let numbers = (request.first_delivery.0..).map(DeliveryNo).take(request.recipients.len());
-        let is_unleased =
-            |number: &DeliveryNo| self.working.open(*number).is_some_and(|open| open.token().is_none());
-        numbers.filter(is_unleased).collect()
-    }
-
-    /// Ends a request without a further reply and notifies its listeners.
+    /// Ends a request without a further reply: notifies its listeners, and ends its deliveries.
     pub(super) fn end_request(
         &mut self,
         verb: Verb,
@@ -315,23 +289,58 @@ impl Draft<'_> {
     ) {
         let waiters = self.take_listeners(request.id);
         let refused = refusal();
-        self.notify_holders(&request, refused.code);
+        let (id, unneeded) = (request.id, self.unneeded_deliveries(&request));
         self.change_request(verb, Request { state, ..request });
+        for delivery in unneeded {
+            self.end_unneeded(id, delivery, refused.code);
+        }
         self.notify_all(waiters, &ConsumerEvent::Refused(refused));
     }
 
-    /// Notifies the agents that still work on a request that has ended.
-    fn notify_holders(&mut self, request: &Request, code: Code) {
-        let numbers = (request.first_delivery.0..).map(DeliveryNo);
-        for (delivery, outcome) in numbers.zip(&request.recipients) {
-            let open = self.working.open(delivery).filter(|open| open.token().is_some());
-            if outcome.reply == ReplyState::Pending
-                && let Some(holder) = open.and_then(|open| open.to.agent_no())
-            {
-                let request = request.id;
-                self.holder_events.push((holder, HolderEvent::RequestEnded { request, delivery, code }));
-            }
+    /// Returns the open deliveries of a request that ends. An agent that has answered keeps its lease until it acks.
+    fn unneeded_deliveries(&self, request: &Request) -> Vec<DeliveryNo> {
+        let deliveries = (request.first_delivery.0..).map(DeliveryNo).zip(&request.recipients);
+        let is_unneeded = |(number, outcome): &(DeliveryNo, &RecipientOutcome)| {
+            let has_answered = matches!(outcome.reply, ReplyState::Answered { .. });
+            self.working.open(*number).is_some_and(|open| open.token().is_none() || !has_answered)
+        };
+        deliveries.filter(is_unneeded).map(|(number, _)| number).collect()
+    }
+
+    /// Ends a delivery of a request whose answer is not needed any more, and notifies its holder, if it is leased. The
+    /// request is changed before, so that it does not fail with the delivery.
+    fn end_unneeded(&mut self, request: MessageId, delivery: DeliveryNo, code: Code) {
+        let Some(open) = self.working.open(delivery).copied() else { return };
+        match code {
+            // The message expires together with the request.
+            Code::Timeout => self.expire_delivery(delivery),
+            _ => self.purge_delivery(delivery),
         }
+        if let (Some(_), Some(holder)) = (open.token(), open.to.agent_no()) {
+            self.holder_events.push((holder, HolderEvent::RequestEnded { request, delivery, code }));
+        }
+    }
+
+    /// Returns the request whose end ended a delivery: it ended without an answer of the recipient, or another agent
+    /// answered it.
+    pub(super) fn request_that_ended(
+        &self,
+        delivery: DeliveryNo,
+        message: (Seq, u32),
+    ) -> Result<Option<RequestEnd>, DecideError> {
+        let id = self.working.generations().message_id(message.0, message.1);
+        let key = ItemKey::new(ItemKind::Request, id.to_string());
+        let Some(Item::Request(request)) = self.item(&key)? else { return Ok(None) };
+        let outcome = request.index_of(delivery).map(|index| request.recipients[index].reply);
+        let code = match (outcome, &request.state) {
+            (Some(ReplyState::Answered { .. }), _) => Code::Conflict,
+            (Some(ReplyState::Pending), RequestState::Cancelled) => Code::Cancelled,
+            (Some(ReplyState::Pending), RequestState::TimedOut) => Code::Timeout,
+            (Some(ReplyState::Pending), RequestState::Failed { code, .. }) => *code,
+            _ => return Ok(None),
+        };
+        let delivery = self.working.generations().delivery_id(delivery);
+        Ok(Some(RequestEnd { delivery, request: id, code }))
     }
 
     /// Handles a dead-lettered or purged delivery of a request: its recipient can no longer reply.
@@ -498,7 +507,8 @@ impl Draft<'_> {
                 request.recipients[index].recipient = request.recipients[index].recipient.held_by(from);
             }
             let request = request.with_reply(index, ReplyState::Answered { seq: id.seq, n: id.n });
-            let is_last = !request.is_open();
+            let (request_id, is_last) = (request.id, !request.is_open());
+            let unneeded = self.delivery_of_another(&request, index, from);
             let waiters = match is_last {
                 true => self.take_listeners(request.id),
                 false => self.listeners_of(request.id),
@@ -506,8 +516,23 @@ impl Draft<'_> {
             self.change_request(Verb::RequestAnswered, request);
             let (at, message) = (self.now.wall, Arc::clone(message));
             self.notify_all(waiters, &ConsumerEvent::Answered { id, at, message, is_last });
+            if let Some(delivery) = unneeded {
+                self.end_unneeded(request_id, delivery, Code::Conflict);
+            }
         }
         OpResult::Replied { id, late }
+    }
+
+    /// Returns the open delivery in whose place an agent answers, if another agent holds it, or may claim it. The agent
+    /// that answers acks its own.
+    fn delivery_of_another(&self, request: &Request, index: usize, from: AgentNo) -> Option<DeliveryNo> {
+        let delivery = DeliveryNo(request.first_delivery.0 + index as u64);
+        let open = self.working.open(delivery)?;
+        let is_own = match open.token() {
+            Some(_) => open.to.agent_no() == Some(from),
+            None => open.to.queue() == QueueId::Agent(from),
+        };
+        (!is_own).then_some(delivery)
     }
 
     /// Returns the original result of a repeated message that was accepted as a reply.

@@ -4,10 +4,12 @@ use std::time::Duration;
 
 use axum::extract::Path;
 use quorate_api::claim::InboxClaim;
-use quorate_api::delivery::{AckDelivery, Delivery, DeliveryList, ExtendLease, ExtendedLeases, NackDelivery};
+use quorate_api::delivery::{
+    AckDelivery, Delivery, DeliveryList, EndedRequest, ExtendLease, ExtendedLeases, NackDelivery,
+};
 use quorate_api::result::ChangeReceipt;
 use quorate_core::{AgentId, Code, Op, Refused, Timestamp};
-use quorate_engine::views;
+use quorate_engine::{Error, views};
 use serde::de::DeserializeOwned;
 
 use crate::api::{Route, post, schema};
@@ -47,7 +49,10 @@ pub(crate) fn routes() -> Vec<Route> {
         post("/v1/agents/{id}/inbox/extend", "inbox.extend", "Extend the leases of deliveries.")
             .path_parameter::<schema::Id>("id", "Agent ID.")
             .own_agent_only()
-            .returns::<ExtendedLeases>(200, "All leases are extended.")
+            .returns::<ExtendedLeases>(
+                200,
+                "All leases are extended, except those that ended with their request.",
+            )
             .request_body::<DeliveryList<ExtendLease>>()
             .without_key("Extensions are not recorded; repeating one extends the leases again.")
             .handled_by(extend),
@@ -102,15 +107,36 @@ pub(crate) async fn nack(Path(id): Path<String>, call: Call) -> ApiResult {
 
 pub(crate) async fn extend(Path(id): Path<String>, call: Call) -> ApiResult {
     let context = call.parse_context();
-    let ops = settle_ops(&id, &call, |extension: ExtendLease| extension.into_core(&context))?;
-    let extended = |op: &Op| match op {
-        Op::Extend(extend) => Some(extend.lease.delivery),
-        _ => None,
-    };
-    let deliveries: Vec<_> = ops.iter().filter_map(extended).collect();
-    let receipt = call.commit(ops).await?;
-    let ended_requests = call.space.ended_requests(&deliveries).await?;
-    ok_response(&ExtendedLeases { receipt: ChangeReceipt::from(&receipt), ended_requests })
+    let mut ops = settle_ops(&id, &call, |extension: ExtendLease| extension.into_core(&context))?;
+    let mut ended_requests = Vec::new();
+    let mut commit = call.new_commit(ops.clone());
+    loop {
+        let refused = match call.space.commit(commit).await {
+            Ok(receipt) => {
+                let receipt = ChangeReceipt::from(&receipt);
+                return ok_response(&ExtendedLeases { receipt, ended_requests });
+            }
+            Err(Error::Refused(refused)) => refused,
+            Err(error) => return Err(error.into()),
+        };
+        // A poller learns here that an answer is not needed any more. That does not affect its other leases.
+        let stale = refused.facts.stale.iter();
+        let ended: Vec<_> = stale.filter_map(|stale| stale.ended_request.as_ref()).collect();
+        if ended.is_empty() {
+            return Err(refused.into());
+        }
+        let has_ended = |op: &Op| match op {
+            Op::Extend(extend) => ended.iter().any(|ended| ended.delivery == extend.lease.delivery),
+            _ => false,
+        };
+        ops.retain(|op| !has_ended(op));
+        ended_requests.extend(ended.into_iter().map(EndedRequest::from));
+        if ops.is_empty() {
+            return ok_response(&ExtendedLeases { receipt: ChangeReceipt { seq: None }, ended_requests });
+        }
+        // An idempotency key belongs to the extension of all leases.
+        commit = call.unkeyed_commit(ops.clone());
+    }
 }
 
 /// Applies an operation to all deliveries atomically. Stale leases are listed in the error.

@@ -84,7 +84,7 @@ impl Ledger {
     pub(super) fn check_credit(&self, credit: Credit) -> Result<(), Refused> {
         if self.consumer.is_none() {
             return Err(Refused::new(Code::Invalid, "this connection receives no deliveries")
-                .hint("set agent in hello"));
+                .hint("set agent in hello, and leave out deliveries"));
         }
         if credit.messages < self.credit.messages || credit.bytes < self.credit.bytes {
             let Credit { messages, bytes } = self.credit;
@@ -294,6 +294,7 @@ fn refuse_stale(leases: &[LeaseRef]) -> Result<(), Refused> {
             code: Code::StaleLease,
             token: Some(*token),
             ended_by: None,
+            ended_request: None,
         })
         .collect();
     Err(refused)
@@ -390,6 +391,7 @@ mod tests {
             code: Code::StaleLease,
             token: Some(lease.token),
             ended_by,
+            ended_request: None,
         };
         ledger.expire([ended(first, None)].iter());
         assert_eq!(acked(&ledger, &[(2, 2)]).0, [second], "held under its own token");

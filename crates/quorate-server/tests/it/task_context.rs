@@ -140,7 +140,7 @@ async fn m16_cancelling_notifies_the_holder_of_a_task() {
     assert_eq!(problem["detail"], "task two was cancelled: not needed");
 }
 
-// Fails under: a holder of a cancelled request that is not notified; a delivery that is taken from it.
+// Fails under: a holder of a cancelled request that is not notified.
 #[tokio::test]
 async fn m16_cancelling_notifies_the_holder_of_a_request() {
     let server = TestServer::new().await;

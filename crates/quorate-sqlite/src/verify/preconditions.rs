@@ -94,8 +94,9 @@ impl<'w> Draft<'w> {
             Effect::Returned { delivery, token, cause, next, .. } => {
                 self.returned(*delivery, *token, *cause, *next)
             }
-            Effect::Expired { delivery, .. } => self.waiting(*delivery).map(|_| self.end(*delivery)),
-            Effect::Purged { delivery, .. } => match self.stage(*delivery) {
+            // Also a leased one: it ends with its request.
+            Effect::Expired { delivery, .. } | Effect::Purged { delivery, .. } => match self.stage(*delivery)
+            {
                 Some(DeliveryStage::Waiting { .. } | DeliveryStage::Leased { .. }) => {
                     self.end(*delivery);
                     Ok(())

@@ -4,9 +4,9 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use quorate_core::{
-    Code, Commit, ConsumerEvent, ConsumerId, DeliveryNo, DeliveryStateCounts, Epoch, LeasedDelivery, Message,
-    MessageId, Op, OpResult, Principal, Receipt, Refused, RegisterAgent, Seq, SpaceName, SpaceNo, WaitMode,
-    limits,
+    AgentNo, Code, Commit, ConsumerEvent, ConsumerId, DeliveryNo, DeliveryStateCounts, Epoch, HolderEvent,
+    LeasedDelivery, Message, MessageId, Op, OpResult, Principal, Receipt, Refused, RegisterAgent, Seq,
+    SpaceName, SpaceNo, WaitMode, limits,
 };
 
 use super::builders::{agent, id, message_to};
@@ -192,6 +192,12 @@ impl TestBench {
     pub(super) fn consumer_events(&self) -> Vec<(ConsumerId, ConsumerEvent)> {
         let mut dispatches = self.dispatches.lock().unwrap_or_else(PoisonError::into_inner);
         dispatches.iter_mut().flat_map(|dispatch| std::mem::take(&mut dispatch.consumer_events)).collect()
+    }
+
+    /// Returns and clears the events for the holders of leases since the last call.
+    pub(super) fn holder_events(&self) -> Vec<(AgentNo, HolderEvent)> {
+        let mut dispatches = self.dispatches.lock().unwrap_or_else(PoisonError::into_inner);
+        dispatches.iter_mut().flat_map(|dispatch| std::mem::take(&mut dispatch.holder_events)).collect()
     }
 
     /// Returns and clears the consumers dismissed since the last call.

@@ -36,7 +36,7 @@ impl Transaction<'_> {
                 Ok(_) => {}
                 Err(refused) if refused.code == Code::StaleLease => {
                     let (item, token) = (lease.delivery.to_string(), Some(lease.token));
-                    let ended_by = refused.facts.ended_by;
+                    let (ended_by, ended_request) = (refused.facts.ended_by, refused.facts.ended_request);
                     let refusal = stale.get_or_insert(refused);
                     refusal.facts.stale.push(StaleReference {
                         op: 0,
@@ -44,6 +44,7 @@ impl Transaction<'_> {
                         code: Code::StaleLease,
                         token,
                         ended_by,
+                        ended_request,
                     });
                 }
                 Err(refused) => return Err(refused),
@@ -160,7 +161,9 @@ impl Transaction<'_> {
         let stale =
             || Refused::new(Code::StaleLease, format!("the lease of delivery {} has ended", lease.delivery));
         let Some(delivery) = self.space.delivery(number).filter(|delivery| delivery.is_open()) else {
-            return Err(stale());
+            let mut refused = stale();
+            refused.facts.ended_request = self.request_that_ended(lease.delivery, number);
+            return Err(refused);
         };
         if let Principal::Agent(_) = self.commit.principal
             && self.actor != delivery.to.agent_no()

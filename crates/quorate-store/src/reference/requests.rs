@@ -3,9 +3,10 @@
 use std::sync::Arc;
 
 use quorate_core::{
-    AgentNo, AnswerFrom, Code, ConsumerEvent, ConsumerId, Delegate, DeliveryNo, EndState, Fingerprint,
-    HolderEvent, Item, ItemKey, ItemKind, Message, MessageId, MessageType, OpResult, Principal, QueueId,
-    Recipient, RecipientOutcome, Refused, ReplyState, Request, RequestState, SendRequest, limits,
+    AgentNo, AnswerFrom, Code, ConsumerEvent, ConsumerId, Delegate, DeliveryId, DeliveryNo, EndState,
+    Fingerprint, HolderEvent, Item, ItemKey, ItemKind, Message, MessageId, MessageType, OpResult, Principal,
+    QueueId, Recipient, RecipientOutcome, Refused, ReplyState, Request, RequestEnd, RequestState,
+    SendRequest, limits,
 };
 
 use crate::reference::agents::unknown_agent;
@@ -233,30 +234,53 @@ impl Transaction<'_> {
     fn end_wait(&mut self, request: Request, state: RequestState, code: Code) {
         let id = request.id;
         let waiters = self.remove_waiters(id);
+        self.set_item(Item::Request(Request { state, ..request.clone() }));
+        self.space.request_deadlines.remove(&id);
         for (index, outcome) in request.recipients.iter().enumerate() {
-            let delivery = DeliveryNo(request.first_delivery.0 + index as u64);
-            let leased = self.space.delivery(delivery).filter(|delivery| delivery.is_leased());
-            if let (ReplyState::Pending, Some(holder)) =
-                (outcome.reply, leased.and_then(|delivery| delivery.to.agent_no()))
-            {
-                self.holder_events.push((holder, HolderEvent::RequestEnded { request: id, delivery, code }));
+            let number = DeliveryNo(request.first_delivery.0 + index as u64);
+            let is_leased = self.space.delivery(number).is_some_and(|delivery| delivery.is_leased());
+            // An agent that has answered still acks its delivery.
+            if !(is_leased && matches!(outcome.reply, ReplyState::Answered { .. })) {
+                self.drop_delivery(id, number, code);
             }
         }
-        self.set_item(Item::Request(Request { state, ..request }));
-        self.space.request_deadlines.remove(&id);
         for waiter in waiters {
             self.consumer_events
                 .push((waiter, ConsumerEvent::Refused(Refused::new(code, "the request was not answered"))));
         }
     }
 
-    fn unclaimed(&self, request: &Request) -> Vec<DeliveryNo> {
-        let last = request.first_delivery.0 + request.recipients.len() as u64;
-        let is_unclaimed = |number: &DeliveryNo| {
-            let phase = self.space.delivery(*number).map(|delivery| &delivery.phase);
-            matches!(phase, Some(DeliveryPhase::Ready { .. } | DeliveryPhase::Scheduled { .. }))
+    /// Ends an open delivery of a request that no longer needs its answer, and notifies the holder of its lease.
+    fn drop_delivery(&mut self, request: MessageId, number: DeliveryNo, code: Code) {
+        let Some(delivery) = self.space.delivery(number).filter(|delivery| delivery.is_open()) else {
+            return;
         };
-        (request.first_delivery.0..last).map(DeliveryNo).filter(is_unclaimed).collect()
+        let holder = if delivery.is_leased() { delivery.to.agent_no() } else { None };
+        let end = if code == Code::Timeout { EndState::Expired } else { EndState::Purged };
+        self.end_delivery(number, end, String::new());
+        if let Some(holder) = holder {
+            let event = HolderEvent::RequestEnded { request, delivery: number, code };
+            self.holder_events.push((holder, event));
+        }
+    }
+
+    /// Returns the request with which a delivery ended, and the code for its holder.
+    pub(super) fn request_that_ended(&self, id: DeliveryId, number: DeliveryNo) -> Option<RequestEnd> {
+        let delivery = self.space.delivery(number)?;
+        let DeliveryPhase::Ended { state: EndState::Expired | EndState::Purged, .. } = delivery.phase else {
+            return None;
+        };
+        let generation = self.space.generation_of(delivery.seq);
+        let request = self.space.request(MessageId { generation, seq: delivery.seq, n: delivery.n })?;
+        let index = number.0.checked_sub(request.first_delivery.0)? as usize;
+        let code = match (request.recipients.get(index)?.reply, request.state) {
+            (ReplyState::Answered { .. }, _) => Code::Conflict,
+            (ReplyState::Pending, RequestState::Cancelled) => Code::Cancelled,
+            (ReplyState::Pending, RequestState::TimedOut) => Code::Timeout,
+            (ReplyState::Pending, RequestState::Failed { code, .. }) => code,
+            _ => return None,
+        };
+        Some(RequestEnd { delivery: id, request: request.id, code })
     }
 
     pub(super) fn cancel_request(&mut self, request: Request) {
@@ -267,16 +291,12 @@ impl Transaction<'_> {
         );
     }
 
-    /// Ends a request and purges its unclaimed deliveries.
+    /// Ends a request with this reason.
     pub(super) fn end_request(&mut self, request: Request, state: RequestState, reason: Refused) {
-        let unclaimed = self.unclaimed(&request);
         let index = self.consumer_events.len();
         self.end_wait(request, state, reason.code);
         if let Some((_, ConsumerEvent::Refused(refused))) = self.consumer_events.get_mut(index) {
             *refused = reason;
-        }
-        for number in unclaimed {
-            self.end_delivery(number, EndState::Purged, String::new());
         }
     }
 
@@ -296,9 +316,6 @@ impl Transaction<'_> {
         let due: Vec<MessageId> = due.into_iter().map(|(id, _)| *id).take(limits::SWEEP_MAX).collect();
         for id in due {
             let Some(request) = self.space.request(id) else { continue };
-            for number in self.unclaimed(&request) {
-                self.end_delivery(number, EndState::Expired, String::new());
-            }
             let (outcomes, delegated) = (request.recipients.clone(), !request.delegates.is_empty());
             self.end_wait(request, RequestState::TimedOut, Code::Timeout);
             if let [RecipientOutcome { recipient: to, reply: ReplyState::Pending | ReplyState::Lost }] =
@@ -474,7 +491,7 @@ impl Transaction<'_> {
             request.state = RequestState::Answered;
             self.space.request_deadlines.remove(&request.id);
         }
-        let request_id = request.id;
+        let (request_id, number) = (request.id, DeliveryNo(request.first_delivery.0 + index as u64));
         self.set_item(Item::Request(request));
         for waiter in self.space.request_waiters.get(&request_id).into_iter().flat_map(|waiters| &waiters.ids)
         {
@@ -483,6 +500,13 @@ impl Transaction<'_> {
         }
         if is_last {
             self.remove_waiters(request_id);
+        }
+        let is_own = self.space.delivery(number).is_none_or(|delivery| match delivery.phase {
+            DeliveryPhase::Leased { .. } => delivery.to.agent_no() == Some(from),
+            _ => delivery.to.queue() == QueueId::Agent(from),
+        });
+        if !is_own {
+            self.drop_delivery(request_id, number, Code::Conflict);
         }
         result
     }

@@ -157,6 +157,7 @@ impl<'a> Transaction<'a> {
                 Ok(result) => results.push(result),
                 Err(refused) => {
                     let (code, ended_by) = (refused.code, refused.facts.ended_by);
+                    let ended_request = refused.facts.ended_request;
                     let mut refused = refused.at_op(index);
                     let stale = std::mem::take(&mut refused.facts.stale);
                     let first = first_refusal.get_or_insert(refused);
@@ -167,7 +168,8 @@ impl<'a> Transaction<'a> {
                     }
                     if stale.is_empty() {
                         let (item, token) = item(op);
-                        first.facts.stale.push(StaleReference { op: index, item, code, token, ended_by });
+                        let stale = StaleReference { op: index, item, code, token, ended_by, ended_request };
+                        first.facts.stale.push(stale);
                     }
                     first
                         .facts
@@ -214,7 +216,9 @@ impl<'a> Transaction<'a> {
         if seq != self.seq {
             let op = self.op_index;
             let (token, ended_by) = (Some(token), Some(seq));
-            self.repeated_ends.push(StaleReference { op, item, code: Code::StaleLease, token, ended_by });
+            let code = Code::StaleLease;
+            let repeated = StaleReference { op, item, code, token, ended_by, ended_request: None };
+            self.repeated_ends.push(repeated);
         }
         Ok(())
     }

@@ -359,10 +359,11 @@ fn m16_the_holder_of_a_cancelled_task_or_request_is_notified() {
             #10 request.made q1: waiting; bob, carol
             bob claims q1 (attempt 1, token 3)
             #12 request.cancelled q1: cancelled; bob, carol
+            #12 q1 of bob purged
             #12 q1 of carol purged
             w is refused CANCELLED
             bob is notified: request q1 ended with CANCELLED
-            bob: nothing to write
-            #13 q1 of bob acked"#]],
+            refused STALE_LEASE
+            refused STALE_LEASE"#]],
     );
 }
