@@ -291,6 +291,21 @@ pub struct HeldTask {
 
 deserialize_in_two_passes!(HeldTask { held, task });
 
+/// Task whose lease has ended because its work is not needed any more, as sent over WebSocket.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct LostTask {
+    /// Task ID.
+    pub task: TaskId,
+    /// Token of the lease that ended.
+    pub lease_token: LeaseToken,
+    /// `CANCELLED` if the task was cancelled, `TIMEOUT` if the attempt took too long.
+    pub code: String,
+    /// Reason given for a cancellation; may be empty.
+    #[serde(default)]
+    pub reason: String,
+}
+
 /// Lease of a task, with the input of the task.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]

@@ -6,8 +6,8 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use quorate_core::limits::PAYLOAD_BYTES_DEFAULT;
 use quorate_core::{
-    AgentNo, ConsumerEvent, ConsumerId, HolderEvent, LeaseRef, LeasedDelivery, Message, Op, Refused, Seq,
-    SpaceNo, Timestamp,
+    AgentNo, ConsumerEvent, ConsumerId, DeliveryNo, HolderEvent, LeaseRef, LeasedDelivery, Message, Op,
+    Refused, Seq, SpaceNo, Timestamp,
 };
 use quorate_store::{BatchDispatch, BoxFuture, StoreError};
 use tokio::sync::mpsc;
@@ -16,6 +16,7 @@ use crate::ephemeral::{
     EphemeralBuffer, EphemeralMessage, EphemeralRequests, MailboxUsage, QueuedEphemeral, buffer_full,
 };
 use crate::error::Error;
+use crate::holder_events::HolderSenders;
 use crate::space::Space;
 
 pub use quorate_api::received::{MessageRef, ReceivedDelivery};
@@ -44,8 +45,6 @@ struct Mailbox {
     agent: AgentNo,
     sender: mpsc::UnboundedSender<MailboxItem>,
     usage: Arc<MailboxUsage>,
-    /// Receives the events for the agent as the holder of leases. At most one per lease that it held.
-    holder_events: Option<mpsc::UnboundedSender<HolderEvent>>,
 }
 
 #[derive(Default)]
@@ -54,6 +53,7 @@ struct State {
     /// Consumers of each agent, for ephemeral messages.
     consumers: HashMap<(SpaceNo, AgentNo), VecDeque<ConsumerId>>,
     buffers: HashMap<(SpaceNo, AgentNo), EphemeralBuffer>,
+    holders: HolderSenders,
 }
 
 /// All mailboxes of a hub. The content of a mailbox is bounded by its consumer's credit.
@@ -86,7 +86,7 @@ impl Mailboxes {
             }
         }
         state.consumers.entry((space, agent)).or_default().push_back(id);
-        state.mailboxes.insert(id, Mailbox { space, agent, sender, usage, holder_events: None });
+        state.mailboxes.insert(id, Mailbox { space, agent, sender, usage });
         (id, receiver)
     }
 
@@ -95,12 +95,21 @@ impl Mailboxes {
         let id = ConsumerId(self.last.fetch_add(1, Ordering::Relaxed) + 1);
         let (sender, receiver) = mpsc::unbounded_channel();
         let (agent, usage) = (AgentNo(0), Arc::default());
-        self.lock().mailboxes.insert(id, Mailbox { space, agent, sender, usage, holder_events: None });
+        self.lock().mailboxes.insert(id, Mailbox { space, agent, sender, usage });
         (id, receiver)
     }
 
     pub(crate) fn close(&self, id: ConsumerId) {
         self.lock().remove(id);
+    }
+
+    /// Subscribes to the events for an agent as the holder of leases.
+    pub(crate) fn subscribe_holder(
+        &self,
+        space: SpaceNo,
+        agent: AgentNo,
+    ) -> mpsc::UnboundedReceiver<HolderEvent> {
+        self.lock().holders.subscribe((space, agent))
     }
 
     /// Dispatches the results of a batch. Called from the writer thread: only moves pointers.
@@ -131,9 +140,7 @@ impl Mailboxes {
             }
         }
         for (agent, event) in dispatch.holder_events {
-            for mailbox in state.mailboxes_of((dispatch.space, agent)) {
-                mailbox.holder_events.iter().for_each(|events| drop(events.send(event.clone())));
-            }
+            state.holders.send((dispatch.space, agent), &event);
         }
         for id in dispatch.dismissed_consumers {
             state.remove(id);
@@ -201,6 +208,7 @@ impl Mailboxes {
         let mut state = self.lock();
         state.mailboxes.clear();
         state.consumers.clear();
+        state.holders.clear();
     }
 }
 
@@ -214,7 +222,7 @@ fn drop_large_message(delivery: &mut LeasedDelivery) {
 }
 
 /// An agent of a space.
-type AgentKey = (SpaceNo, AgentNo);
+pub(crate) type AgentKey = (SpaceNo, AgentNo);
 
 impl State {
     /// Whether a consumer of the agent has capacity for the message.
@@ -238,7 +246,7 @@ impl State {
 
     /// Delivers an ephemeral message to a consumer of the agent, in round-robin order, otherwise buffers it.
     fn deliver(&mut self, key: AgentKey, message: &EphemeralMessage) {
-        let Self { mailboxes, consumers, buffers } = self;
+        let Self { mailboxes, consumers, buffers, .. } = self;
         let consumers = consumers.entry(key).or_default();
         consumers.retain(|id| mailboxes.contains_key(id));
         for _ in 0..consumers.len() {
@@ -262,6 +270,15 @@ impl State {
             consumers.retain(|other| *other != id);
         }
     }
+}
+
+/// A delivery that a consumer received but did not read.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum UnreadDelivery {
+    /// It used credit of the consumer.
+    New,
+    /// The agent held it before it resumed.
+    Resumed,
 }
 
 /// A standing consumer: receives deliveries as they are sent, within its credit. Ends when a new epoch of its agent
@@ -309,16 +326,6 @@ impl Consumer {
         Op::GrantCredit { consumer: self.id, credit }
     }
 
-    /// Returns the events for the agent as the holder of leases, from now until the consumer is closed.
-    #[must_use]
-    pub fn holder_events(&self) -> mpsc::UnboundedReceiver<HolderEvent> {
-        let (sender, receiver) = mpsc::unbounded_channel();
-        if let Some(mailbox) = self.space.mailboxes().lock().mailboxes.get_mut(&self.id) {
-            mailbox.holder_events = Some(sender);
-        }
-        receiver
-    }
-
     /// Releases deliveries that were received but not yet read, and returns their number. The consumer stays open.
     ///
     /// # Errors
@@ -363,6 +370,22 @@ impl Consumer {
             self.reading = None;
         }
         skipped
+    }
+
+    /// Drops a delivery that has ended, unless it was read already.
+    pub fn drop_ended(&mut self, delivery: DeliveryNo) -> Option<UnreadDelivery> {
+        while let Ok(item) = self.mailbox.try_recv() {
+            self.enqueue(item);
+        }
+        let position = self.ready.iter().position(|unread| unread.delivery == delivery)?;
+        self.ready.remove(position);
+        // The pending read refers to deliveries by position.
+        self.reading = None;
+        if position >= self.resumed {
+            return Some(UnreadDelivery::New);
+        }
+        self.resumed -= 1;
+        Some(UnreadDelivery::Resumed)
     }
 
     /// Returns the number of leased deliveries that were received but not yet read.

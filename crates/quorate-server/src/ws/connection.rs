@@ -13,8 +13,7 @@ use futures_util::StreamExt as _;
 use futures_util::future::BoxFuture;
 use futures_util::stream::FuturesUnordered;
 use quorate_core::{Code, HolderEvent, LeaseRef, Mono, Receipt, Refused, SpaceNo};
-use quorate_engine::{Consumer, Error, PendingCommit, ReceivedDelivery};
-use tokio::sync::mpsc::UnboundedReceiver;
+use quorate_engine::{Consumer, Error, HolderEvents, PendingCommit, ReceivedDelivery};
 
 use super::active::ActiveConnection;
 use super::frame_limit::FrameLimit;
@@ -119,7 +118,7 @@ pub(super) struct WsConnection {
     frame_limit: FrameLimit,
     pub(super) consumer: Option<Consumer>,
     /// Events for the agent as the holder of leases.
-    holder_events: Option<UnboundedReceiver<HolderEvent>>,
+    holder_events: Option<HolderEvents>,
     pub(super) ledger: Ledger,
     pub(super) replies: VecDeque<Reply>,
     pub(super) pending_waits: FuturesUnordered<PendingWait>,
@@ -138,14 +137,15 @@ pub(super) struct WsConnection {
 
 /// Serves a connection until it ends.
 pub(super) async fn run(handshake: Handshake, connection: Option<Connection>, socket: WebSocket) {
-    let Handshake { session, credential, token_space, consumer, ledger, mut active } = handshake;
+    let Handshake { session, credential, token_space, consumer, holder_events, ledger, mut active } =
+        handshake;
     let session = Arc::new(session);
     let mut ws = WsConnection {
         last_ping: session.now(),
         session: Arc::clone(&session),
         token_space,
         socket,
-        holder_events: consumer.as_ref().map(Consumer::holder_events),
+        holder_events,
         frame_limit: FrameLimit::new(connection.clone()),
         consumer,
         ledger,
@@ -174,10 +174,10 @@ pub(super) async fn run(handshake: Handshake, connection: Option<Connection>, so
     }
 }
 
-/// Returns the next event for the agent; `None` once its consumer is closed.
-async fn next_holder_event(events: Option<&mut UnboundedReceiver<HolderEvent>>) -> Option<HolderEvent> {
+/// Returns the next event for the agent; `None` without an agent, or once the hub is closed.
+async fn next_holder_event(events: Option<&mut HolderEvents>) -> Option<HolderEvent> {
     match events {
-        Some(events) => events.recv().await,
+        Some(events) => events.next().await,
         None => None,
     }
 }

@@ -1,11 +1,14 @@
 //! JSON frames: numbered requests of the client, and replies and deliveries of the hub.
 
 use bytes::Bytes;
+use quorate_api::delivery::EndedRequest;
 use quorate_api::message::NewMessage;
 use quorate_api::op::Commit;
 use quorate_api::result::OperationResult;
+use quorate_api::task::LostTask;
 use quorate_core::{
     AgentId, Code, Extend, HolderEvent, LeaseLoss, LeaseRef, Nack, NackAction, Op, Receipt, Refused,
+    RequestEnd,
 };
 use quorate_engine::Space;
 use serde::{Deserialize, Serialize};
@@ -167,15 +170,13 @@ pub(super) fn holder_event(space: &Space, event: &HolderEvent) -> String {
                 LeaseLoss::TimedOut => Code::Timeout,
                 LeaseLoss::LeaseExpired | LeaseLoss::HolderGone => Code::StaleLease,
             };
-            json!({"taskLost": {
-                "task": task.as_str(), "leaseToken": token.0, "code": code.as_str(), "reason": reason,
-            }})
+            let (task, code, reason) = (task.clone(), code.as_str().to_owned(), reason.clone());
+            json!({"taskLost": LostTask { task, lease_token: *token, code, reason }})
         }
         HolderEvent::RequestEnded { request, delivery, code } => {
             let delivery = space.published().generations.delivery_id(*delivery);
-            json!({"requestEnded": {
-                "messageId": request.to_string(), "deliveryId": delivery.to_string(), "code": code.as_str(),
-            }})
+            let ended = RequestEnd { delivery, request: *request, code: *code };
+            json!({"requestEnded": EndedRequest::from(&ended)})
         }
     };
     frame.to_string()

@@ -7,7 +7,7 @@ use bytes::Bytes;
 use quorate_core::{
     AgentId, Code, Commit, Epoch, Op, OpResult, Refused, RegisterAgent, SpaceNo, check_lease,
 };
-use quorate_engine::Consumer;
+use quorate_engine::{Consumer, HolderEvents};
 use serde::Deserialize;
 
 use super::active::ActiveConnection;
@@ -33,6 +33,7 @@ struct HelloIn {
     agent: Option<String>,
     epoch: Option<u64>,
     resume: Option<bool>,
+    deliveries: Option<bool>,
     lease_ms: Option<u64>,
     space: Option<String>,
 }
@@ -45,6 +46,8 @@ pub(super) struct Handshake {
     pub(super) token_space: SpaceNo,
     /// Consumer of the agent's deliveries, if the connection has an agent.
     pub(super) consumer: Option<Consumer>,
+    /// Events for the agent as the holder of leases, if the connection has an agent.
+    pub(super) holder_events: Option<HolderEvents>,
     pub(super) ledger: Ledger,
     pub(super) active: Option<ActiveConnection>,
 }
@@ -70,17 +73,20 @@ pub(super) async fn accept(
     let lease_ms = hello.lease_ms.unwrap_or(app.settings().durations.lease_ms());
     // Validate before registering: a refused hello must not change anything.
     check_lease(lease_ms)?;
-    let (mut epoch, mut consumer, mut active) = (None, None, None);
+    let (mut epoch, mut consumer, mut holder_events, mut active) = (None, None, None, None);
     if let Some(agent) = &agent {
         let agent_epoch = resolve_epoch(&authenticated, agent, hello.epoch.map(Epoch)).await?;
-        // The older connection must be closed before its deliveries are resumed here.
-        active = Some(app.active_connections().activate(authenticated.space.number(), agent).await);
-        let resumes = hello.resume.unwrap_or(true);
-        let opened = authenticated
-            .space
-            .open_stream(&authenticated.principal, agent_epoch, agent, lease_ms, resumes)
-            .await?;
-        (epoch, consumer) = (Some(agent_epoch), Some(opened));
+        epoch = Some(agent_epoch);
+        // Before deliveries are leased to this connection, so that the end of none is missed.
+        holder_events = Some(authenticated.space.holder_events(agent)?);
+        if hello.deliveries.unwrap_or(true) {
+            // The older connection must be closed before its deliveries are resumed here.
+            active = Some(app.active_connections().activate(authenticated.space.number(), agent).await);
+            let resumes = hello.resume.unwrap_or(true);
+            let space = &authenticated.space;
+            let opened = space.open_stream(&authenticated.principal, agent_epoch, agent, lease_ms, resumes);
+            consumer = Some(opened.await?);
+        }
     }
     let resumed = consumer.as_ref().map_or(0, Consumer::unread_count);
     let session = Session {
@@ -96,7 +102,8 @@ pub(super) async fn accept(
     let welcome = frame::welcome(&session, agent.as_ref(), resumed, lease_ms);
     socket.send(Message::Text(welcome.into())).await.map_err(|_| closed_early())?;
     let ledger = Ledger::new(consumer.as_ref().map(|consumer| consumer.grant_credit_op(0)), resumed as u64);
-    Ok(Handshake { session, credential, token_space: authenticated.token_space, consumer, ledger, active })
+    let token_space = authenticated.token_space;
+    Ok(Handshake { session, credential, token_space, consumer, holder_events, ledger, active })
 }
 
 /// Returns the first frame, which is smaller than others: its sender is not authenticated yet.

@@ -3,7 +3,7 @@
 use axum::extract::ws::Message;
 use futures_util::{FutureExt as _, SinkExt as _};
 use quorate_core::{HolderEvent, LeaseRef, Mono, Receipt, Seq};
-use quorate_engine::{Error, ReceivedDelivery, views};
+use quorate_engine::{Error, ReceivedDelivery, UnreadDelivery, views};
 use serde_json::json;
 
 use super::connection::{CloseReason, LeaseEnd, PendingOperation, Reply, WsConnection};
@@ -36,8 +36,19 @@ impl WsConnection {
         self.feed(Message::Text(text.into())).await
     }
 
-    /// Notifies the agent that work that it holds is no longer needed.
+    /// Notifies the agent that work that it holds is no longer needed. A delivery that was not sent yet is dropped
+    /// instead.
     pub(super) async fn notify_holder(&mut self, event: &HolderEvent) -> Result<(), CloseReason> {
+        if let (HolderEvent::RequestEnded { delivery, .. }, Some(consumer)) = (event, &mut self.consumer)
+            && let Some(unread) = consumer.drop_ended(*delivery)
+        {
+            match unread {
+                UnreadDelivery::New => self.ledger.return_credit(1),
+                UnreadDelivery::Resumed => self.ledger.skip_resumed(1),
+            }
+            self.grant().await;
+            return Ok(());
+        }
         let text = frame::holder_event(&self.session.space, event);
         self.feed(Message::Text(text.into())).await
     }

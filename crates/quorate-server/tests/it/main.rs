@@ -7,6 +7,7 @@ mod commit_operations;
 mod delegated_requests;
 mod deliberations;
 mod dialects;
+mod ended_work;
 mod events;
 mod flags;
 mod flags_as_messages;
