@@ -16,11 +16,12 @@ use quorate::backend::AgentIdentity;
 use quorate::{Clock, Entropy, Error, Hub};
 use quorate_api::info::Info;
 use quorate_api::token::{CreatedToken, NewToken};
+use quorate_core::limits::LEASE_MS_DEFAULT;
 use quorate_core::{AgentId, Principal, TokenId, TokenName};
 
 use crate::http::{HttpClient, HttpOptions};
 use crate::retry::Retrier;
-use crate::socket::Socket;
+use crate::socket::{Hello, Socket};
 use crate::wire;
 
 /// Default retry timeout.
@@ -155,6 +156,30 @@ impl RemoteHub {
     /// Generates a unique idempotency key.
     fn new_key(&self) -> String {
         quorate_core::hex::encode(&self.retrier.entropy.bytes_16())
+    }
+
+    /// Returns the `hello` of a connection without deliveries.
+    fn hello(&self, client: &PrincipalClient, identity: &AgentIdentity) -> Hello {
+        Hello {
+            token: client.token.clone(),
+            agent: identity.agent.to_string(),
+            epoch: identity.epoch.0,
+            lease_ms: LEASE_MS_DEFAULT,
+            space: self.space.clone(),
+            deliveries: false,
+        }
+    }
+
+    /// Opens the WebSocket of a running agent.
+    async fn open_socket(
+        &self,
+        client: &PrincipalClient,
+        hello: Hello,
+        credit: u32,
+    ) -> Result<Socket, Error> {
+        let socket = Socket::open(client.http.connector(), hello, self.retrier.clone(), credit).await?;
+        *client.socket_slot() = Some(socket.clone());
+        Ok(socket)
     }
 
     /// Returns the path of a resource of an agent.

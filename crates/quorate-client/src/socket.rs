@@ -3,6 +3,7 @@
 //! After a connection loss it reconnects with the same epoch and resends unanswered frames with the same idempotency
 //! keys.
 
+mod lease_events;
 mod state;
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -10,11 +11,14 @@ use std::time::Duration;
 
 use futures_util::stream::{SplitSink, SplitStream};
 use futures_util::{SinkExt as _, StreamExt as _};
-use quorate::backend::{BackendFuture, CreditReturn, DeliveryStream, ReceivedDelivery, WorkOutcome};
+use quorate::backend::{
+    BackendFuture, CreditReturn, DeliveryStream, LeaseEvent, ReceivedDelivery, WorkOutcome,
+};
 use quorate::{Code, Error, Refused};
-use quorate_api::delivery::Delivery as DeliveryJson;
+use quorate_api::delivery::{Delivery as DeliveryJson, EndedRequest};
 use quorate_api::problem::ProblemDetails;
-use quorate_core::{LeaseRef, Nack, NackAction, Op};
+use quorate_api::task::LostTask;
+use quorate_core::{Epoch, LeaseRef, Nack, NackAction, Op};
 use quorate_env::sleep;
 use serde::Deserialize;
 use serde_json::json;
@@ -31,6 +35,8 @@ use crate::problem;
 use crate::retry::{Retrier, reconnect_backoff};
 use crate::wire::{self, op};
 use state::{Frame, SocketState};
+
+pub(crate) use lease_events::{SocketLeaseEvents, SocketOwner};
 
 /// Maximum number of frames that await a response.
 const FRAMES_MAX: usize = 512;
@@ -54,6 +60,8 @@ pub(crate) struct Hello {
     pub(crate) epoch: u64,
     pub(crate) lease_ms: u64,
     pub(crate) space: Option<String>,
+    /// Whether the connection receives the deliveries of the agent.
+    pub(crate) deliveries: bool,
 }
 
 /// Connection of an agent. Cheap to clone.
@@ -69,6 +77,8 @@ struct Shared {
     send_ready: Notify,
     /// Signals the consumer that a delivery arrived or the connection ended.
     received: Notify,
+    /// Signals the stream of lease events that there is one, or the connection ended.
+    lease_ended: Notify,
     slots: Arc<Semaphore>,
     task: Mutex<Option<JoinHandle<()>>>,
 }
@@ -101,6 +111,7 @@ impl Socket {
             state: Mutex::new(SocketState::with_credit(credit)),
             send_ready: Notify::new(),
             received: Notify::new(),
+            lease_ended: Notify::new(),
             slots: Arc::new(Semaphore::new(FRAMES_MAX)),
             task: Mutex::default(),
         });
@@ -114,6 +125,11 @@ impl Socket {
     pub(crate) fn is_open(&self) -> bool {
         let state = self.0.state();
         state.outcome.is_none() && !state.closing
+    }
+
+    /// Returns the epoch of the agent.
+    pub(crate) fn epoch(&self) -> Epoch {
+        Epoch(self.0.hello.epoch)
     }
 
     /// Sends a frame `{"n":…, KIND: BODY}` and waits for its response.
@@ -168,6 +184,11 @@ impl Shared {
         }
     }
 
+    fn push_lease_event(&self, event: LeaseEvent) {
+        self.state().push_lease_event(event);
+        self.lease_ended.notify_one();
+    }
+
     /// Handles a lost connection. Returns `true` if nothing is left to reconnect for.
     fn connection_lost(&self, url: &str) -> bool {
         let now = self.retrier.clock.now();
@@ -188,6 +209,7 @@ impl Shared {
                 "epoch": self.hello.epoch,
                 "leaseMs": self.hello.lease_ms,
                 "space": self.hello.space,
+                "deliveries": self.hello.deliveries,
             }});
             ws.send(Message::text(hello.to_string())).await.map_err(|error| self.unavailable(&error))?;
             let welcome = loop {
@@ -253,6 +275,7 @@ async fn run(shared: Arc<Shared>, first: (Ws, Welcome)) {
                 backoff.reset();
                 if losses > 0 {
                     tracing::info!(url, losses, "reconnected to the hub");
+                    shared.push_lease_event(LeaseEvent::Interrupted);
                 }
                 shared.state().start_connection(welcome.resumed);
                 serve(&shared, ws, welcome.limits.ping_ms).await
@@ -275,6 +298,7 @@ async fn run(shared: Arc<Shared>, first: (Ws, Welcome)) {
     };
     shared.state().close(error);
     shared.received.notify_one();
+    shared.lease_ended.notify_one();
 }
 
 /// Classifies an error: permanent, or worth a reconnect.
@@ -344,6 +368,10 @@ struct FrameIn<'a> {
     ok: Option<&'a RawValue>,
     problem: Option<ProblemDetails>,
     deliveries: Option<Vec<DeliveryJson>>,
+    #[serde(rename = "requestEnded")]
+    request_ended: Option<EndedRequest>,
+    #[serde(rename = "taskLost")]
+    task_lost: Option<LostTask>,
     welcome: Option<Welcome>,
 }
 
@@ -375,6 +403,11 @@ fn receive(shared: &Shared, text: &str) -> Option<End> {
     };
     if let Some(deliveries) = frame.deliveries {
         return receive_deliveries(shared, deliveries).err().map(End::Failed);
+    }
+    let ended = frame.request_ended.as_ref().map(lease_events::of_request);
+    if let Some(event) = ended.or_else(|| frame.task_lost.map(lease_events::of_task)) {
+        shared.push_lease_event(event);
+        return None;
     }
     let result = match (frame.ok, frame.problem) {
         (Some(ok), _) => Ok(ok.get().to_owned()),

@@ -79,7 +79,8 @@ impl AgentBuilder {
     /// Registers a handler for messages with this action.
     ///
     /// A handler is an async function with a typed payload. Its return value is sent to the requester in the same
-    /// commit that acknowledges the delivery.
+    /// commit that acknowledges the delivery. It is dropped when the answer is not needed any more: the request was
+    /// cancelled, timed out, or was answered by another agent.
     pub fn on<P, R, F, Fut>(mut self, action: impl Into<String>, function: F) -> Self
     where
         P: DeserializeOwned + Send + 'static,
@@ -94,7 +95,7 @@ impl AgentBuilder {
     /// Registers a handler for tasks of this type, and adds the type to the agent's capabilities.
     ///
     /// A handler is an async function with a typed input. Its return value becomes the result of the task, in the
-    /// same commit that completes it.
+    /// same commit that completes it. It is dropped when the task is cancelled or its lease is lost.
     pub fn on_task<P, R, F, Fut>(mut self, task_type: impl Into<String>, function: F) -> Self
     where
         P: DeserializeOwned + Send + 'static,

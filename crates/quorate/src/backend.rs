@@ -15,9 +15,9 @@ use quorate_api::received::MemoryEntryChange;
 use quorate_api::rollback::RollbackResult;
 use quorate_api::task::TaskContext;
 use quorate_core::{
-    AcquireLocks, AgentId, AgentStatus, Code, Commit, CreateTasks, Epoch, GrantedLocks, Health, History,
-    Message, MessageId, NewTask, Op, Pattern, Payload, Principal, Receipt, Refused, RegisterAgent, Rollback,
-    SendRequest, Seq, TaskId, TaskLeaseRef,
+    AcquireLocks, AgentId, AgentStatus, Code, Commit, CreateTasks, DeliveryId, Epoch, GrantedLocks, Health,
+    History, Message, MessageId, NewTask, Op, Pattern, Payload, Principal, Receipt, Refused, RegisterAgent,
+    Rollback, SendRequest, Seq, TaskId, TaskLeaseRef,
 };
 use quorate_env::Clock;
 
@@ -75,6 +75,24 @@ pub enum TaskEvent {
     Lost(TaskLeaseRef),
 }
 
+/// Work that an agent holds under a lease.
+#[derive(Clone, PartialEq, Eq, Hash, Debug)]
+pub enum HeldWork {
+    /// A delivery. It has one lease at a time.
+    Delivery(DeliveryId),
+    /// A task, with its lease token.
+    Task(TaskLeaseRef),
+}
+
+/// Event for an agent as the holder of leases.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum LeaseEvent {
+    /// The lease has ended, because the work is not needed any more. Stop working on it.
+    Ended(HeldWork),
+    /// Events may have been missed: extend the leases to learn which have ended.
+    Interrupted,
+}
+
 /// Operations that the library needs from a hub.
 pub trait Backend: BackendReads {
     /// Returns the space, if the hub is embedded.
@@ -110,6 +128,9 @@ pub trait Backend: BackendReads {
         credit: u32,
         lease_ms: u64,
     ) -> BackendFuture<'_, Box<dyn DeliveryStream>>;
+    /// Opens the stream of events about the leases of an agent. If the agent also consumes deliveries, open it after
+    /// [`Backend::consume`], to share the connection.
+    fn lease_events(&self, identity: AgentIdentity) -> BackendFuture<'_, Box<dyn LeaseEventStream>>;
     /// Sends an ephemeral message: in memory only.
     fn send_ephemeral(&self, identity: AgentIdentity, message: Message) -> BackendFuture<'_, MessageRef>;
     /// Sends a request. The request is on disk when the future resolves; its answers arrive through the returned
@@ -206,6 +227,12 @@ pub trait TaskStream: Send {
     fn credit_return(&self) -> CreditReturn;
     /// Releases unread tasks, and stops consuming.
     fn close(self: Box<Self>) -> BackendFuture<'static, ()>;
+}
+
+/// Stream of events for an agent as the holder of leases. Dropping it ends the stream.
+pub trait LeaseEventStream: Send {
+    /// Waits for the next event. Cancel safe. Returns `None` at the end of the stream.
+    fn next(&mut self) -> BackendFuture<'_, Option<LeaseEvent>>;
 }
 
 /// Stream of changes of memory entries.

@@ -10,18 +10,20 @@ use std::time::Duration;
 use bytes::Bytes;
 use quorate_api::rollback::RollbackResult;
 use quorate_core::{
-    AcquireLocks, AgentRegistry, AgentStatus, Code, Commit, Epoch, GrantedLocks, Health, History, Message,
-    MessageId, Op, OpResult, Pattern, Payload, Principal, Receipt, Refused, RegisterAgent, Rollback,
-    SendRequest, Seq, TaskId, TaskLeaseRef,
+    AcquireLocks, AgentRegistry, AgentStatus, Code, Commit, Epoch, GrantedLocks, Health, History,
+    HolderEvent, Message, MessageId, Op, OpResult, Pattern, Payload, Principal, Receipt, Refused,
+    RegisterAgent, Rollback, SendRequest, Seq, TaskId, TaskLeaseRef,
 };
 use quorate_engine::{
-    Consumer, LeasedTaskWithInput, MemoryEntryChange, Space, TaskConsumer, TaskConsumerEvent as Event, Watch,
+    Consumer, HolderEvents, LeasedTaskWithInput, MemoryEntryChange, Space, TaskConsumer,
+    TaskConsumerEvent as Event, Watch,
 };
 use quorate_store::Clock;
 
 use crate::backend::{
     AgentIdentity, Answer, Backend, BackendFuture, ChangeStream, CreditReturn, DeliveryStream, HeldTask,
-    MessageRef, ReceivedDelivery, ReplyStream, TaskClaimQuery, TaskEvent, TaskStream,
+    HeldWork, LeaseEvent, LeaseEventStream, MessageRef, ReceivedDelivery, ReplyStream, TaskClaimQuery,
+    TaskEvent, TaskStream,
 };
 use crate::task::{Task, TaskWithPayloads};
 
@@ -92,6 +94,14 @@ impl Backend for Space {
             let consumer =
                 Self::consume(self, &principal, Some(identity.epoch), &identity.agent, credit, lease_ms);
             Ok(Box::new(consumer.await?) as Box<dyn DeliveryStream>)
+        })
+    }
+
+    fn lease_events(&self, identity: AgentIdentity) -> BackendFuture<'_, Box<dyn LeaseEventStream>> {
+        let opened = self.holder_events(&identity.agent);
+        Box::pin(async move {
+            let events = SpaceLeaseEvents { space: self.clone(), events: opened? };
+            Ok(Box::new(events) as Box<dyn LeaseEventStream>)
         })
     }
 
@@ -258,6 +268,28 @@ impl DeliveryStream for Consumer {
 
     fn close(self: Box<Self>) -> BackendFuture<'static, ()> {
         Box::pin(Self::close(*self))
+    }
+}
+
+/// Stream of the events for an agent as the holder of leases.
+struct SpaceLeaseEvents {
+    space: Space,
+    events: HolderEvents,
+}
+
+impl LeaseEventStream for SpaceLeaseEvents {
+    fn next(&mut self) -> BackendFuture<'_, Option<LeaseEvent>> {
+        Box::pin(async move {
+            let event = self.events.next().await;
+            Ok(event.map(|event| {
+                LeaseEvent::Ended(match event {
+                    HolderEvent::TaskLost { task, token, .. } => HeldWork::Task(TaskLeaseRef { task, token }),
+                    HolderEvent::RequestEnded { delivery, .. } => {
+                        HeldWork::Delivery(self.space.published().generations.delivery_id(delivery))
+                    }
+                })
+            }))
+        })
     }
 }
 

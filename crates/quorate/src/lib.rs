@@ -44,6 +44,7 @@ mod deliberations;
 #[cfg(feature = "embedded")]
 mod embedded;
 mod handler;
+mod held_leases;
 mod hub;
 mod lock;
 mod memory;

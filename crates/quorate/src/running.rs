@@ -11,10 +11,11 @@ use tokio::sync::{Semaphore, watch};
 use tokio::task::{JoinHandle, JoinSet};
 
 use crate::agent::{Agent, ReceivedMessage};
-use crate::backend::{CreditReturn, DeliveryStream};
+use crate::backend::{CreditReturn, DeliveryStream, HeldWork};
 use crate::handler::{self, Failure, Handler, HandlerEffects, SharedEffects};
+use crate::held_leases::HeldLeases;
 use crate::send::MessageDraft;
-use crate::task::{TaskHandler, run_task_loop};
+use crate::task::{TaskHandler, TaskWorker};
 
 /// Handle to an agent that runs in the background. Dropping it stops the agent.
 pub struct RunningAgent {
@@ -65,26 +66,36 @@ pub(crate) async fn start_agent(
 ) -> Result<RunningAgent, Error> {
     let (stop, stopped) = watch::channel(false);
     let permits = Arc::new(Semaphore::new(concurrency as usize));
+    let leases = Arc::<HeldLeases>::default();
+    // An agent with task handlers only does not consume its inbox, so that other code can receive its messages.
+    let messages = if handlers.is_empty() && !task_handlers.is_empty() {
+        None
+    } else {
+        let consumer = agent.backend.consume(agent.identity(), concurrency, agent.lease_ms).await?;
+        let (permits, leases) = (Arc::clone(&permits), Arc::clone(&leases));
+        let worker = Arc::new(MessageWorker { agent: agent.clone(), handlers, permits, leases });
+        Some(worker.run(consumer, stopped.clone()))
+    };
+    let events = agent.backend.lease_events(agent.identity()).await?;
     let tasks = if task_handlers.is_empty() {
         None
     } else {
         let claim = agent.task_claim(task_handlers.keys().cloned().collect());
         let consumer = agent.backend.consume_tasks(claim, concurrency).await?;
-        let (permits, stopped) = (Arc::clone(&permits), stopped.clone());
-        Some(run_task_loop(agent.clone(), task_handlers, consumer, permits, stopped))
-    };
-    // An agent with task handlers only does not consume its inbox, so that other code can receive its messages.
-    let messages = if handlers.is_empty() && tasks.is_some() {
-        None
-    } else {
-        let consumer = agent.backend.consume(agent.identity(), concurrency, agent.lease_ms).await?;
-        let worker = Arc::new(MessageWorker { agent: agent.clone(), handlers, permits });
+        let worker = TaskWorker::new(agent.clone(), task_handlers, permits, Arc::clone(&leases));
         Some(worker.run(consumer, stopped))
     };
     let id = agent.id().to_owned();
     let task = tokio::spawn(async move {
-        let (messages, tasks) = tokio::join!(await_optional(messages), await_optional(tasks));
-        let result = messages.and(tasks);
+        let handled = async {
+            let (messages, tasks) = tokio::join!(await_optional(messages), await_optional(tasks));
+            messages.and(tasks)
+        };
+        // Also while the last handlers end, after the agent was stopped.
+        let result = tokio::select! {
+            result = handled => result,
+            result = leases.follow(events) => result,
+        };
         if let Err(error) = &result {
             tracing::warn!(agent = %id, code = error.code().as_str(), "agent stopped receiving");
         }
@@ -100,12 +111,23 @@ async fn await_optional(work: Option<impl Future<Output = Result<(), Error>>>) -
     }
 }
 
+impl Agent {
+    /// Waits until a lease of this duration should be extended.
+    pub(crate) async fn wait_to_extend(&self, lease_ms: u64, checks: &mut watch::Receiver<()>) {
+        tokio::select! {
+            () = self.backend.sleep(Duration::from_millis(lease_ms / 3)) => {}
+            Ok(()) = checks.changed() => {}
+        }
+    }
+}
+
 /// Handles the deliveries of one agent.
 struct MessageWorker {
     agent: Agent,
     handlers: HashMap<String, Arc<dyn Handler>>,
     /// Limits the number of concurrent handlers; shared with the task loop.
     permits: Arc<Semaphore>,
+    leases: Arc<HeldLeases>,
 }
 
 impl MessageWorker {
@@ -139,11 +161,17 @@ impl MessageWorker {
             return self.handle_ephemeral(&received).await;
         };
         let effects = handler::no_effects();
+        let mut held = self.leases.hold(HeldWork::Delivery(lease.delivery));
+        let checks = held.checks();
         let result = tokio::select! {
+            biased;
+            // The answer is not needed any more.
+            () = held.ended() => return self.agent.return_credit(&credit).await,
             result = self.run_handler(&received, Arc::clone(&effects)) => result,
-            // The lease is lost and the delivery is redelivered, so this attempt is aborted.
-            () = self.keep_lease(lease) => return self.agent.return_credit(&credit).await,
+            // The lease is lost, so this attempt is aborted: the delivery is redelivered, or has ended.
+            () = self.keep_lease(lease, checks) => return self.agent.return_credit(&credit).await,
         };
+        drop(held);
         let ops = result.and_then(|answer| self.completion(&received, lease, answer, &effects));
         let error = match ops {
             Ok(ops) => self.agent.commit_end(ops, &credit).await.err(),
@@ -205,9 +233,9 @@ impl MessageWorker {
     }
 
     /// Extends the lease while the handler runs. Returns when the lease is lost.
-    async fn keep_lease(&self, lease: LeaseRef) {
+    async fn keep_lease(&self, lease: LeaseRef, mut checks: watch::Receiver<()>) {
         loop {
-            self.agent.backend.sleep(Duration::from_millis(self.agent.lease_ms / 3)).await;
+            self.agent.wait_to_extend(self.agent.lease_ms, &mut checks).await;
             match self.agent.commit_extend(lease, self.agent.lease_ms).await {
                 Err(error)
                     if matches!(error.code(), Code::StaleLease | Code::StaleEpoch | Code::NotFound) =>

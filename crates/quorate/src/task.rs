@@ -25,7 +25,7 @@ pub use draft::TaskDraft;
 pub use read_models::{Task, TaskWithPayloads};
 pub use work::TaskWork;
 pub(crate) use work::{TaskHandler, erase_task_handler};
-pub(crate) use worker::run_task_loop;
+pub(crate) use worker::TaskWorker;
 
 /// A task claimed by this agent, under a lease.
 #[derive(Clone, Debug)]

@@ -6,8 +6,8 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use quorate::backend::{
-    AgentIdentity, Answer, Backend, BackendFuture, ChangeStream, DeliveryStream, HeldTask, MessageRef,
-    ReceivedDelivery, ReplyStream, TaskClaimQuery, TaskStream,
+    AgentIdentity, Answer, Backend, BackendFuture, ChangeStream, DeliveryStream, HeldTask, LeaseEventStream,
+    MessageRef, ReceivedDelivery, ReplyStream, TaskClaimQuery, TaskStream,
 };
 use quorate::{Clock, Code, Refused, RollbackResult, TaskWithPayloads};
 use quorate_api::agent::{AgentRegistration, Heartbeat as HeartbeatJson, RegisteredAgent};
@@ -27,7 +27,7 @@ use super::task_poll::TaskPoll;
 use super::watch::EntryWatch;
 use super::{PrincipalClient, RemoteHub};
 use crate::http::percent_encode;
-use crate::socket::{Hello, Socket, SocketInbox, unsupported_remotely};
+use crate::socket::{Hello, SocketInbox, SocketLeaseEvents, SocketOwner, unsupported_remotely};
 use crate::wire;
 use crate::wire::message::message_ref_of;
 use crate::wire::task::task_graph;
@@ -106,16 +106,24 @@ impl Backend for RemoteHub {
     ) -> BackendFuture<'_, Box<dyn DeliveryStream>> {
         Box::pin(async move {
             let client = self.client_of(&identity.agent);
-            let hello = Hello {
-                token: client.token.clone(),
-                agent: identity.agent.to_string(),
-                epoch: identity.epoch.0,
-                lease_ms,
-                space: self.space.clone(),
-            };
-            let socket = Socket::open(client.http.connector(), hello, self.retrier.clone(), credit).await?;
-            *client.socket_slot() = Some(socket.clone());
+            let hello = Hello { lease_ms, deliveries: true, ..self.hello(&client, &identity) };
+            let socket = self.open_socket(&client, hello, credit).await?;
             Ok(Box::new(SocketInbox::new(socket)) as Box<dyn DeliveryStream>)
+        })
+    }
+
+    fn lease_events(&self, identity: AgentIdentity) -> BackendFuture<'_, Box<dyn LeaseEventStream>> {
+        Box::pin(async move {
+            let client = self.client_of(&identity.agent);
+            let shared = client.socket().filter(|socket| socket.epoch() == identity.epoch);
+            let events = match shared {
+                Some(socket) => SocketLeaseEvents::new(socket, SocketOwner::Inbox),
+                None => {
+                    let socket = self.open_socket(&client, self.hello(&client, &identity), 0).await?;
+                    SocketLeaseEvents::new(socket, SocketOwner::LeaseEvents)
+                }
+            };
+            Ok(Box::new(events) as Box<dyn LeaseEventStream>)
         })
     }
 

@@ -4,7 +4,7 @@
 use std::collections::{HashSet, VecDeque};
 use std::time::Duration;
 
-use quorate::backend::{ReceivedDelivery, WorkOutcome};
+use quorate::backend::{LeaseEvent, ReceivedDelivery, WorkOutcome};
 use quorate::{Code, Error, RemoteError};
 use quorate_core::{DeliveryId, LeaseRef, Mono, Now};
 use tokio::sync::{OwnedSemaphorePermit, oneshot};
@@ -12,6 +12,8 @@ use tokio::sync::{OwnedSemaphorePermit, oneshot};
 /// Maximum number of remembered settled deliveries. The hub can send a delivery again that was settled during a
 /// connection loss.
 const SETTLED_MAX: usize = 16_384;
+/// Maximum number of unread events about leases.
+const LEASE_EVENTS_MAX: usize = 4_096;
 /// Byte credit granted to the hub: unlimited in practice, because the message credit already bounds it.
 const CREDIT_BYTES: u64 = 1 << 50;
 
@@ -73,6 +75,8 @@ pub(super) struct SocketState {
     /// Deliveries in the inbox or being handled.
     held: HashSet<LeaseKey>,
     settled: Settled,
+    /// Events about leases that are not consumed yet.
+    lease_events: VecDeque<LeaseEvent>,
     /// Capacity for further deliveries. Temporarily negative if the hub resends more deliveries than were held.
     free: i64,
     /// Message credit granted on the current connection.
@@ -203,6 +207,19 @@ impl SocketState {
 
     pub(super) fn pop_delivery(&mut self) -> Option<ReceivedDelivery> {
         self.inbox.pop_front()
+    }
+
+    /// Queues an event about a lease. If too many are unread, all leases are to be checked instead.
+    pub(super) fn push_lease_event(&mut self, event: LeaseEvent) {
+        if self.lease_events.len() >= LEASE_EVENTS_MAX {
+            self.lease_events.clear();
+            self.lease_events.push_back(LeaseEvent::Interrupted);
+        }
+        self.lease_events.push_back(event);
+    }
+
+    pub(super) fn pop_lease_event(&mut self) -> Option<LeaseEvent> {
+        self.lease_events.pop_front()
     }
 
     /// Empties the inbox and returns the leases to release.

@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use futures_util::{SinkExt as _, StreamExt as _};
-use quorate::{Code, Hub, Work};
+use quorate::{Code, Failure, Hub, TaskDraft, TaskWork, Work};
 use quorate_client::{ConnectOptions, connect, connect_with};
 use quorate_core::{Commit, ItemRange, Lock, Op, Principal, Timestamp};
 use quorate_server::{Journal, JournalFormat, JournalLevel};
@@ -205,6 +205,56 @@ async fn i3_a_claim_with_a_lost_response_is_repeated() {
     );
     gate.release().await.expect("released");
     assert_eq!(proxy.cuts(), 5, "each of these responses was lost");
+    hub.close().await;
+}
+
+/// Sends a number when it is dropped.
+struct Dropped(u64, tokio::sync::mpsc::UnboundedSender<u64>);
+
+impl Drop for Dropped {
+    fn drop(&mut self) {
+        let _ = self.1.send(self.0);
+    }
+}
+
+// Fails under: leases that are not checked after a reconnect: the frame about their end was lost with the connection.
+#[tokio::test(flavor = "multi_thread")]
+async fn m16_an_end_that_was_lost_with_the_connection_is_noticed_after_the_reconnect() {
+    /// Less than a third of a lease, after which it would be noticed anyway.
+    const QUICK: Duration = Duration::from_secs(5);
+    let server = TestServer::new().await;
+    let proxy = LossyProxy::new(server.address(), 3).await;
+    let hub = connect(&proxy.url(), &server.admin).await.expect("it connects");
+    let alice = server.library.agent("alice").join().await.expect("she joins");
+    let (started, mut starts) = tokio::sync::mpsc::unbounded_channel();
+    let (dropped, mut drops) = tokio::sync::mpsc::unbounded_channel();
+    let run_forever = move |number: u64| {
+        let (started, guard) = (started.clone(), Dropped(number, dropped.clone()));
+        async move {
+            let _guard = guard;
+            let _ = started.send(number);
+            std::future::pending::<Result<(), Failure>>().await
+        }
+    };
+    let (on_message, on_task) = (run_forever.clone(), run_forever);
+    let bob = hub.agent("bob").on("work", move |work: Work<u64>| on_message(work.payload));
+    let bob = bob.run().await.expect("he runs");
+    let carol = hub.agent("carol").on_task("work", move |work: TaskWork<u64>| on_task(work.input));
+    let carol = carol.run().await.expect("she runs");
+
+    let request = alice.ask("bob", "work", 1).timeout(SOON).start().await.expect("asked");
+    assert_eq!(tokio::time::timeout(SOON, starts.recv()).await.expect("in time"), Some(1));
+    proxy.lose_next_response();
+    request.cancel().await.expect("cancelled");
+    assert_eq!(tokio::time::timeout(QUICK, drops.recv()).await.expect("in time"), Some(1));
+    let task = alice.create_task(TaskDraft::new("work", 2)).await.expect("created");
+    assert_eq!(tokio::time::timeout(SOON, starts.recv()).await.expect("in time"), Some(2));
+    proxy.lose_next_response();
+    alice.cancel_task(&task, "not needed").await.expect("cancelled");
+    assert_eq!(tokio::time::timeout(QUICK, drops.recv()).await.expect("in time"), Some(2));
+    assert_eq!(proxy.cuts(), 2, "each of these frames was lost");
+    bob.stop().await.expect("stopped");
+    carol.stop().await.expect("stopped");
     hub.close().await;
 }
 

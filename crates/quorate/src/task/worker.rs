@@ -2,79 +2,79 @@
 
 use std::collections::HashMap;
 use std::sync::{Arc, PoisonError};
-use std::time::Duration;
 
 use quorate_api::Error;
-use quorate_core::{Code, CompleteTask, Op, TaskLeaseRef};
+use quorate_core::{Code, CompleteTask, Op};
 use tokio::sync::{Semaphore, watch};
-use tokio::task::{AbortHandle, JoinSet};
+use tokio::task::JoinSet;
 
 use crate::agent::Agent;
-use crate::backend::{CreditReturn, TaskEvent, TaskStream};
+use crate::backend::{CreditReturn, HeldWork, TaskEvent, TaskStream};
 use crate::handler::{self, Failure, SharedEffects};
+use crate::held_leases::{HeldLease, HeldLeases};
 use crate::running::AbortOnDrop;
 use crate::task::work::{ResultMetadata, SharedMetadata};
 use crate::task::{ClaimedTask, TaskHandler, fail_op};
 
-/// Handles tasks until stopped, or until the stream ends.
-pub(crate) async fn run_task_loop(
-    agent: Agent,
-    handlers: HashMap<String, Arc<dyn TaskHandler>>,
-    mut inbox: Box<dyn TaskStream>,
-    permits: Arc<Semaphore>,
-    mut stopped: watch::Receiver<bool>,
-) -> Result<(), Error> {
-    let worker = Arc::new(TaskWorker { agent, handlers, permits });
-    let mut running = JoinSet::new();
-    let mut in_progress: HashMap<TaskLeaseRef, AbortHandle> = HashMap::new();
-    loop {
-        let next = tokio::select! {
-            biased;
-            _ = stopped.wait_for(|stop| *stop) => break,
-            next = inbox.next() => next?,
-        };
-        match next {
-            Some(TaskEvent::Task(task)) => {
-                let claimed = ClaimedTask(*task);
-                let (lease, credit) = (claimed.lease(), inbox.credit_return());
-                let worker = Arc::clone(&worker);
-                let work = running.spawn(async move { worker.handle_task(claimed, credit).await });
-                in_progress.insert(lease, work);
-            }
-            Some(TaskEvent::Lost(lease)) => {
-                let handle = in_progress.remove(&lease);
-                if let Some(work) = handle.filter(|work| !work.is_finished()) {
-                    // The lease is lost: abort this attempt. Aborting drops the task that would have returned the
-                    // credit, so the credit is returned here.
-                    work.abort();
-                    worker.agent.return_credit(&inbox.credit_return()).await;
-                }
-            }
-            None => break,
-        }
-        while running.try_join_next().is_some() {}
-        in_progress.retain(|_, work| !work.is_finished());
-    }
-    while running.join_next().await.is_some() {}
-    inbox.close().await
-}
-
 /// Handles the tasks of one agent.
-struct TaskWorker {
+pub(crate) struct TaskWorker {
     agent: Agent,
     handlers: HashMap<String, Arc<dyn TaskHandler>>,
     permits: Arc<Semaphore>,
+    leases: Arc<HeldLeases>,
 }
 
 impl TaskWorker {
+    pub(crate) fn new(
+        agent: Agent,
+        handlers: HashMap<String, Arc<dyn TaskHandler>>,
+        permits: Arc<Semaphore>,
+        leases: Arc<HeldLeases>,
+    ) -> Arc<Self> {
+        Arc::new(Self { agent, handlers, permits, leases })
+    }
+
+    /// Handles tasks until stopped, or until the stream ends.
+    pub(crate) async fn run(
+        self: Arc<Self>,
+        mut inbox: Box<dyn TaskStream>,
+        mut stopped: watch::Receiver<bool>,
+    ) -> Result<(), Error> {
+        let mut running = JoinSet::new();
+        loop {
+            let next = tokio::select! {
+                biased;
+                _ = stopped.wait_for(|stop| *stop) => break,
+                next = inbox.next() => next?,
+            };
+            match next {
+                Some(TaskEvent::Task(task)) => {
+                    let claimed = ClaimedTask(*task);
+                    let held = self.leases.hold(HeldWork::Task(claimed.lease()));
+                    let (worker, credit) = (Arc::clone(&self), inbox.credit_return());
+                    running.spawn(async move { worker.handle_task(claimed, held, credit).await });
+                }
+                Some(TaskEvent::Lost(lease)) => self.leases.end(HeldWork::Task(lease)),
+                None => break,
+            }
+            while running.try_join_next().is_some() {}
+        }
+        while running.join_next().await.is_some() {}
+        inbox.close().await
+    }
+
     /// Handles one task and ends it with one commit, which also returns its credit.
-    async fn handle_task(&self, claimed: ClaimedTask, credit: CreditReturn) {
+    async fn handle_task(&self, claimed: ClaimedTask, mut held: HeldLease, credit: CreditReturn) {
         let effects = handler::no_effects();
         let metadata = SharedMetadata::default();
+        let checks = held.checks();
         let result = tokio::select! {
+            biased;
+            () = held.ended() => return self.agent.return_credit(&credit).await,
             result = self.run_handler(&claimed, Arc::clone(&effects), Arc::clone(&metadata)) => result,
-            () = self.keep_lease(&claimed) => return self.agent.return_credit(&credit).await,
+            () = self.keep_lease(&claimed, checks) => return self.agent.return_credit(&credit).await,
         };
+        drop(held);
         let ops = result.and_then(|result| self.completion(&claimed, result, &effects, &metadata));
         let error = match ops {
             Ok(ops) => self.agent.commit_end(ops, &credit).await.err(),
@@ -109,9 +109,9 @@ impl TaskWorker {
     }
 
     /// Extends the lease while the handler runs. Returns when the lease is lost.
-    async fn keep_lease(&self, claimed: &ClaimedTask) {
+    async fn keep_lease(&self, claimed: &ClaimedTask, mut checks: watch::Receiver<()>) {
         loop {
-            self.agent.backend.sleep(Duration::from_millis(claimed.lease_ms() / 3)).await;
+            self.agent.wait_to_extend(claimed.lease_ms(), &mut checks).await;
             if self.agent.heartbeat_task(claimed).await.is_err_and(|error| is_lost(&error)) {
                 return;
             }

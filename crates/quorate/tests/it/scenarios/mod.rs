@@ -1,6 +1,7 @@
 //! Scenarios that hold for embedded and remote hubs. The tests of `quorate` and `quorate-client` run all of them.
 
 mod approvals;
+mod cancel;
 mod flags;
 mod procedures;
 mod reads;
@@ -17,6 +18,7 @@ use quorate::{
 };
 
 pub(crate) use approvals::*;
+pub(crate) use cancel::*;
 pub(crate) use flags::*;
 pub(crate) use procedures::*;
 pub(crate) use reads::*;
@@ -59,6 +61,9 @@ macro_rules! scenarios {
             a_request_can_be_cancelled_or_resumed
             requests_are_retried_and_ephemeral_messages_arrive
             a_deadlock_is_broken
+            m16_a_handler_is_dropped_when_its_request_ends
+            m16_a_handler_is_dropped_when_its_task_is_cancelled
+            m4_cancelling_a_procedure_ends_a_hundred_handlers_within_a_second
             changes_are_watched_from_any_record
             entries_can_be_rolled_back
             a_session_records_its_timeline
