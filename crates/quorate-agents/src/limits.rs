@@ -8,8 +8,8 @@ pub const ANSWER_BYTES_MAX: usize = 1 << 20;
 pub const STDERR_TAIL_BYTES: usize = 4 << 10;
 /// Maximum length of foreign text quoted in an error.
 pub const QUOTED_CHARS_MAX: usize = 300;
-/// Grace period of a process between SIGTERM and SIGKILL.
-pub const TERMINATE_GRACE: Duration = Duration::from_secs(2);
+/// Grace period of a process between SIGTERM and SIGKILL. Cancelled work ends within 1 s.
+pub const TERMINATE_GRACE: Duration = Duration::from_millis(500);
 /// Time to drain the output of a process after its exit.
 pub const DRAIN_TIMEOUT: Duration = Duration::from_millis(500);
 /// Timeout for establishing a connection.

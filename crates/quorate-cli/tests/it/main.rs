@@ -6,6 +6,7 @@
 )]
 
 mod agent_test;
+mod cancelled_work;
 mod client;
 mod commands;
 mod crash_over_sockets;

@@ -10,6 +10,7 @@ use quorate_agents::{
     FailureKind, RecordMode, TokenPrice, probe,
 };
 use serde_json::{Value, json};
+use tokio::io::AsyncReadExt as _;
 
 const VALID_ANSWER: &str = r#"{"summary": "fine", "confidence": 0.8}"#;
 
@@ -327,4 +328,25 @@ async fn a_probe_reports_each_check() {
     assert!(!failed.passed());
     assert!(failed.checks[0].detail.contains("nothing is listening"), "{failed:?}");
     assert_eq!(failed.checks[1].outcome, CheckOutcome::Skipped);
+}
+
+// Fails under: a call that goes on, and is paid, although nobody waits for its answer.
+#[tokio::test]
+async fn m4_dropping_the_question_closes_the_connection_to_the_model() {
+    let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let url = format!("http://{}", listener.local_addr().unwrap());
+    for line in [format!("llm:openai/m1@{url}"), url] {
+        let answer = tokio::spawn(async move { agent(&line).answer(&question()).await });
+        let (mut stream, _) = within_a_second(listener.accept()).await.unwrap();
+        let mut buffer = vec![0; 1024];
+        let read = within_a_second(stream.read(&mut buffer)).await.unwrap();
+        assert!(read > 0, "the model was called");
+        answer.abort();
+        let closed = async { while stream.read(&mut buffer).await.is_ok_and(|read| read > 0) {} };
+        within_a_second(closed).await;
+    }
+}
+
+async fn within_a_second<T>(future: impl Future<Output = T>) -> T {
+    tokio::time::timeout(Duration::from_secs(1), future).await.expect("within a second")
 }
