@@ -7,7 +7,7 @@ use serde_json::Value;
 
 use crate::exit::{CONFLICT, CommandError};
 use crate::hub::{ActingAgentArgs, DryRunArgs, Hub, JsonFields, Method, percent_encode};
-use crate::output::{ListResponse, OutputArgs, field};
+use crate::output::{ListResponse, OutputArgs, field, parse_response};
 use crate::terminal;
 use crate::token::parse_duration;
 
@@ -61,7 +61,9 @@ pub(super) struct NackArgs {
 
 /// Arguments of `quorate msg extend`.
 #[derive(Args, Debug)]
-#[command(after_help = "Example: quorate msg extend dlv_0-7 3 --lease 5m")]
+#[command(after_help = "Example: quorate msg extend dlv_0-7 3 --lease 5m
+
+The exit code is 5 if the lease has ended, for example because the request was cancelled: stop working on it.")]
 pub(super) struct ExtendArgs {
     #[command(flatten)]
     lease: LeaseArgs,
@@ -142,8 +144,23 @@ impl Lease {
         let path = format!("/v1/agents/{}/inbox/{call}", percent_encode(&self.agent));
         let body = format!("{{\"deliveries\":[{}]}}", fields.to_json());
         let response = hub.write(dry_run, (Method::Post, &path), Some(body)).await?;
-        response.iter().for_each(|response| output.done(response, &format!("{done} {}", self.delivery)));
+        let Some(response) = response else { return Ok(()) };
+        if let Some(ended) = parse_response(&response)?["endedRequests"].get(0) {
+            return Err(self.request_ended(ended).into());
+        }
+        output.done(&response, &format!("{done} {}", self.delivery));
         Ok(())
+    }
+
+    /// Returns the error for a delivery that ended together with its request.
+    fn request_ended(&self, ended: &Value) -> CommandError {
+        let request = terminal::sanitize_line(&field(ended, "messageId"));
+        let code = terminal::sanitize_line(&field(ended, "code"));
+        let message = format!(
+            "lease {} of {} has ended: request {request} ended with {code}",
+            self.token, self.delivery
+        );
+        CommandError::new(CONFLICT, message, "discard this work: its answer is not needed".to_owned())
     }
 }
 
