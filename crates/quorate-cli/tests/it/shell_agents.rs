@@ -121,3 +121,20 @@ fn locks_requests_budgets_and_policies_have_commands() {
     ]);
     expect_file!["golden/shell-other.txt"].assert_eq(&transcript);
 }
+
+// Fails under: an extension that is reported although the lease has ended with its request.
+#[test]
+fn m16_extending_the_lease_of_a_cancelled_request_fails() {
+    let fixture = with_agents();
+    let request = r#"{"from":"alice","to":"bob","action":"sum","payload":[1,2]}"#;
+    let request = fixture.call("POST", "/v1/requests", request);
+    let id = request["id"].as_str().expect("an id");
+    let received = fixture.shell("quorate msg receive --token-file bob --json");
+    assert_eq!(received.code, Some(0), "{}", received.err);
+    let extend = "quorate msg extend dlv_0-1 1 --token-file bob";
+    assert_eq!(fixture.shell(extend).code, Some(0));
+    fixture.call("POST", &format!("/v1/requests/{id}/cancel"), "{}");
+    let refused = fixture.shell(extend);
+    let expected = format!("lease 1 of dlv_0-1 has ended: request {id} ended with CANCELLED");
+    assert!(refused.code == Some(5) && refused.err.contains(&expected), "{:?} {}", refused.code, refused.err);
+}
