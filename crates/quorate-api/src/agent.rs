@@ -1,9 +1,9 @@
 //! Agents: registration, heartbeats and presence.
 
 use quorate_core::{
-    Agent as CoreAgent, AgentId, AgentRole, AgentStatus, DeliveryId, Epoch, Health as CoreHealth,
-    Heartbeat as CoreHeartbeat, Presence as CorePresence, Refused, RegisterAgent, TaskId, Timestamp,
-    check_health_note,
+    Agent as CoreAgent, AgentId, AgentRole, AgentStatus, DeclarationDigest, DeliveryId, Epoch,
+    Health as CoreHealth, Heartbeat as CoreHeartbeat, Presence as CorePresence, Refused, RegisterAgent,
+    TaskId, Timestamp, check_health_note,
 };
 use serde::{Deserialize, Serialize};
 
@@ -41,6 +41,10 @@ pub struct AgentRegistration {
     /// missed heartbeats the agent is offline; 0 disables the check.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub heartbeat_ms: Option<u64>,
+    /// SHA-256 of what the agent is declared to be: its program or model, prompt and settings. A worker compares it with that
+    /// of a connected agent.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub declaration: Option<DeclarationDigest>,
 }
 
 impl AgentRegistration {
@@ -60,6 +64,7 @@ impl AgentRegistration {
         register.supported_actions = self.supported_actions;
         register.epoch = self.epoch;
         register.heartbeat_ms = self.heartbeat_ms.unwrap_or(context.defaults.heartbeat_ms);
+        register.declaration = self.declaration;
         Ok(register)
     }
 }
@@ -74,6 +79,7 @@ impl From<&RegisterAgent> for AgentRegistration {
             supported_actions: agent.supported_actions.clone(),
             epoch: agent.epoch,
             heartbeat_ms: Some(agent.heartbeat_ms),
+            declaration: agent.declaration,
         }
     }
 }
@@ -210,6 +216,9 @@ pub struct Agent {
     pub epoch: Epoch,
     /// Heartbeat interval; 0 disables the liveness check.
     pub heartbeat_ms: u64,
+    /// SHA-256 of what the agent is declared to be. Omitted if it was registered without a declaration.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub declaration: Option<DeclarationDigest>,
     /// Current activity.
     pub status: AgentStatus,
     /// Health as reported by the agent.
@@ -251,6 +260,9 @@ pub struct AgentProfile {
     pub epoch: Epoch,
     /// Heartbeat interval; 0 disables the liveness check.
     pub heartbeat_ms: u64,
+    /// SHA-256 of what the agent is declared to be. Omitted if it was registered without a declaration.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub declaration: Option<DeclarationDigest>,
 }
 
 impl From<&CoreAgent> for AgentProfile {
@@ -263,6 +275,7 @@ impl From<&CoreAgent> for AgentProfile {
             supported_actions: agent.supported_actions.clone(),
             epoch: agent.epoch,
             heartbeat_ms: agent.heartbeat_ms,
+            declaration: agent.declaration,
         }
     }
 }

@@ -264,6 +264,7 @@ fn details(agent: &Value) -> Details {
         .add("health", [text("health"), text("note")].join(" ").trim().to_owned())
         .add("available", text("available"))
         .add("epoch", text("epoch"))
+        .add("declaration", text("declaration"))
         .add("inbox", format!("{} open, {} leased", load["open"], load["leased"]))
         .add("tasks", field(load, "tasks"))
         .add(

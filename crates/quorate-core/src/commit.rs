@@ -11,6 +11,7 @@ use crate::approval::{DecideApproval, RequestApproval, Verdict};
 use crate::budget::SetBudget;
 use crate::codec::fingerprint;
 use crate::decide::RollbackPlan;
+use crate::declaration::DeclarationDigest;
 use crate::ids::{
     AgentId, AgentNo, ConsumerId, DeliveryId, Epoch, IdempotencyKey, Key, LeaseToken, MessageId, Seq,
     SnapshotName, TokenId, Version,
@@ -384,6 +385,8 @@ pub struct RegisterAgent {
     pub epoch: Option<Epoch>,
     /// Heartbeat interval; after three missed heartbeats the agent is offline. 0 disables the check.
     pub heartbeat_ms: u64,
+    /// What it is declared to be, if it runs from a declaration.
+    pub declaration: Option<DeclarationDigest>,
 }
 
 /// A delivery together with the token of its lease.
@@ -715,10 +718,15 @@ impl RegisterAgent {
             supported_actions: Vec::new(),
             epoch: None,
             heartbeat_ms: 0,
+            declaration: None,
         }
     }
 
-    fn check(&self) -> Result<(), Refused> {
+    /// Validates the fields.
+    ///
+    /// # Errors
+    /// `INVALID` or `LIMIT_EXCEEDED`, with the field.
+    pub fn check(&self) -> Result<(), Refused> {
         AgentId::for_registration(&self.id)?;
         check_short_text("name", &self.name)?;
         for (field, list) in

@@ -15,6 +15,7 @@ mod commit;
 mod creation_order;
 mod deadlock;
 mod decide;
+mod declaration;
 mod destination;
 mod effect;
 mod entry;
@@ -75,6 +76,7 @@ pub use decide::{
     CommitOutcome, DecideError, EndedDelivery, LeasedDelivery, RollbackPlan, decide, decide_genesis,
     decide_restore,
 };
+pub use declaration::DeclarationDigest;
 pub use destination::Destination;
 pub use effect::{
     Body, DeliveryOrigin, Effect, EndState, LoggedLease, NewDelivery, Record, RecordKind, RestoredVersion,

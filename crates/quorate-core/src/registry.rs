@@ -5,6 +5,7 @@ use std::hash::BuildHasher as _;
 use std::str::FromStr;
 use std::sync::Arc;
 
+use crate::declaration::DeclarationDigest;
 use crate::ids::{AgentId, AgentNo, Epoch};
 use crate::presence::Presence;
 use crate::refused::{Code, Refused};
@@ -71,6 +72,8 @@ pub struct Agent {
     pub removed: bool,
     /// Heartbeat interval. After three missed heartbeats it is offline; 0 disables the check.
     pub heartbeat_ms: u64,
+    /// What it is declared to be, if it runs from a declaration.
+    pub declaration: Option<DeclarationDigest>,
     /// Availability, status and health. Reset by each registration.
     pub presence: Presence,
 }

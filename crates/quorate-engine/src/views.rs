@@ -129,6 +129,7 @@ pub fn agent(space: &Space, view: &AgentView) -> Agent {
         supported_actions: agent.supported_actions.clone(),
         epoch: agent.epoch,
         heartbeat_ms: agent.heartbeat_ms,
+        declaration: agent.declaration,
         status: view.status,
         health: (&agent.presence.health).into(),
         note: agent.presence.health.note().to_owned(),

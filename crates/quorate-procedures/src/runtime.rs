@@ -60,6 +60,7 @@ impl Runtime {
             supported_actions: Vec::new(),
             epoch: None,
             heartbeat_ms: 0,
+            declaration: None,
         };
         // As the hub: an agent may not register itself as coordinator in a supervised space.
         let commit = Commit::new(Principal::System, vec![Op::RegisterAgent(register)]);

@@ -118,6 +118,7 @@ macro_rules! conformance_tests {
                 each_registration_gets_a_higher_epoch,
                 an_unchanged_registration_leaves_no_record,
                 updating_a_registration_keeps_the_epoch_and_the_leases,
+                a_declaration_belongs_to_the_registration,
                 a_commit_under_a_stale_epoch_is_refused,
                 an_unknown_epoch_is_refused,
                 a_new_epoch_returns_leased_deliveries_to_the_inbox,

@@ -109,6 +109,7 @@ fn spaces_and_agents() -> Vec<CoreEffect> {
         epoch: Epoch(9),
         removed: false,
         heartbeat_ms: 0,
+        declaration: None,
         presence: Presence::default(),
     };
     vec![

@@ -5,14 +5,14 @@ use std::collections::BTreeSet;
 use bytes::Bytes;
 use quorate_core::{
     AcquireLocks, AddToSession, AgentRole, AgentStatus, CancelTask, ChangeSession, CompleteTask,
-    ContributionKind, ControlProcedure, CreateTasks, DecideApproval, DeleteEntry, Dependency, Destination,
-    Durability, Epoch, EscalateTo, Extend, FailTask, Fence, FenceRef, Health, Heartbeat as CoreHeartbeat,
-    HeartbeatTask, IfUnavailable, LeaseRef, LeaseToken, MakeSnapshot, Message, MessageType, Nack, NackAction,
-    NewTask as CoreNewTask, OnDependencyFailure, OpenSession, Payload, Policy, Priority, ProcedureControl,
-    ProcedureStatus, PutEntry, RegisterAgent, RenewLocks, RequestApproval, Rollback as CoreRollback,
-    RollbackScope, RollbackTarget, Secret, SessionChange as Change, SetBudget, SignalProcedure,
-    StartProcedure, StepProcedure, Subscribe, TaskLeaseRef, TaskStatus, Timestamp, Verdict, Version,
-    WaitMode,
+    ContributionKind, ControlProcedure, CreateTasks, DecideApproval, DeclarationDigest, DeleteEntry,
+    Dependency, Destination, Durability, Epoch, EscalateTo, Extend, FailTask, Fence, FenceRef, Health,
+    Heartbeat as CoreHeartbeat, HeartbeatTask, IfUnavailable, LeaseRef, LeaseToken, MakeSnapshot, Message,
+    MessageType, Nack, NackAction, NewTask as CoreNewTask, OnDependencyFailure, OpenSession, Payload, Policy,
+    Priority, ProcedureControl, ProcedureStatus, PutEntry, RegisterAgent, RenewLocks, RequestApproval,
+    Rollback as CoreRollback, RollbackScope, RollbackTarget, Secret, SessionChange as Change, SetBudget,
+    SignalProcedure, StartProcedure, StepProcedure, Subscribe, TaskLeaseRef, TaskStatus, Timestamp, Verdict,
+    Version, WaitMode,
 };
 
 use super::*;
@@ -186,6 +186,7 @@ fn agents_and_locks() -> Vec<Op> {
     agent.supported_actions = vec!["look".to_owned()];
     agent.epoch = Some(Epoch(3));
     agent.heartbeat_ms = 4_000;
+    agent.declaration = Some(DeclarationDigest::of(b"cmd:cat"));
     let health = Health::Degraded("slow".to_owned());
     vec![
         Op::RegisterAgent(agent),

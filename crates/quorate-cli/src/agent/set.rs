@@ -55,6 +55,7 @@ impl RegistrationChange {
             "capabilities": list(self.capability, "capabilities"),
             "supportedActions": list(self.action, "supportedActions"),
             "heartbeatMs": current["heartbeatMs"],
+            "declaration": current["declaration"],
         })
     }
 }

@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use crate::codec::{DecodeError, Reader, Writer, item, message, presence, session};
+use crate::declaration::DeclarationDigest;
 use crate::effect::{
     DeliveryOrigin, Effect, LoggedLease, NewDelivery, RestoredVersion, ReturnCause, ReturnOutcome,
 };
@@ -229,9 +230,12 @@ fn write_agent(out: &mut Writer, number: AgentNo, agent: &Agent) {
         out.number(list.len() as u64);
         list.iter().for_each(|label| out.text(label));
     }
-    // Last and optional, so that agents without a heartbeat interval keep their earlier encoding.
-    if agent.heartbeat_ms > 0 {
+    // Last and optional, so that agents without a heartbeat interval or a declaration keep their earlier encoding.
+    if agent.heartbeat_ms > 0 || agent.declaration.is_some() {
         out.number(agent.heartbeat_ms);
+    }
+    if let Some(declaration) = agent.declaration {
+        out.0.extend_from_slice(&declaration.0);
     }
 }
 
@@ -249,6 +253,7 @@ fn read_agent(input: &mut Reader<'_>) -> Result<Effect, DecodeError> {
     }
     let [capabilities, supported_actions] = lists;
     let heartbeat_ms = if input.is_done() { 0 } else { input.number()? };
+    let declaration = if input.is_done() { None } else { Some(DeclarationDigest(input.array()?)) };
     let agent = Agent {
         id,
         name,
@@ -258,6 +263,7 @@ fn read_agent(input: &mut Reader<'_>) -> Result<Effect, DecodeError> {
         epoch,
         removed: false,
         heartbeat_ms,
+        declaration,
         presence: Presence::default(),
     };
     Ok(Effect::AgentRegistered { number, agent })

@@ -289,6 +289,10 @@ fn write_agent(out: &mut Writer, agent: &RegisterAgent) {
     }
     out.option(agent.epoch.map(|epoch| epoch.0));
     out.number(agent.heartbeat_ms);
+    if let Some(declaration) = agent.declaration {
+        out.text("declaration");
+        out.bytes(&declaration.0);
+    }
 }
 
 fn write_message_id(out: &mut Writer, op: u64, id: MessageId) {

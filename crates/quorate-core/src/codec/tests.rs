@@ -17,6 +17,7 @@ use expect_test::expect;
 use proptest::prelude::*;
 
 use super::*;
+use crate::declaration::DeclarationDigest;
 use crate::destination::Destination;
 use crate::effect::{DeliveryOrigin, LoggedLease, NewDelivery, RecordKind, ReturnCause, ReturnOutcome};
 use crate::hash_chain::{self, RecordHeader};
@@ -62,6 +63,27 @@ fn message(text: &str) -> Message {
     message
 }
 
+// Fails under: a declaration that is lost, or that changes the bytes of agents without one.
+#[test]
+fn a_declaration_is_an_optional_field() {
+    let Some(Effect::AgentRegistered { number, agent }) =
+        one_of_each().into_iter().find(|effect| matches!(effect, Effect::AgentRegistered { .. }))
+    else {
+        panic!("an agent")
+    };
+    let digest = DeclarationDigest::of(b"cmd:cat");
+    for heartbeat_ms in [0, 10_000] {
+        let plain = Agent { heartbeat_ms, ..agent.clone() };
+        let declared = Agent { declaration: Some(digest), ..plain.clone() };
+        let registered = |agent| [Effect::AgentRegistered { number, agent }];
+        let (plain, declared) = (registered(plain), registered(declared));
+        let (short, long) = (hex(&write_body(&[], &plain)), hex(&write_body(&[], &declared)));
+        assert!(long.ends_with(&digest.to_string()) && !short.ends_with(&digest.to_string()), "{long}");
+        assert_eq!(read_body(&record_of(&[], &declared)).unwrap().effects, declared);
+        assert_eq!(read_body(&record_of(&[], &plain)).unwrap().effects, plain);
+    }
+}
+
 // Fails under: a hop limit that is lost, or written for the messages of earlier logs.
 #[test]
 fn a_hop_limit_is_an_optional_field() {
@@ -90,6 +112,7 @@ fn one_of_each() -> Vec<Effect> {
         epoch: Epoch(9),
         removed: false,
         heartbeat_ms: 0,
+        declaration: None,
         presence: Presence::default(),
     };
     let lease = Some((LeaseToken(5), 30_000));

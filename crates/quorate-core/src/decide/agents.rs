@@ -81,6 +81,7 @@ impl Draft<'_> {
             epoch,
             removed: false,
             heartbeat_ms: new.heartbeat_ms,
+            declaration: new.declaration,
             presence: same_epoch.map(|agent| agent.presence.clone()).unwrap_or_default(),
         };
         // An identical registration changes nothing and writes no record.

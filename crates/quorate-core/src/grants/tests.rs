@@ -19,6 +19,7 @@ fn agent(role: AgentRole, capabilities: &[&str]) -> Agent {
         epoch: Epoch(1),
         removed: false,
         heartbeat_ms,
+        declaration: None,
         presence,
     }
 }

@@ -17,6 +17,7 @@ fn agent(name: usize) -> Agent {
         epoch: Epoch(1),
         removed: false,
         heartbeat_ms: 0,
+        declaration: None,
         presence,
     }
 }

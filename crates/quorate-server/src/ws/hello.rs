@@ -193,6 +193,7 @@ async fn resolve_epoch(
         supported_actions: agent.supported_actions.clone(),
         epoch: None,
         heartbeat_ms: agent.heartbeat_ms,
+        declaration: agent.declaration,
     };
     let ops = vec![Op::RegisterAgent(registration)];
     let commit =

@@ -5,7 +5,7 @@ use std::fmt;
 use proptest::option::weighted;
 use proptest::prelude::{BoxedStrategy, Just, Strategy, any, prop_oneof};
 use quorate_core::{
-    AgentFilter, AgentId, AgentNo, AgentStatus, AnswerFrom, Commit, DeliveryNo, Destination, Health,
+    AgentFilter, AgentId, AgentNo, AgentStatus, AnswerFrom, Commit, DeclarationDigest, DeliveryNo, Destination, Health,
     Heartbeat, IfUnavailable, Inspect, Message, MessageId, MessageType, Op, OpResult, Receipt, RegisterAgent,
     SendRequest,
 };
@@ -103,6 +103,7 @@ pub(super) fn initial_registration(mut new: RegisterAgent) -> RegisterAgent {
 fn skilled(mut new: RegisterAgent) -> RegisterAgent {
     new.capabilities.push("cooking".into());
     new.supported_actions.push("work".into());
+    new.declaration = Some(DeclarationDigest::of(b"cmd:cook"));
     new
 }
 

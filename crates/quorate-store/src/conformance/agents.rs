@@ -1,6 +1,8 @@
 //! Registration and removal of agents. Each registration has an epoch; operations under an earlier one are refused.
 
-use quorate_core::{Code, Commit, ConsumerId, Epoch, Op, OpResult, Principal, RegisterAgent, WaitMode};
+use quorate_core::{
+    Code, Commit, ConsumerId, DeclarationDigest, Epoch, Op, OpResult, Principal, RegisterAgent, WaitMode,
+};
 
 use super::builders::{ack, agent, claim, id, lease_ref, put_entry, register, send};
 use super::builders::{message_to, with_client_id};
@@ -38,6 +40,22 @@ pub async fn updating_a_registration_keeps_the_epoch_and_the_leases(bench: TestB
     let agents = bench.published().agents.clone();
     assert_eq!(agents.by_id(&id("bob")).map(|bob| bob.name.as_str()), Some("Bob the builder"));
     bench.commit_ok(agent("bob"), vec![ack(&held)]).await;
+}
+
+pub async fn a_declaration_belongs_to_the_registration(mut bench: TestBench) {
+    let digest = DeclarationDigest::of(b"cmd:cat");
+    let declared = RegisterAgent { declaration: Some(digest), ..RegisterAgent::named(id("bob")) };
+    let register = |new: &RegisterAgent| vec![Op::RegisterAgent(new.clone())];
+    let stored = |bench: &TestBench| bench.published().agents.by_id(&id("bob")).map(|bob| bob.declaration);
+    bench.commit_ok(agent("bob"), register(&declared)).await;
+    assert_eq!(stored(&bench), Some(Some(digest)));
+    bench.reopen().await;
+    assert_eq!(stored(&bench), Some(Some(digest)), "it survives a restart");
+    let epoch = bench.published().agents.by_id(&id("bob")).map(|bob| bob.epoch);
+    let unchanged = RegisterAgent { epoch, ..declared };
+    assert_eq!(bench.commit_ok(agent("bob"), register(&unchanged)).await.seq, None, "nothing changes");
+    bench.register("bob").await;
+    assert_eq!(stored(&bench), Some(None), "a registration without one has none");
 }
 
 pub async fn a_commit_under_a_stale_epoch_is_refused(bench: TestBench) {

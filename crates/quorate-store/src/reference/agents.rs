@@ -78,6 +78,7 @@ impl Transaction<'_> {
             epoch,
             removed: false,
             heartbeat_ms: new.heartbeat_ms,
+            declaration: new.declaration,
             presence: presence.unwrap_or_default(),
         };
         let number = match existing {

@@ -52,6 +52,7 @@ fn effects() -> Vec<Effect> {
         epoch: Epoch(9),
         removed: false,
         heartbeat_ms: 10_000,
+        declaration: None,
         presence: Presence::default(),
     };
     let to = Destination::Agent("bob".parse().unwrap());

@@ -41,6 +41,7 @@ fn registered(number: u64) -> Effect {
         epoch: Epoch(1),
         removed: false,
         heartbeat_ms: 0,
+        declaration: None,
         presence: Presence::default(),
     };
     Effect::AgentRegistered { number: AgentNo(number), agent }
