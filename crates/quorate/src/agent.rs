@@ -1,6 +1,6 @@
 //! Agents: registration, sending, receiving and leases.
 
-use std::collections::HashMap;
+use std::collections::{BTreeSet, HashMap};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
@@ -8,15 +8,16 @@ use quorate_api::Error;
 use quorate_api::received::{MessageRef, ReceivedDelivery};
 use quorate_core::limits::LEASE_MS_DEFAULT;
 use quorate_core::{
-    AgentId, AgentRole, AgentStatus, Code, Commit, Epoch, Health, LeaseRef, Message, Op, Principal, Receipt,
-    Refused, RegisterAgent, Timestamp, TraceContext,
+    AgentId, AgentRole, AgentStatus, Code, Commit, DeclarationDigest, Epoch, Health, LeaseRef, Message, Op,
+    Principal, Receipt, Refused, RegisterAgent, Timestamp, TraceContext,
 };
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use tokio::task::JoinHandle;
 
 use crate::backend::{AgentIdentity, Backend, CreditReturn, WorkOutcome};
-use crate::handler::{Failure, Handler, Work, erase_handler};
+use crate::handler::{Failure, Handler, OTHER_ACTIONS, Work, erase_handler};
+use crate::hub::Hub;
 use crate::memory::Memory;
 use crate::running::{self, RunningAgent};
 use crate::send::SendBuilder;
@@ -36,10 +37,12 @@ pub struct AgentBuilder {
     role: AgentRole,
     capabilities: Vec<String>,
     handlers: HashMap<String, Arc<dyn Handler>>,
+    supported_actions: Vec<String>,
     task_handlers: HashMap<String, Arc<dyn TaskHandler>>,
     concurrency: u32,
     lease: Duration,
     heartbeat: Option<Duration>,
+    declaration: Option<DeclarationDigest>,
 }
 
 impl AgentBuilder {
@@ -51,10 +54,12 @@ impl AgentBuilder {
             role: AgentRole::default(),
             capabilities: Vec::new(),
             handlers: HashMap::new(),
+            supported_actions: Vec::new(),
             task_handlers: HashMap::new(),
             concurrency: 1,
             lease: Duration::from_millis(LEASE_MS_DEFAULT),
             heartbeat: None,
+            declaration: None,
         }
     }
 
@@ -89,6 +94,31 @@ impl AgentBuilder {
         Fut: Future<Output = Result<R, Failure>> + Send + 'static,
     {
         self.handlers.insert(action.into(), erase_handler(function));
+        self
+    }
+
+    /// Registers a handler for messages with an action that no other handler has.
+    pub fn on_other<P, R, F, Fut>(mut self, function: F) -> Self
+    where
+        P: DeserializeOwned + Send + 'static,
+        R: Serialize + Send + 'static,
+        F: Fn(Work<P>) -> Fut + Send + Sync + 'static,
+        Fut: Future<Output = Result<R, Failure>> + Send + 'static,
+    {
+        self.handlers.insert(OTHER_ACTIONS.to_owned(), erase_handler(function));
+        self
+    }
+
+    /// Adds an action to those that the agent supports, without a handler of its own: see
+    /// [`AgentBuilder::on_other`].
+    pub fn supports(mut self, action: impl Into<String>) -> Self {
+        self.supported_actions.push(action.into());
+        self
+    }
+
+    /// Sets the digest of what the agent is declared to be. It is stored with the registration.
+    pub fn declaration(mut self, declaration: DeclarationDigest) -> Self {
+        self.declaration = Some(declaration);
         self
     }
 
@@ -159,23 +189,60 @@ impl AgentBuilder {
             name: self.name.clone().unwrap_or_else(|| self.id.clone()),
             role: self.role,
             capabilities: self.capabilities.clone(),
-            supported_actions: self.handlers.keys().cloned().collect(),
+            supported_actions: self.supported_actions(),
             heartbeat_ms: self.heartbeat.map_or(0, to_millis),
+            declaration: self.declaration,
             ..RegisterAgent::named(id.clone())
         };
-        // A coordinator is registered by the hub itself: under a supervised policy an agent may not assign that role
-        // to itself.
-        let principal = match self.role {
-            AgentRole::Coordinator => Principal::System,
-            AgentRole::Worker | AgentRole::Specialist | AgentRole::Observer => Principal::Agent(id.clone()),
-        };
-        let epoch = self.backend.register(principal, register).await?;
+        let epoch = self.backend.register(registrar(self.role, &id), register).await?;
         let backend = Arc::clone(&self.backend);
         let identity = AgentIdentity { agent: id.clone(), epoch };
         let heartbeats = self
             .heartbeat
             .map(|interval| Arc::new(HeartbeatLoop::start(Arc::clone(&backend), identity, interval)));
         Ok(Agent { backend, id, epoch, lease_ms: to_millis(self.lease), heartbeats })
+    }
+
+    /// Returns the supported actions in alphabetical order, so that the same builder gives the same registration.
+    fn supported_actions(&self) -> Vec<String> {
+        let handled = self.handlers.keys().filter(|action| *action != OTHER_ACTIONS);
+        let actions: BTreeSet<&String> = handled.chain(&self.supported_actions).collect();
+        actions.into_iter().cloned().collect()
+    }
+}
+
+/// Returns the principal that registers an agent. A coordinator is registered by the hub itself: under a supervised policy an
+/// agent may not assign that role to itself.
+fn registrar(role: AgentRole, id: &AgentId) -> Principal {
+    match role {
+        AgentRole::Coordinator => Principal::System,
+        AgentRole::Worker | AgentRole::Specialist | AgentRole::Observer => Principal::Agent(id.clone()),
+    }
+}
+
+impl Hub {
+    /// Returns an agent that is registered already, under its current epoch: nothing changes for its process. Calls are refused
+    /// with `STALE_EPOCH` once it is registered again.
+    ///
+    /// # Errors
+    /// Returns `NOT_FOUND`, `FORBIDDEN` if the caller may not act as this agent, or a storage error.
+    pub async fn registered_agent(&self, id: &str) -> Result<Agent, Error> {
+        let id = AgentId::new(id)?;
+        let info = self.backend.agent(id.clone()).await?;
+        // An update with the same content changes nothing. Over the network it provides the agent's credentials.
+        let register = RegisterAgent {
+            id: id.clone(),
+            name: info.name,
+            role: info.role,
+            capabilities: info.capabilities,
+            supported_actions: info.supported_actions,
+            epoch: Some(info.epoch),
+            heartbeat_ms: info.heartbeat_ms,
+            declaration: info.declaration,
+        };
+        let epoch = self.backend.register(registrar(info.role, &id), register).await?;
+        let backend = Arc::clone(&self.backend);
+        Ok(Agent { backend, id, epoch, lease_ms: LEASE_MS_DEFAULT, heartbeats: None })
     }
 }
 

@@ -14,6 +14,9 @@ use crate::lock::LockBuilder;
 use crate::request::AskBuilder;
 use crate::step::put_op;
 
+/// Key of the handler for all actions that have no handler of their own. No action contains a control character.
+pub(crate) const OTHER_ACTIONS: &str = "\0other";
+
 /// Context of a message handler: the payload, and the effects to commit together with the ack.
 pub struct Work<P> {
     /// Deserialized payload.

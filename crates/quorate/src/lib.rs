@@ -96,10 +96,10 @@ pub use quorate_api::task::{DependencyResult, TaskContext};
 pub use quorate_api::{Error, RemoteError};
 pub use quorate_core::{
     ActionDigest, AgentFilter, AgentRole, AgentStatus, AnswerFrom, ApprovalId, Code, ContributionKind,
-    DeliveryId, DeliveryStateCounts, EndState, Fence, FenceRef, Health, IfUnavailable, LeaseToken, MessageId,
-    MessageType, NextTransition, OnDependencyFailure, Pattern, Policy, Preset, Priority, ProcedureId,
-    ProcedureStatus, Refused, RollbackTarget, Seq, SessionStatus, TaskCounts, TaskId, TaskLeaseRef,
-    TaskStatus, Timestamp, Verb, Version, Violation, WaitsFor, Why,
+    DeclarationDigest, DeliveryId, DeliveryStateCounts, EndState, Fence, FenceRef, Health, IfUnavailable,
+    LeaseToken, MessageId, MessageType, NextTransition, OnDependencyFailure, Pattern, Policy, Preset,
+    Priority, ProcedureId, ProcedureStatus, Refused, RollbackTarget, Seq, SessionStatus, TaskCounts, TaskId,
+    TaskLeaseRef, TaskStatus, Timestamp, Verb, Version, Violation, WaitsFor, Why,
 };
 #[cfg(feature = "embedded")]
 pub use quorate_engine::SecretHandling;

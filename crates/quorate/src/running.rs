@@ -12,7 +12,7 @@ use tokio::task::{JoinHandle, JoinSet};
 
 use crate::agent::{Agent, ReceivedMessage};
 use crate::backend::{CreditReturn, DeliveryStream, HeldWork};
-use crate::handler::{self, Failure, Handler, HandlerEffects, SharedEffects};
+use crate::handler::{self, Failure, Handler, HandlerEffects, OTHER_ACTIONS, SharedEffects};
 use crate::held_leases::HeldLeases;
 use crate::send::MessageDraft;
 use crate::task::{TaskHandler, TaskWorker};
@@ -40,15 +40,16 @@ impl RunningAgent {
         self.wait().await
     }
 
-    /// Waits until the agent stops.
+    /// Waits until the agent stops. Cancel safe: the wait can be repeated.
     ///
     /// # Errors
     /// Returns the error that stopped the agent.
     pub async fn wait(&mut self) -> Result<(), Error> {
-        match self.task.take() {
-            Some(task) => task.await.unwrap_or(Ok(())),
-            None => Ok(()),
-        }
+        // Cancel safe: the task is taken only after it has ended.
+        let Some(task) = &mut self.task else { return Ok(()) };
+        let result = task.await.unwrap_or(Ok(()));
+        self.task = None;
+        result
     }
 }
 
@@ -220,7 +221,8 @@ impl MessageWorker {
             return Err(Failure::retry("the agent is stopped"));
         };
         let action = received.action();
-        let Some(handler) = self.handlers.get(action) else {
+        let handler = self.handlers.get(action).or_else(|| self.handlers.get(OTHER_ACTIONS));
+        let Some(handler) = handler else {
             return Err(Failure::permanent(format!(
                 "agent {} has no handler for {action:?}",
                 self.agent.id()

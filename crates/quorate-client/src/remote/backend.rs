@@ -60,6 +60,10 @@ impl Backend for RemoteHub {
             let epoch = registered
                 .epoch
                 .ok_or_else(|| wire::unexpected_response(&"a registration without an epoch"))?;
+            // An update keeps the connection of the agent.
+            if agent.epoch.is_some() && self.lock_agents().contains_key(&agent.id) {
+                return Ok(epoch);
+            }
             let token = self.token_for(&agent.id, registered.token).await?;
             let http = self.caller.http.with_token(&token)?;
             let client = Arc::new(PrincipalClient { http, token, socket: std::sync::Mutex::default() });

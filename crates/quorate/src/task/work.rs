@@ -4,6 +4,7 @@ use std::pin::Pin;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use quorate_api::Error;
+use quorate_api::task::TaskContext;
 use quorate_core::{Op, TaskId, TaskStatus};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
@@ -52,6 +53,12 @@ impl<P> TaskWork<P> {
     #[must_use]
     pub fn task(&self) -> &Task {
         self.claimed.task()
+    }
+
+    /// Returns what earlier attempts left, and the results of the dependencies: see [`ClaimedTask::context`].
+    #[must_use]
+    pub fn context(&self) -> &TaskContext {
+        self.claimed.context()
     }
 
     /// Returns the agent that handles the task.
