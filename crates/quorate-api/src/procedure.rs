@@ -324,7 +324,8 @@ pub struct ProcedureGetQuery {
     /// `at`.
     #[cfg_attr(feature = "schema", schemars(range(max = 60_000)))]
     pub wait_ms: Option<u64>,
-    /// With `waitMs`: wait only until the version is greater than this one.
+    /// With `waitMs`: wait until the version is greater than this one, or the procedure has ended. Also waits while it is paused
+    /// or stuck.
     pub after_version: Option<Version>,
 }
 

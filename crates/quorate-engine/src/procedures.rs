@@ -122,8 +122,8 @@ impl Space {
         Ok(())
     }
 
-    /// Waits for at most this long until a procedure no longer runs, or until its version is greater than `after`, if
-    /// given. Then returns its current state.
+    /// Waits for at most this long until a procedure no longer runs; with `after`, until its version is greater or it has
+    /// ended. Then returns its current state.
     ///
     /// # Errors
     /// `NOT_FOUND`, or a storage failure.
@@ -138,8 +138,12 @@ impl Space {
             loop {
                 let changes = published.borrow_and_update().procedure_changes;
                 let procedure = self.procedure(id).await?;
-                let is_newer = after.is_some_and(|after| procedure.version > after);
-                if is_newer || procedure.status != ProcedureStatus::Running {
+                let is_over = match after {
+                    // A pause has a version of its own, so a caller that knows of it waits for the next change.
+                    Some(after) => procedure.version > after || procedure.status.has_ended(),
+                    None => procedure.status != ProcedureStatus::Running,
+                };
+                if is_over {
                     return Ok(procedure);
                 }
                 // Check again only after some procedure has changed.

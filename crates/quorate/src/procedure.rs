@@ -299,7 +299,8 @@ impl Hub {
         self.backend.wait_for_procedure(ProcedureId::new(id)?, None, wait).await
     }
 
-    /// Returns a procedure once its version is greater than `after` or it no longer runs, or once `wait` has elapsed.
+    /// Returns a procedure once its version is greater than `after` or it has ended, or once `wait` has elapsed. Pausing and
+    /// resuming change the version, too.
     ///
     /// # Errors
     /// Returns `NOT_FOUND`, or a storage error.

@@ -350,9 +350,12 @@ impl BackendReads for RemoteHub {
                     with_param(call, "afterVersion", after)
                 };
                 let info: ProcedureInfo = self.get::<ProcedureWithState>(&path, with_query).await?.into();
-                let is_newer = after.is_some_and(|after| info.version() > after);
-                let is_running = info.procedure().status == ProcedureStatus::Running;
-                if is_newer || !is_running || self.time_left(until).is_zero() {
+                let status = info.procedure().status;
+                let is_over = match after {
+                    Some(after) => info.version() > after || status.has_ended(),
+                    None => status != ProcedureStatus::Running,
+                };
+                if is_over || self.time_left(until).is_zero() {
                     return Ok(info);
                 }
             }

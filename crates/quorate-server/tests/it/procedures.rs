@@ -170,7 +170,8 @@ async fn m4_a_procedure_is_paused_resumed_signalled_and_cancelled() {
     assert!(over["detail"].as_str().expect("a detail").contains("cancelled"), "{over}");
 }
 
-// Fails under: a wait that polls, that misses the change, or that ends with each change of another procedure.
+// Fails under: a wait that polls, that misses the change, or that ends with each change of another procedure; a wait after a
+// version that returns at once because the procedure is paused.
 #[tokio::test]
 async fn a_call_waits_for_a_step_or_the_end_of_a_procedure() {
     let hub = TestHub::new().await;
@@ -190,6 +191,17 @@ async fn a_call_waits_for_a_step_or_the_end_of_a_procedure() {
     assert_eq!((&ended["version"], &ended["status"]), (&json!(3), &json!("done")));
     let now = hub.get(&driver, "/v1/procedures/q?waitMs=1").await.ok(200);
     assert_eq!(now["status"], "running");
+    // A caller that knows of a pause waits for the next change.
+    let pause = "/v1/procedures/q/pause";
+    hub.post(&driver, pause, &json!({"reason": "later"})).await.ok(200);
+    let wait = async |query: &str| hub.get(&driver, &format!("/v1/procedures/q?{query}")).await.ok(200);
+    let paused = wait("waitMs=10000&afterVersion=2").await;
+    assert_eq!((&paused["version"], &paused["status"]), (&json!(3), &json!("paused")));
+    assert_eq!(wait("waitMs=1&afterVersion=3").await["version"], 3, "the time has elapsed");
+    let (resumed, ()) = tokio::join!(wait("waitMs=10000&afterVersion=3"), async {
+        hub.post(&driver, "/v1/procedures/q/resume", &json!({})).await.ok(200);
+    });
+    assert_eq!((&resumed["version"], &resumed["status"]), (&json!(4), &json!("running")));
     hub.get(&driver, "/v1/procedures/p?waitMs=1&at=1").await.refused(400, "INVALID");
     hub.get(&driver, "/v1/procedures/p?waitMs=999999").await.refused(429, "LIMIT_EXCEEDED");
 }

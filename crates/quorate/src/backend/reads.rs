@@ -86,8 +86,8 @@ pub trait BackendReads: Send + Sync {
 
     /// Returns a procedure: its latest state, or its state as of a sequence number.
     fn procedure(&self, id: ProcedureId, at: Option<Seq>) -> BackendFuture<'_, ProcedureInfo>;
-    /// Returns a procedure once it no longer runs, once its version is greater than `after` (if given), or once `wait`
-    /// has elapsed.
+    /// Returns a procedure once it no longer runs, or once `wait` has elapsed. With `after`, once its version is greater or
+    /// it has ended.
     fn wait_for_procedure(
         &self,
         id: ProcedureId,
