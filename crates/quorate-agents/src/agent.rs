@@ -6,16 +6,17 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use quorate_contracts::Heuristic;
-use quorate_core::{Code, Refused};
+use quorate_core::{Code, DeclarationDigest, Refused};
 
 use crate::api_key::ApiKeySource;
 use crate::clock;
 use crate::command::{CommandAgent, environment};
+use crate::declaration;
 use crate::heuristic;
 use crate::http_agent::HttpAgent;
 use crate::http_client::HttpClient;
 use crate::llm::ModelAgent;
-use crate::question::{AgentFailure, AgentQuestion, AgentReply, FailureKind, Usage};
+use crate::question::{AgentFailure, AgentQuestion, AgentReply, FailureKind, PartialSink, Usage};
 use crate::rate_limit::RateLimiters;
 use crate::retry::CallRetryPolicy;
 use crate::use_spec::UseSpec;
@@ -100,6 +101,8 @@ pub struct AgentSettings {
     pub env: Vec<String>,
     /// Whether a program gets access to the hub, see [`DeclaredAgent::grant_hub_access`].
     pub hub: bool,
+    /// Types of tasks that the agent works on.
+    pub tasks: Vec<String>,
 }
 
 /// Token prices, in millionths of a currency per million tokens.
@@ -141,6 +144,10 @@ pub struct DeclaredAgent {
     pub declared: UseSpec,
     /// Whether its program expects access to the hub.
     pub needs_hub_access: bool,
+    /// Types of tasks that it works on, in addition to answering requests.
+    pub tasks: Vec<String>,
+    /// Digest of the declaration.
+    pub declaration: DeclarationDigest,
     pub(crate) runner: AgentRunner,
 }
 
@@ -169,6 +176,7 @@ impl DeclaredAgent {
         };
         let declared = UseSpec::parse(line).map_err(named)?;
         check_program_settings(&declared, settings).map_err(named)?;
+        check_tasks(&declared, &settings.tasks).map_err(named)?;
         let runner = match &declared {
             UseSpec::Heuristic(heuristic) => AgentRunner::Heuristic(*heuristic),
             UseSpec::Command(argv) => {
@@ -182,13 +190,15 @@ impl DeclaredAgent {
                 AgentRunner::Model(ModelAgent::new(*provider, model, base.as_ref(), settings, context))
             }
         };
-        Ok(Self { name: name.to_owned(), declared, needs_hub_access: settings.hub, runner })
+        let declaration = declaration::digest(line, &declared, settings, &context.directory);
+        let (name, tasks) = (name.to_owned(), settings.tasks.clone());
+        Ok(Self { name, declared, needs_hub_access: settings.hub, tasks, declaration, runner })
     }
 
-    /// Passes the address of the hub and an access token to the program, as environment variables. Without effect for
-    /// other agents.
-    pub fn grant_hub_access(&mut self, access: HubAccess) {
-        if let AgentRunner::Command(command) = &mut self.runner {
+    /// Passes the address of the hub and an access token to the program, as environment variables, from its next start on.
+    /// Replaces those passed before. Without effect for other agents.
+    pub fn grant_hub_access(&self, access: HubAccess) {
+        if let AgentRunner::Command(command) = &self.runner {
             command.grant_hub_access(&self.name, access);
         }
     }
@@ -198,11 +208,23 @@ impl DeclaredAgent {
     /// # Errors
     /// The failure, with its location and a hint.
     pub async fn answer(&self, question: &AgentQuestion) -> Result<AgentReply, AgentFailure> {
+        self.answer_in_parts(question, &|_| {}).await
+    }
+
+    /// Same as [`DeclaredAgent::answer`]; passes the partial results that the agent reports before its answer to `on_partial`.
+    ///
+    /// # Errors
+    /// See [`DeclaredAgent::answer`].
+    pub async fn answer_in_parts(
+        &self,
+        question: &AgentQuestion,
+        on_partial: PartialSink<'_>,
+    ) -> Result<AgentReply, AgentFailure> {
         let deadline = clock::now() + question.timeout;
         let work = async {
             match &self.runner {
                 AgentRunner::Heuristic(built_in) => heuristic::answer(*built_in, question),
-                AgentRunner::Command(command) => command.answer(question, deadline).await,
+                AgentRunner::Command(command) => command.answer(question, deadline, on_partial).await,
                 AgentRunner::Model(model) => model.answer(question, deadline).await,
                 AgentRunner::Http(server) => server.answer(question, deadline).await,
             }
@@ -241,6 +263,18 @@ fn check_program_settings(declared: &UseSpec, settings: &AgentSettings) -> Resul
     }
     let detail = format!("{setting}: only programs have an environment");
     Err(Refused::new(Code::Invalid, detail).hint("omit it, or declare a program with `use: cmd:COMMAND`"))
+}
+
+/// Checks that the agent can work on tasks.
+fn check_tasks(declared: &UseSpec, tasks: &[String]) -> Result<(), Refused> {
+    match declared {
+        UseSpec::Heuristic(_) if !tasks.is_empty() => {
+            let detail = "tasks: heuristics only answer requests, with the actions `analyse` and `discuss`";
+            Err(Refused::new(Code::Invalid, detail)
+                .hint("omit it, or declare a program with `use: cmd:COMMAND`"))
+        }
+        _ => Ok(()),
+    }
 }
 
 impl fmt::Debug for DeclaredAgent {

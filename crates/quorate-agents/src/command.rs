@@ -1,4 +1,5 @@
-//! Agents that are programs: one JSON object on stdin, the answer on stdout.
+//! Agents that are programs: one JSON object on stdin, the answer on stdout. Before it, a program may print partial results, each
+//! a line `{"partial": …}`.
 //!
 //! No shell is involved. The program runs in the directory of the playbook with a part of the environment
 //! (`environment.rs`), in a process group of its own that is terminated as a whole. A program that leaves its group on
@@ -10,28 +11,31 @@ mod run;
 
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
+use std::sync::{PoisonError, RwLock};
 
 use crate::agent::{AgentContext, AgentSettings, HubAccess};
 use crate::answer_schema::{self, AnswerSchema, InvalidAnswer};
 use crate::clock::Instant;
-use crate::question::{AgentFailure, AgentQuestion, AgentReply, FailureKind, Usage};
+use crate::question::{AgentFailure, AgentQuestion, AgentReply, FailureKind, PartialSink, Usage};
 
 /// An agent that is a program.
 pub(crate) struct CommandAgent {
     argv: Vec<String>,
     directory: PathBuf,
-    /// The complete environment of the program.
+    /// The environment of the program, without access to the hub.
     variables: Vec<(OsString, OsString)>,
+    /// Variables for access to the hub; empty without it.
+    hub_variables: RwLock<Vec<(OsString, OsString)>>,
 }
 
 impl CommandAgent {
     pub(crate) fn new(argv: Vec<String>, settings: &AgentSettings, context: &AgentContext) -> Self {
         let variables = environment::select(context, &settings.env);
-        Self { argv, directory: context.directory.clone(), variables }
+        Self { argv, directory: context.directory.clone(), variables, hub_variables: RwLock::default() }
     }
 
     /// Passes the address of the hub and the agent's credentials to the program.
-    pub(crate) fn grant_hub_access(&mut self, agent: &str, access: HubAccess) {
+    pub(crate) fn grant_hub_access(&self, agent: &str, access: HubAccess) {
         let ca_file = access.ca_file.map(|file| ("QUORATE_CA_FILE", file.into_os_string()));
         let variables = [
             ("QUORATE_URL", access.url.into()),
@@ -39,7 +43,8 @@ impl CommandAgent {
             ("QUORATE_AGENT", agent.into()),
         ];
         let variables = variables.into_iter().chain(ca_file);
-        self.variables.extend(variables.map(|(name, value): (&str, OsString)| (name.into(), value)));
+        let variables = variables.map(|(name, value): (&str, OsString)| (name.into(), value)).collect();
+        *self.hub_variables.write().unwrap_or_else(PoisonError::into_inner) = variables;
     }
 
     /// Label of the agent, for errors.
@@ -52,14 +57,15 @@ impl CommandAgent {
         &self,
         question: &AgentQuestion,
         deadline: Instant,
+        on_partial: PartialSink<'_>,
     ) -> Result<AgentReply, AgentFailure> {
         let schema = AnswerSchema::new(question.schema.as_ref())?;
         let mut usage = Usage::default();
         let mut question_json = crate::question_json::question_to_json(question, None);
         for last in [false, true] {
             usage.calls += 1;
-            let text =
-                self.run(&question_json, deadline).await.map_err(|failure| failure.with_usage(usage))?;
+            let run = self.run(&question_json, deadline, on_partial).await;
+            let text = run.map_err(|failure| failure.with_usage(usage))?;
             if text.trim().is_empty() {
                 let message = "exited successfully but wrote nothing to stdout";
                 return Err(AgentFailure::new(FailureKind::SchemaMismatch, self.label(), message)

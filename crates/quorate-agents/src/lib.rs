@@ -1,6 +1,6 @@
-//! Implementations of declared agents: a command, an HTTP server, a language model, or a built-in contract analyst. The
-//! analysts themselves are in quorate-contracts, the deliberation procedure is in quorate-procedures, and quorate-cli
-//! connects agents to a hub.
+//! Declared agents: a command, an HTTP server, a language model, or a built-in contract analyst; the playbooks that declare
+//! them; and the [`worker`] that runs them in a hub. The analysts themselves are in quorate-contracts, the procedures in which
+//! agents take part in quorate-procedures.
 //!
 //! An agent is declared by its `use:` value, see [`use_spec`], and asked with an [`AgentQuestion`]:
 //!
@@ -20,17 +20,22 @@ mod answer_schema;
 mod api_key;
 mod clock;
 mod command;
+mod declaration;
 mod heuristic;
 mod http_agent;
 mod http_client;
 pub mod limits;
 mod llm;
+pub mod playbook;
 mod probe;
+pub mod prompts;
 mod question;
 mod question_json;
 mod rate_limit;
 mod retry;
+mod spelling;
 pub mod use_spec;
+pub mod worker;
 
 pub use agent::{
     AgentContext, AgentSettings, DeclaredAgent, EnvInheritance, EnvLookup, HubAccess, RecordMode, TokenPrice,
@@ -38,7 +43,8 @@ pub use agent::{
 pub use http_client::Url;
 pub use llm::Provider;
 pub use probe::{CheckOutcome, Probe, ProbeCheck, probe, reachable};
-pub use question::{AgentFailure, AgentQuestion, AgentReply, FailureKind, Usage};
+pub use question::{AgentFailure, AgentQuestion, AgentReply, FailureKind, PartialSink, Usage};
 pub use quorate_contracts::Heuristic;
 pub use retry::CallRetryPolicy;
+pub use spelling::closest_match;
 pub use use_spec::UseSpec;

@@ -2,6 +2,12 @@
 
 use std::time::Duration;
 
+/// Maximum size of a playbook.
+pub const PLAYBOOK_BYTES_MAX: u64 = 1 << 20;
+/// Maximum size of the input that agents read, and of a prompt.
+pub const INPUT_BYTES_MAX: u64 = 256 * 1024;
+/// Maximum size of a program whose content is a part of its declaration.
+pub const PROGRAM_BYTES_MAX: u64 = 1 << 20;
 /// Maximum size of an answer of a command or a server.
 pub const ANSWER_BYTES_MAX: usize = 1 << 20;
 /// Number of bytes of a command's stderr that are retained; the end is kept.

@@ -17,6 +17,8 @@ pub struct AgentQuestion {
     pub instructions: String,
     /// Input of the action.
     pub payload: Value,
+    /// What earlier attempts left and the results of dependencies, for a task.
+    pub context: Option<Value>,
     /// JSON Schema of the answer; without one any answer is accepted.
     pub schema: Option<Value>,
     /// Total time for the answer, including rate limiting, retries and the repair attempt.
@@ -33,12 +35,16 @@ impl AgentQuestion {
             action: action.into(),
             instructions: String::new(),
             payload,
+            context: None,
             schema: None,
             timeout: limits::ANSWER_TIMEOUT,
             answer_tokens_max: limits::ANSWER_TOKENS_MAX,
         }
     }
 }
+
+/// Receives the partial results of a question.
+pub type PartialSink<'a> = &'a (dyn Fn(Value) + Send + Sync);
 
 /// Answer of an agent.
 #[derive(Clone, PartialEq, Debug)]

@@ -12,7 +12,8 @@
 //! }
 //! ```
 //!
-//! `retry` is present only in the second attempt.
+//! `retry` is present only in the second attempt. A task that was tried before, or that has dependencies, also has `context`, with
+//! `partials`, `last_failure` and `dependencies`.
 
 use serde_json::{Value, json};
 
@@ -30,6 +31,9 @@ pub(crate) fn question_to_json(question: &AgentQuestion, retry: Option<(&Invalid
         "schema": question.schema,
         "limits": { "milliseconds": millis(question.timeout), "tokens": question.answer_tokens_max },
     });
+    if let Some(context) = &question.context {
+        body["context"] = context.clone();
+    }
     if let Some((invalid, previous_answer)) = retry {
         let error = format!("{}. Answer with one JSON object that fits `schema`.", invalid.reason());
         body["retry"] = json!({ "error": error, "previous_answer": quote(previous_answer) });

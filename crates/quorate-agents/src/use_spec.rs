@@ -12,6 +12,7 @@ use quorate_core::{Code, Refused};
 
 use crate::http_client::Url;
 use crate::llm::Provider;
+use crate::spelling::{join_with_and, nearest};
 
 /// Implementation of an agent, as declared.
 #[derive(Clone, PartialEq, Debug)]
@@ -124,36 +125,6 @@ fn model(rest: &str) -> Result<UseSpec, Refused> {
 fn http(scheme: &str, rest: &str) -> Result<UseSpec, Refused> {
     let url = if rest.starts_with("//") { format!("{scheme}:{rest}") } else { rest.to_owned() };
     Url::parse(&url).map(UseSpec::Http)
-}
-
-/// Returns the entry of a list with the smallest edit distance.
-pub(crate) fn nearest<'a>(word: &str, list: &[&'a str]) -> &'a str {
-    list.iter().copied().min_by_key(|candidate| distance(&word.to_lowercase(), candidate)).unwrap_or_default()
-}
-
-/// Formats a list as `a, b and c`.
-pub(crate) fn join_with_and(words: &[&str]) -> String {
-    match words {
-        [] => String::new(),
-        [only] => (*only).to_owned(),
-        [first @ .., last] => format!("{} and {last}", first.join(", ")),
-    }
-}
-
-/// Levenshtein distance.
-fn distance(a: &str, b: &str) -> usize {
-    let b: Vec<char> = b.chars().collect();
-    let mut row: Vec<usize> = (0..=b.len()).collect();
-    for (i, x) in a.chars().enumerate() {
-        let mut diagonal = row[0];
-        row[0] = i + 1;
-        for (j, y) in b.iter().enumerate() {
-            let substituted = diagonal + usize::from(x != *y);
-            diagonal = row[j + 1];
-            row[j + 1] = substituted.min(diagonal + 1).min(row[j] + 1);
-        }
-    }
-    row[b.len()]
 }
 
 #[cfg(test)]

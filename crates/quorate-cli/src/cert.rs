@@ -5,12 +5,12 @@ use std::path::PathBuf;
 
 use anyhow::Context as _;
 use clap::{Args, Subcommand};
+use quorate_env::replace_file;
 use quorate_store::{Clock as _, SystemClock};
 use rcgen::{CertificateParams, DistinguishedName, DnType, ExtendedKeyUsagePurpose, KeyPair};
 use serde_json::json;
 
 use crate::exit::{CONFLICT, CommandError};
-use crate::replace_file::replace_file;
 use crate::terminal;
 
 /// Validity of the certificate. Browsers reject certificates that are valid for more than 398 days.

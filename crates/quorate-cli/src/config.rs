@@ -9,10 +9,12 @@ use std::collections::BTreeMap;
 use std::fmt;
 use std::path::{Path, PathBuf};
 
+use quorate_agents::closest_match;
+
 use crate::exit::{CommandError, USAGE};
 
 pub(crate) use file::PROJECT_FILE;
-pub(crate) use keys::{Key, closest_match};
+pub(crate) use keys::Key;
 pub(crate) use show::{ConfigArgs, run};
 
 use file::ConfigFile;
@@ -209,7 +211,7 @@ fn profile(selected: &Setting, files: &[&ConfigFile]) -> anyhow::Result<SettingM
             files.iter().flat_map(|file| file.profiles.keys()).map(String::as_str).collect();
         known.sort_unstable();
         known.dedup();
-        let hint = match (keys::closest_match(&selected.value, known.iter().copied()), known.as_slice()) {
+        let hint = match (closest_match(&selected.value, known.iter().copied()), known.as_slice()) {
             (Some(closest), _) => format!("did you mean {closest}? The profiles are {}", known.join(", ")),
             (None, []) => format!("no profiles are defined; add them to {PROJECT_FILE} under `profiles`"),
             (None, known) => format!("the profiles are {}", known.join(", ")),

@@ -6,6 +6,7 @@ use std::path::{Path, PathBuf};
 use clap::Args;
 use quorate::Hub;
 use quorate::deliberation::{Member, Spec, estimate};
+use quorate_agents::playbook::{Playbook, provider_name};
 use quorate_agents::{AgentContext, AgentSettings, DeclaredAgent};
 use quorate_core::AgentId;
 use quorate_procedures::tally::{TieBreak, VotingRule};
@@ -13,8 +14,8 @@ use quorate_procedures::tokens;
 use serde_json::{Value, json};
 
 use crate::exit::{CommandError, USAGE};
-use crate::hub::HubArgs;
-use crate::playbook::{Playbook, ProgramArgs, provider_name, read_input};
+use crate::hub::{HubArgs, until_interrupted};
+use crate::playbook::{ProgramArgs, read_input_file};
 use crate::report::{self, ReportFormatArgs};
 use crate::vote;
 
@@ -66,7 +67,7 @@ pub(crate) async fn run(args: DeliberateArgs) -> anyhow::Result<()> {
         return report::print_estimate(&estimate(&playbook.spec, tokens::count_o200k), format);
     }
     let hub = args.hub.open_library().await?;
-    let result = deliberate(&hub, playbook, &registered).await;
+    let result = until_interrupted(deliberate(&hub, playbook, &registered)).await;
     hub.close().await;
     let (id, outcome) = result?;
     report::print(&outcome, &id, format, None)?;
@@ -92,7 +93,7 @@ async fn deliberate(
 
 /// Builds the playbook, and returns the agents that must be registered in the hub already.
 fn playbook(args: &DeliberateArgs) -> anyhow::Result<(Playbook, Vec<String>)> {
-    let input = args.input.as_deref().map(read_input).transpose()?;
+    let input = args.input.as_deref().map(read_input_file).transpose()?;
     let input = input.map_or(Value::Null, |text| json!({ "text": text }));
     let (mut agents, mut registered, mut members) = (Vec::new(), Vec::new(), Vec::<Member>::new());
     let mut context = AgentContext::new(Path::new("."));

@@ -180,9 +180,25 @@ impl HubArgs {
         if let Some(data) = self.offline_directory(&settings) {
             return Ok(quorate::Hub::open(&data).await?);
         }
-        let (url, (token, _), http) = self.endpoint(&settings)?;
+        Ok(self.connect(&settings).await?.0)
+    }
+
+    /// Connects to the configured or discovered hub, and returns its URL as well. Never embeds a hub.
+    pub(crate) async fn connect_library(&self) -> anyhow::Result<(quorate::Hub, String)> {
+        self.connect(&Settings::load(self.flags(), &ProcessContext::read()?)?).await
+    }
+
+    async fn connect(&self, settings: &Settings) -> anyhow::Result<(quorate::Hub, String)> {
+        let (url, (token, _), http) = self.endpoint(settings)?;
         let options = quorate_client::ConnectOptions { http, ..quorate_client::ConnectOptions::default() };
-        Ok(quorate_client::connect_with(&url, token.reveal(), options).await?)
+        let hub = quorate_client::connect_with(&url, token.reveal(), options).await?;
+        Ok((hub, url))
+    }
+
+    /// Returns the URL of the hub now: one that runs on a data directory may have been restarted at another address.
+    pub(crate) fn current_url(&self) -> anyhow::Result<String> {
+        let settings = Settings::load(self.flags(), &ProcessContext::read()?)?;
+        Ok(HubTarget::resolve(&settings, self.data.as_deref())?.url)
     }
 }
 

@@ -29,7 +29,6 @@ mod playbook;
 mod policy;
 mod procedure;
 mod prompt;
-mod replace_file;
 mod report;
 mod request;
 mod run;
@@ -45,6 +44,7 @@ mod verify;
 mod version;
 mod vote;
 mod why;
+mod worker;
 
 use std::process::ExitCode;
 
@@ -95,6 +95,7 @@ enum Command {
     /// Approve, modify or reject actions that agents propose.
     Approval(approval::ApprovalArgs),
     Run(run::RunArgs),
+    Worker(worker::WorkerArgs),
     Deliberate(deliberate::DeliberateArgs),
     /// Start, follow, pause, resume, cancel and signal procedures.
     Procedure(procedure::ProcedureArgs),
@@ -195,6 +196,7 @@ async fn run(command: Command) -> anyhow::Result<()> {
         Command::Vote(args) => vote::run(args),
         Command::Approval(args) => approval::run(args).await,
         Command::Run(args) => run::run(args).await,
+        Command::Worker(args) => worker::run(args).await,
         Command::Deliberate(args) => deliberate::run(args).await,
         Command::Procedure(args) => procedure::run(args).await,
         Command::Deliberation(args) => deliberation::run(args).await,

@@ -11,10 +11,11 @@ use proptest::prelude::{BoxedStrategy, Just, Strategy, any, prop_oneof};
 use proptest::sample::{Index, select};
 use proptest::strategy::ValueTree as _;
 use proptest::test_runner::{Config, RngAlgorithm, TestRng, TestRunner};
+use quorate_agents::playbook::InputSource;
 
 use crate::config::{ProcessContext, Settings};
 use crate::exit::{CommandError, USAGE};
-use crate::playbook::{AccessArgs, InputSource, Playbook};
+use crate::playbook::{AccessArgs, read_playbook};
 
 /// Number of mutated files.
 const CASES: usize = 1_500;
@@ -147,7 +148,7 @@ impl Kind {
             }
             Self::Playbook => {
                 let text = "The Provider's liability is unlimited. It renews each year.".to_owned();
-                Playbook::read(&path, InputSource::Text(text), AccessArgs::default()).map(drop)
+                read_playbook(&path, InputSource::Text(text), AccessArgs::default()).map(drop)
             }
         };
         fs::remove_file(path)?;

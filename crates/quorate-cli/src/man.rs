@@ -5,9 +5,9 @@ use std::path::PathBuf;
 use anyhow::Context as _;
 use clap::{Args, Command, CommandFactory as _};
 use clap_complete::Shell;
+use quorate_env::replace_file;
 
 use crate::exit::{CommandError, NOT_FOUND};
-use crate::replace_file::replace_file;
 use crate::{Cli, terminal};
 
 /// Arguments of `quorate man`.

@@ -1,34 +1,35 @@
 //! `quorate run`: runs a playbook, prints the report, and requests the approval if the playbook has one.
 
+mod agents;
 mod approval;
 mod hub_access;
 mod preflight;
 mod progress;
 mod watch;
-pub(crate) mod workers;
 
 use std::io::IsTerminal as _;
 use std::path::{Path, PathBuf};
-use std::time::Duration;
 
 use clap::Args;
 use quorate::deliberation::{Outcome, Spec, estimate};
-use quorate::{Hub, ProcedureDraft, ProcedureInfo, ProcedureStatus};
+use quorate::{Code, Hub, ProcedureDraft, ProcedureInfo, ProcedureStatus};
+use quorate_agents::DeclaredAgent;
+use quorate_agents::playbook::{InputSource, Playbook};
 use quorate_procedures::tally::Agreement;
 use quorate_procedures::tokens;
 use serde_json::Value;
 
 use crate::deliberation;
-use crate::exit::{CONFLICT, CommandError, FAILED, NO_DECISION, USAGE};
+use crate::exit::{CONFLICT, CommandError, FAILED, NO_DECISION, USAGE, error_with_code};
 use crate::hints::CommandLine;
 use crate::hub::{HubArgs, until_interrupted};
-use crate::playbook::{AccessArgs, InputSource, Playbook};
+use crate::playbook::{AccessArgs, read_playbook};
 use crate::report::{self, ReportFormat, ReportFormatArgs};
 use crate::terminal;
 
-use hub_access::ProgramTokens;
-
 pub(crate) use approval::{ApprovalMode, ApprovalResult, PendingApproval};
+pub(crate) use hub_access::ProgramTokens;
+pub(crate) use preflight::PrintedCheck;
 
 pub(crate) use watch::print_header;
 
@@ -75,7 +76,7 @@ pub(crate) struct RunArgs {
 pub(crate) async fn run(args: RunArgs) -> anyhow::Result<()> {
     let format = args.format.selected();
     let input = args.input.as_deref().map_or(InputSource::FromPlaybook, InputSource::File);
-    let playbook = Playbook::read(&args.file, input, args.access)?;
+    let playbook = read_playbook(&args.file, input, args.access)?;
     if args.dry_run {
         return report::print_estimate(&estimate(&playbook.spec, tokens::count_o200k), format);
     }
@@ -87,11 +88,14 @@ pub(crate) async fn run(args: RunArgs) -> anyhow::Result<()> {
         let hint = "start one with `quorate serve`, or use --approve ask or later";
         return Err(CommandError::new(USAGE, message, hint).into());
     }
-    let mut run = Run { playbook, format, mode, out: &args.out, resume: args.resume.as_deref() };
-    let result = match ProgramTokens::issue(&args.hub, &hub, &mut run.playbook).await {
-        Ok(None) => run.run_in(&hub).await,
+    let members = &playbook.spec.agents;
+    let takes_part = |agent: &&DeclaredAgent| members.iter().any(|member| member.id == agent.name);
+    let issued = ProgramTokens::issue(&args.hub, &hub, playbook.agents.iter().filter(takes_part)).await;
+    let run = Run { playbook, format, mode, out: &args.out, resume: args.resume.as_deref() };
+    // Interrupted as well, the run stops its programs and revokes their tokens.
+    let result = match issued {
+        Ok(None) => until_interrupted(run.run_in(&hub)).await,
         Ok(Some(tokens)) => {
-            // Interrupted as well, the run revokes the tokens of its programs.
             let result = until_interrupted(run.run_in(&hub)).await;
             tokens.revoke().await;
             result
@@ -117,14 +121,18 @@ impl Run<'_> {
     async fn run_in(mut self, hub: &Hub) -> anyhow::Result<()> {
         let (format, mode) = (self.format, self.mode);
         let approval_spec = self.playbook.approval.take();
+        // A continued run writes the letter also if the approval was decided in the meantime.
+        let writes_letter = mode != ApprovalMode::Later || self.resume.is_some();
+        let out = Some(self.out).filter(|_| approval_spec.is_some() && writes_letter);
+        if let Some(out) = out {
+            agents::check_letters(hub, out).await?;
+        }
         let (id, outcome) = match self.resume {
             Some(reference) => resume(hub, self.playbook, reference).await?,
             None => deliberate(hub, self.playbook).await?,
         };
         let pending = match &approval_spec {
-            Some(approval_spec) => {
-                PendingApproval::request(hub, approval_spec, &id, &outcome, self.out).await?
-            }
+            Some(approval_spec) => PendingApproval::request(hub, approval_spec, &id, &outcome, out).await?,
             None => None,
         };
         let Some(pending) = pending else {
@@ -177,7 +185,8 @@ pub(crate) async fn deliberate(hub: &Hub, playbook: Playbook) -> anyhow::Result<
     print_header(&playbook.path.display().to_string(), &playbook.spec, &playbook.agents);
     terminal::note("");
     let draft = ProcedureDraft::deliberation(&playbook.spec);
-    let (id, outcome) = run_procedure(hub, playbook, draft).await?;
+    let options = CommandLine::from_env().connection_options();
+    let (id, outcome) = run_procedure(hub, playbook, draft, &options).await?;
     terminal::note("");
     Ok((id, outcome))
 }
@@ -199,16 +208,19 @@ async fn resume(hub: &Hub, playbook: Playbook, reference: &str) -> anyhow::Resul
     }
     print_header(&playbook.path.display().to_string(), &playbook.spec, &playbook.agents);
     terminal::note("");
-    run_until_done(hub, playbook, ProcedureStart::Resume(&id)).await
+    let options = CommandLine::from_env().connection_options();
+    run_until_done(hub, playbook, ProcedureStart::Resume(&id), &options).await
 }
 
-/// Starts the agents of a playbook and the procedure, and prints progress until it is done.
+/// Starts the agents of a playbook and the procedure, and prints progress until it is done. `hub_options` are the options with
+/// which other commands can reach the hub.
 pub(crate) async fn run_procedure(
     hub: &Hub,
     playbook: Playbook,
     draft: ProcedureDraft,
+    hub_options: &str,
 ) -> anyhow::Result<(String, Outcome)> {
-    run_until_done(hub, playbook, ProcedureStart::New(Box::new(draft))).await
+    run_until_done(hub, playbook, ProcedureStart::New(Box::new(draft)), hub_options).await
 }
 
 /// How the procedure of a run begins.
@@ -222,23 +234,38 @@ async fn run_until_done(
     hub: &Hub,
     playbook: Playbook,
     start: ProcedureStart<'_>,
+    hub_options: &str,
 ) -> anyhow::Result<(String, Outcome)> {
     let Playbook { spec, agents, .. } = playbook;
     preflight::check(hub, &agents, &spec).await?;
-    let _running = workers::start(hub, agents, &spec).await?;
+    // Dropped at the end: a procedure that has ended waits for none of its agents.
+    let _worker = agents::start(hub, agents, &spec).await?;
+    let info = drive_and_watch(hub, &spec, start, hub_options).await?;
+    let (id, outcome) = finished(&info)?;
+    watch::print_outcome(&outcome);
+    Ok((id, outcome))
+}
+
+/// Starts or continues the procedure, and prints progress until it has ended.
+async fn drive_and_watch(
+    hub: &Hub,
+    spec: &Spec,
+    start: ProcedureStart<'_>,
+    hub_options: &str,
+) -> anyhow::Result<ProcedureInfo> {
     // A remote hub drives deliberations itself.
     let driver = if hub.space().is_some() { Some(hub.drive_procedures().await?) } else { None };
     let id = match start {
         ProcedureStart::New(draft) => hub.start_procedure(*draft).await?.to_string(),
         ProcedureStart::Resume(id) => id.to_owned(),
     };
-    let info = watch::wait_until_done(hub, &id, &spec).await?;
+    // An embedded hub cannot be reached by other commands.
+    let resume = driver.is_none().then(|| format!("quorate procedure resume {id}{hub_options}"));
+    let ended = watch::wait_until_ended(hub, &id, spec, resume.as_deref()).await;
     if let Some(driver) = driver {
         driver.stop().await;
     }
-    let (id, outcome) = finished(&info)?;
-    watch::print_outcome(&outcome);
-    Ok((id, outcome))
+    ended
 }
 
 /// Returns the outcome of a deliberation that has ended.
@@ -247,8 +274,16 @@ fn finished(info: &ProcedureInfo) -> anyhow::Result<(String, Outcome)> {
     let result: Value = info.result()?.unwrap_or(Value::Null);
     match info.procedure().status {
         ProcedureStatus::Done => Ok((id.to_owned(), serde_json::from_value(result)?)),
+        ProcedureStatus::Cancelled => Err(cancelled(id, &info.procedure().reason).into()),
         _ => Err(failed(id, &result).into()),
     }
+}
+
+fn cancelled(id: &str, reason: &str) -> quorate::Error {
+    let reason =
+        if reason.is_empty() { String::new() } else { format!(": {}", terminal::sanitize_line(reason)) };
+    let message = format!("deliberation {id} was cancelled{reason}");
+    error_with_code(Code::Cancelled, message, format!("to see how far it came: quorate procedure show {id}"))
 }
 
 fn failed(id: &str, result: &Value) -> CommandError {
@@ -277,6 +312,3 @@ impl ApprovalMode {
         if is_terminal && format != ReportFormat::Json { Self::Ask } else { Self::Later }
     }
 }
-
-/// Polling interval for state that is not pushed.
-pub(crate) const POLL_INTERVAL: Duration = Duration::from_millis(20);

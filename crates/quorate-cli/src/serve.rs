@@ -16,6 +16,7 @@ use std::sync::Arc;
 use anyhow::Context as _;
 use clap::Args;
 use quorate_engine::Engine;
+use quorate_env::replace_file;
 use quorate_server::{App, BoundAddress, JournalFormat, ServeError, Server, Settings, Tls};
 use quorate_sqlite::{DirectoryLock, OpenError, Options, SqliteStore};
 use quorate_store::{Clock as _, Entropy, StoreError, SystemClock};
@@ -26,7 +27,6 @@ pub(crate) use integrity::IntegrityChecks;
 
 use crate::exit::{CommandError, STORAGE_FAILED, USAGE};
 use crate::hub::READY_FILE;
-use crate::replace_file::replace_file;
 use crate::{config, terminal};
 
 /// Default port: QUOR on a phone keypad.

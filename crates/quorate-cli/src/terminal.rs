@@ -20,6 +20,12 @@ pub(crate) fn note(line: impl AsRef<str>) {
 /// its work should still finish that work.
 static STDOUT_ERROR: OnceLock<io::Error> = OnceLock::new();
 
+/// Same as [`note`], while a progress bar may be drawn: the line replaces it, and the bar is drawn again later.
+pub(crate) fn note_over_progress(line: impl AsRef<str>) {
+    let clear = if io::stderr().is_terminal() { "\r\x1b[K" } else { "" };
+    let _ = writeln!(io::stderr().lock(), "{clear}{}", ascii::rendered(line.as_ref()));
+}
+
 /// Prints a line of data to stdout. Errors are reported by [`stdout_error`].
 pub(crate) fn print(line: impl AsRef<str>) {
     keep_first_error(write_line(line.as_ref()));

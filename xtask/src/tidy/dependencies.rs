@@ -33,11 +33,6 @@ const CRATES: &[Crate] = &[
     },
     Crate { name: "quorate-contracts", may_use: &[], forbidden: NOT_PURE },
     Crate {
-        name: "quorate-agents",
-        may_use: &["quorate-contracts", "quorate-core", "quorate-env", "quorate-engine", "quorate-http"],
-        forbidden: NO_SQL,
-    },
-    Crate {
         name: "quorate",
         may_use: &[
             "quorate-api",
@@ -47,7 +42,18 @@ const CRATES: &[Crate] = &[
             "quorate-sqlite",
             "quorate-engine",
             "quorate-procedures",
-            "quorate-agents",
+        ],
+        forbidden: NO_SQL,
+    },
+    Crate {
+        name: "quorate-agents",
+        may_use: &[
+            "quorate-contracts",
+            "quorate-core",
+            "quorate-env",
+            "quorate-http",
+            "quorate-procedures",
+            "quorate",
         ],
         forbidden: NO_SQL,
     },
@@ -60,7 +66,6 @@ const CRATES: &[Crate] = &[
             "quorate-env",
             "quorate-http",
             "quorate-procedures",
-            "quorate-agents",
             "quorate",
         ],
         forbidden: NO_SQL,
@@ -87,6 +92,7 @@ const CRATES: &[Crate] = &[
         may_use: &[
             "quorate-api",
             "quorate-core",
+            "quorate-env",
             "quorate-store",
             "quorate-sqlite",
             "quorate-engine",

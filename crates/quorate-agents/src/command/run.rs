@@ -1,6 +1,7 @@
 //! One run of a program: question on stdin, bounded answer from stdout.
 
 use std::process::{ExitStatus, Stdio};
+use std::sync::PoisonError;
 
 use serde_json::Value;
 use tokio::io::{AsyncRead, AsyncReadExt as _, AsyncWriteExt as _};
@@ -10,11 +11,16 @@ use super::CommandAgent;
 use super::process_group::ProcessGroup;
 use crate::clock::Instant;
 use crate::limits;
-use crate::question::{AgentFailure, FailureKind, quote};
+use crate::question::{AgentFailure, FailureKind, PartialSink, quote};
 
 impl CommandAgent {
     /// Runs the program once.
-    pub(super) async fn run(&self, question: &Value, deadline: Instant) -> Result<String, AgentFailure> {
+    pub(super) async fn run(
+        &self,
+        question: &Value,
+        deadline: Instant,
+        on_partial: PartialSink<'_>,
+    ) -> Result<String, AgentFailure> {
         self.find_executable()?;
         let mut group = self.spawn()?;
         let child = group.child();
@@ -24,7 +30,7 @@ impl CommandAgent {
         };
         let mut output = ProgramOutput::default();
         let write = write_question(stdin, format!("{question}\n").into_bytes());
-        let read_output = output.read(stdout, stderr);
+        let read_output = output.read(stdout, stderr, on_partial);
         let exit = async {
             let status = group.child().wait().await;
             // Descendants that are still running would keep stdout open forever.
@@ -64,11 +70,12 @@ impl CommandAgent {
     }
 
     fn spawn(&self) -> Result<ProcessGroup, AgentFailure> {
+        let hub_variables = self.hub_variables.read().unwrap_or_else(PoisonError::into_inner).clone();
         Command::new(&self.argv[0])
             .args(&self.argv[1..])
             .current_dir(&self.directory)
             .env_clear()
-            .envs(self.variables.iter().map(|(name, value)| (name, value)))
+            .envs(self.variables.iter().chain(&hub_variables).map(|(name, value)| (name, value)))
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())
             .stderr(Stdio::piped())
@@ -111,6 +118,9 @@ impl CommandAgent {
     }
 }
 
+/// Size of one read of the output.
+const READ_BUFFER_BYTES: usize = 8 << 10;
+
 /// The answer exceeds the size limit.
 struct OutputTooLong;
 
@@ -128,8 +138,9 @@ impl ProgramOutput {
         &mut self,
         stdout: impl AsyncRead + Unpin,
         stderr: impl AsyncRead + Unpin,
+        on_partial: PartialSink<'_>,
     ) -> Result<(), OutputTooLong> {
-        let answer = read_stdout(stdout, &mut self.answer);
+        let answer = read_stdout(stdout, &mut self.answer, on_partial);
         let errors = read_stderr(stderr, &mut self.stderr);
         tokio::pin!(answer, errors);
         tokio::select! {
@@ -151,11 +162,47 @@ impl ProgramOutput {
     }
 }
 
-async fn read_stdout(stdout: impl AsyncRead + Unpin, answer: &mut Vec<u8>) -> Result<(), OutputTooLong> {
-    let mut bounded = stdout.take(limits::ANSWER_BYTES_MAX as u64 + 1);
+/// Reads the answer. Lines with partial results are removed from it.
+async fn read_stdout(
+    mut stdout: impl AsyncRead + Unpin,
+    answer: &mut Vec<u8>,
+    on_partial: PartialSink<'_>,
+) -> Result<(), OutputTooLong> {
+    let mut buffer = vec![0; READ_BUFFER_BYTES];
+    let mut line_start = 0;
     // A broken pipe counts as the end.
-    let _ = bounded.read_to_end(answer).await;
-    if answer.len() > limits::ANSWER_BYTES_MAX { Err(OutputTooLong) } else { Ok(()) }
+    while let Ok(read @ 1..) = stdout.read(&mut buffer).await {
+        for part in buffer[..read].split_inclusive(|byte| *byte == b'\n') {
+            answer.extend_from_slice(part);
+            if part.ends_with(b"\n") {
+                line_start = remove_partial(answer, line_start, on_partial);
+            }
+        }
+        if answer.len() > limits::ANSWER_BYTES_MAX {
+            return Err(OutputTooLong);
+        }
+    }
+    remove_partial(answer, line_start, on_partial);
+    Ok(())
+}
+
+/// Removes the last line if it is a partial result. Returns the start of the next line.
+fn remove_partial(answer: &mut Vec<u8>, line_start: usize, on_partial: PartialSink<'_>) -> usize {
+    if let Some(partial) = parse_partial(&answer[line_start..]) {
+        answer.truncate(line_start);
+        on_partial(partial);
+    }
+    answer.len()
+}
+
+/// Parses a line `{"partial": …}` without other fields.
+fn parse_partial(line: &[u8]) -> Option<Value> {
+    let line = line.trim_ascii();
+    if !line.starts_with(b"{") || !line.ends_with(b"}") {
+        return None;
+    }
+    let Ok(Value::Object(mut fields)) = serde_json::from_slice(line) else { return None };
+    if fields.len() == 1 { fields.remove("partial") } else { None }
 }
 
 async fn read_stderr(mut stderr: impl AsyncRead + Unpin, tail: &mut Vec<u8>) {

@@ -6,7 +6,8 @@
 use std::path::Path;
 use std::time::Duration;
 
-use quorate_agents::{CheckOutcome, Probe, UseSpec, probe};
+use quorate_agents::playbook::InputSource;
+use quorate_agents::{CheckOutcome, Probe, UseSpec, closest_match, probe, prompts};
 use quorate_procedures::deliberation::{
     ANALYSE, Deliberation, DeliberationState, Input, Member, Output, Spec,
 };
@@ -14,13 +15,11 @@ use quorate_procedures::{finding, tokens};
 use quorate_store::{Clock as _, SystemClock};
 use serde_json::{Map, Value, json};
 
-use crate::config::closest_match;
 use crate::doctor::{Check, CheckResult, print_checks};
 use crate::exit::{CommandError, NOT_FOUND};
 use crate::hub::{DryRunArgs, Hub, Method, Resource, percent_encode};
 use crate::output::{OutputArgs, field, format_time};
-use crate::playbook::{AccessArgs, InputSource, Playbook};
-use crate::run::workers;
+use crate::playbook::{AccessArgs, read_playbook};
 use crate::terminal;
 
 /// Characters of the playbook's input that are sent: enough for an answer, and cheap.
@@ -40,7 +39,7 @@ pub(super) async fn test_playbook_agent(
     dry_run: DryRunArgs,
     output: &OutputArgs,
 ) -> anyhow::Result<()> {
-    let playbook = Playbook::read(file, InputSource::FromPlaybook, access)?;
+    let playbook = read_playbook(file, InputSource::FromPlaybook, access)?;
     let Some(agent) = playbook.agents.iter().find(|agent| agent.name == name) else {
         let names: Vec<&str> = playbook.agents.iter().map(|agent| agent.name.as_str()).collect();
         let closest = closest_match(name, names.iter().copied());
@@ -54,7 +53,7 @@ pub(super) async fn test_playbook_agent(
         .into());
     };
     let timeout = Duration::from_millis(playbook.spec.limits.analysis_ms);
-    let question = workers::question(ANALYSE, first_question(&playbook.spec, name), timeout);
+    let question = prompts::question(ANALYSE, first_question(&playbook.spec, name), timeout);
     if dry_run.is_set() {
         terminal::note("dry run: no question was sent");
         terminal::print(terminal::sanitize_json(&question.payload.to_string()));

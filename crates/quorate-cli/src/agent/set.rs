@@ -49,14 +49,17 @@ impl RegistrationChange {
             [] => current[name].clone(),
             items => items.iter().filter(|item| !item.is_empty()).cloned().collect(),
         };
-        json!({
+        let mut registration = json!({
             "name": text(self.name, "name"),
             "role": text(self.role, "role"),
             "capabilities": list(self.capability, "capabilities"),
             "supportedActions": list(self.action, "supportedActions"),
             "heartbeatMs": current["heartbeatMs"],
-            "declaration": current["declaration"],
-        })
+        });
+        if let Some(declaration) = current.get("declaration") {
+            registration["declaration"] = declaration.clone();
+        }
+        registration
     }
 }
 

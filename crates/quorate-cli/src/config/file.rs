@@ -3,13 +3,14 @@
 use std::collections::BTreeMap;
 use std::path::{Component, Path, PathBuf};
 
+use quorate_agents::closest_match;
 use serde::Deserialize;
 use serde_saphyr::Spanned;
 
-use super::keys::{Key, closest_match};
+use super::keys::Key;
 use super::{Origin, ProcessContext, Setting, SettingMap};
 use crate::exit::{CommandError, USAGE};
-use crate::playbook::read_text;
+use crate::playbook::read_text_file;
 
 /// File name of the project's configuration.
 pub(crate) const PROJECT_FILE: &str = "quorate.yaml";
@@ -61,7 +62,7 @@ fn located_value<T: ToString>(key: Key, value: Option<Spanned<T>>) -> LocatedVal
 impl ConfigFile {
     /// Reads a file. A project's file may have been written by a third party, so it may set less.
     pub(super) fn read(path: &Path, project: bool, context: &ProcessContext) -> anyhow::Result<Self> {
-        let text = read_text(path, BYTES_MAX, "settings")?;
+        let text = read_text_file(path, BYTES_MAX, "settings")?;
         let parser = Parser { path, project, context };
         let options = serde_saphyr::options! { with_snippet: false, strict_booleans: true };
         let parsed = serde_saphyr::from_str_with_options::<Option<FileIn>>(&text, options);

@@ -89,39 +89,3 @@ impl Key {
         matches!(self, Self::Data | Self::TokenFile | Self::CaFile)
     }
 }
-
-/// Returns the most similar known word, if one is similar enough.
-pub(crate) fn closest_match<'a>(word: &str, known: impl Iterator<Item = &'a str>) -> Option<&'a str> {
-    let closest = known.map(|candidate| (distance(word, candidate), candidate)).min()?;
-    (closest.0 <= 1 + word.chars().count() / 3).then_some(closest.1)
-}
-
-/// Returns the Levenshtein distance, ignoring case.
-fn distance(word: &str, other: &str) -> usize {
-    let other: Vec<char> = other.to_lowercase().chars().collect();
-    let mut row: Vec<usize> = (0..=other.len()).collect();
-    for (row_index, ch) in word.to_lowercase().chars().enumerate() {
-        let mut diagonal = row_index;
-        row[0] = row_index + 1;
-        for (column, other_ch) in other.iter().enumerate() {
-            let changed = diagonal + usize::from(ch != *other_ch);
-            diagonal = row[column + 1];
-            row[column + 1] = changed.min(row[column] + 1).min(diagonal + 1);
-        }
-    }
-    row[other.len()]
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn the_nearest_word_is_found_and_a_far_one_is_not() {
-        let known = || Key::ALL.into_iter().map(Key::name);
-        assert_eq!(closest_match("tokenfile", known()), Some("token_file"));
-        assert_eq!(closest_match("ulr", known()), Some("url"));
-        assert_eq!(closest_match("Sapce", known()), Some("space"));
-        assert_eq!(closest_match("confidence_floor", known()), None);
-    }
-}

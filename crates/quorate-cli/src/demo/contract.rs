@@ -4,10 +4,11 @@ use std::ops::RangeInclusive;
 use std::path::Path;
 use std::str::FromStr;
 
+use quorate_agents::playbook::{InputSource, Playbook};
 use quorate_contracts::{PhrasingSet, Recommendation, generate};
 use serde::{Deserialize, Serialize};
 
-use crate::playbook::{AccessArgs, InputSource, Playbook};
+use crate::playbook::parse_playbook;
 
 const PLAYBOOK: &str = include_str!("../../../../playbooks/contract-review/playbook.yaml");
 const AGREEMENT: &str = include_str!("../../../../playbooks/contract-review/agreement.txt");
@@ -62,7 +63,7 @@ impl ContractSource {
 /// Returns the bundled review playbook for this contract.
 pub(super) fn review(text: String) -> anyhow::Result<Playbook> {
     let path = Path::new("contract-review/playbook.yaml");
-    Playbook::parse(path, PLAYBOOK, InputSource::Text(text), AccessArgs::default())
+    parse_playbook(path, PLAYBOOK, InputSource::Text(text))
 }
 
 /// An inclusive range of seeds, written `FROM..TO`.

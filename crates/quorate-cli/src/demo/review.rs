@@ -81,7 +81,8 @@ async fn in_hub(
     let token = fs::read_to_string(data.join(ADMIN_TOKEN_FILE))?;
     let hub = quorate_client::connect(running_hub.url(), token.trim()).await?;
     let draft = ProcedureDraft::deliberation(&playbook.spec).id(ID);
-    let (id, outcome) = run::run_procedure(&hub, playbook, draft).await?;
+    let options = format!(" --data {}", data.display());
+    let (id, outcome) = run::run_procedure(&hub, playbook, draft, &options).await?;
     fs::write(data.join(REPORT_FILE), report::html(&outcome, &id))?;
     if format == ReportFormat::Text {
         note("");
@@ -92,7 +93,7 @@ async fn in_hub(
     }
     let approval = match &approval_spec {
         Some(approval_spec) => {
-            match PendingApproval::request(&hub, approval_spec, &id, &outcome, data).await? {
+            match PendingApproval::request(&hub, approval_spec, &id, &outcome, Some(data)).await? {
                 Some(pending) => Some(settle(pending, &hub, data, mode).await?),
                 None => None,
             }

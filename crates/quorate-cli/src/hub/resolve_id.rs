@@ -1,11 +1,11 @@
 //! Resolves ids given on the command line: a complete id, a unique prefix, or `@last` for the newest.
 
+use quorate_agents::closest_match;
 use quorate_client::Error;
 use quorate_core::{Code, Refused};
 use serde_json::Value;
 
 use super::{Hub, percent_encode};
-use crate::config::closest_match;
 use crate::exit::{CommandError, NOT_FOUND, USAGE};
 use crate::output::{ListResponse, field};
 use crate::terminal;

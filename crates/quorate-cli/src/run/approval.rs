@@ -1,7 +1,7 @@
 //! The approval at the end of a playbook: a letter, filled in from the outcome, that is written once a person approves it.
 //!
-//! The agent `outbox` requests the approval and receives the decision as a delivery. It writes exactly the approved bytes. If
-//! this process ends in between, the delivery waits for the next run.
+//! The agent `outbox` requests the approval and receives the decision as a delivery. It writes exactly the approved bytes. It runs
+//! in the worker of this command, or in another one: `quorate worker` writes letters that are approved later.
 
 use std::io::Write as _;
 use std::path::{Path, PathBuf};
@@ -9,22 +9,20 @@ use std::time::Duration;
 
 use clap::ValueEnum;
 use quorate::deliberation::Outcome;
-use quorate::{ActionDigest, ApprovalDraft, ApprovalId, ApprovalInfo, Failure, Hub, RunningAgent, Work};
+use quorate::{ActionDigest, Agent, ApprovalDraft, ApprovalId, ApprovalInfo, Hub, Seq};
+use quorate_agents::playbook::ApprovalSpec;
+use quorate_agents::worker::{OUTBOX, Worker, WrittenLetter};
 use quorate_api::canonical::action_document;
 use quorate_core::Code;
-use serde::{Deserialize, Serialize};
-use serde_json::{Value, json};
+use serde::Serialize;
+use serde_json::json;
 
-use super::POLL_INTERVAL;
+use super::agents;
 use super::progress::note_line;
 use crate::exit::{CommandError, FAILED};
-use crate::playbook::{Approval, is_file_name};
 use crate::prompt::{Prompt, edit};
-use crate::replace_file::replace_file;
 use crate::terminal::{note, sanitize_line, wrap};
 
-/// Agent that writes the approved letter.
-const OUTBOX: &str = "outbox";
 /// Timeout for writing the letter, including one retry.
 const WRITE_TIMEOUT: Duration = Duration::from_secs(10);
 
@@ -42,26 +40,6 @@ pub(crate) enum ApprovalMode {
     Later,
     /// Approve without review.
     Auto,
-}
-
-/// Payload of the delivery with the decision.
-#[derive(Clone, Debug, Deserialize)]
-struct Decision {
-    approval: String,
-    digest: String,
-    /// The approved action; `None` if it was not approved.
-    action: Option<Action>,
-}
-
-#[derive(Clone, Debug, Deserialize)]
-struct Action {
-    payload: Letter,
-}
-
-#[derive(Clone, Debug, Deserialize)]
-struct Letter {
-    letter: String,
-    write: String,
 }
 
 /// State of an approval at the end of a run.
@@ -95,32 +73,32 @@ pub(crate) struct PendingApproval {
     hours: u32,
     digest: ActionDigest,
     letter: String,
-    outbox: RunningAgent,
+    /// Runs the outbox, unless another process does; `None` if this command does not write the letter.
+    worker: Option<Worker>,
 }
 
 impl PendingApproval {
-    /// Requests the approval, if the playbook requires one for this outcome. Idempotent for a deliberation.
+    /// Requests the approval, if the playbook requires one for this outcome. Idempotent for a deliberation. `out` is the directory
+    /// for the letter, if this command writes it.
     pub(crate) async fn request(
         hub: &Hub,
-        spec: &Approval,
+        spec: &ApprovalSpec,
         deliberation: &str,
         outcome: &Outcome,
-        out: &Path,
+        out: Option<&Path>,
     ) -> anyhow::Result<Option<Self>> {
         let Some(payload) = spec.payload(outcome) else { return Ok(None) };
-        let out = out.to_owned();
-        let handler = move |work: Work<Value>| {
-            let out = out.clone();
-            async move { write_letter(&work, &out) }
+        let worker = match out {
+            Some(out) => Some(agents::start_letters(hub, out).await?),
+            None => None,
         };
-        let outbox = hub.agent(OUTBOX).on("approval.decided", handler).run().await?;
         let confidence = outcome.synthesis.confidence.unwrap_or(0.0);
         let summary = outcome.synthesis.summary.first().map_or("", |sentence| sentence.text.as_str());
         let draft = ApprovalDraft::new(&spec.action, &payload)
             .id(format!("{deliberation}-approval"))
             .rationale(format!("{deliberation}: {summary}"), confidence)
             .timeout(Duration::from_secs(u64::from(spec.timeout_hours) * 3600), "nothing is sent");
-        let id = outbox.agent().request_approval(draft).await?;
+        let id = outbox(hub).await?.request_approval(draft).await?;
         let bytes = action_document(&spec.action, &serde_json::to_vec(&payload)?)?;
         Ok(Some(Self {
             id,
@@ -128,7 +106,7 @@ impl PendingApproval {
             hours: spec.timeout_hours,
             digest: ActionDigest::of(&bytes),
             letter: payload["letter"].as_str().unwrap_or_default().to_owned(),
-            outbox,
+            worker,
         }))
     }
 
@@ -160,10 +138,12 @@ impl PendingApproval {
             result.decided_by.clone_from(&approval.decided_by);
             result.reason = approval.reason.clone().filter(|reason| !reason.is_empty());
             if approval.approved_digest.is_some() {
-                result.file = Some(self.written_file(hub).await?);
+                result.file = Some(self.written_file(hub, approval.seq).await?);
             }
         }
-        self.outbox.stop().await?;
+        if let Some(worker) = self.worker {
+            worker.stop().await;
+        }
         Ok(result)
     }
 
@@ -195,17 +175,20 @@ impl PendingApproval {
         Ok(Some(hub.wait_for_decision(self.id.as_str()).await?))
     }
 
-    /// Waits until the outbox has written the letter. It records the path in the same commit that acks the delivery.
-    async fn written_file(&self, hub: &Hub) -> anyhow::Result<PathBuf> {
-        let polling = async {
+    /// Waits until the outbox has written the letter. It records the file in the commit that acks the decision, which is the record
+    /// `decided`.
+    async fn written_file(&self, hub: &Hub, decided: Seq) -> anyhow::Result<PathBuf> {
+        let key = WrittenLetter::key(self.id.as_str());
+        let written = async {
+            let mut changes = hub.memory().watch(&key, decided);
             loop {
-                if let Some(entry) = hub.memory().get(&letter_key(self.id.as_str())).await? {
+                if let Some(entry) = hub.memory().get(&key).await? {
                     return Ok::<_, anyhow::Error>(entry.content::<WrittenLetter>()?.file);
                 }
-                tokio::time::sleep(POLL_INTERVAL).await;
+                changes.next().await?;
             }
         };
-        tokio::time::timeout(WRITE_TIMEOUT, polling).await.unwrap_or_else(|_| {
+        tokio::time::timeout(WRITE_TIMEOUT, written).await.unwrap_or_else(|_| {
             let message = format!("{} is approved, but the letter was not written", self.id);
             Err(CommandError::new(
                 FAILED,
@@ -289,6 +272,14 @@ impl PendingApproval {
     }
 }
 
+/// Returns the agent that requests the approval. It gets the decision, whichever process runs it, now or later.
+async fn outbox(hub: &Hub) -> anyhow::Result<Agent> {
+    match hub.registered_agent(OUTBOX).await {
+        Err(error) if error.code() == Code::NotFound => Ok(hub.agent(OUTBOX).join().await?),
+        agent => Ok(agent?),
+    }
+}
+
 /// Prints the command that decides an approval, on a line of its own, so that it can be copied.
 fn note_command(command: &str) {
     note_line("", "", "decide with:");
@@ -301,35 +292,6 @@ fn first_decision(result: Result<(), quorate::Error>) -> anyhow::Result<()> {
         Err(error) if matches!(error.code(), Code::Conflict | Code::Expired) => Ok(()),
         result => Ok(result?),
     }
-}
-
-/// Memory entry for a written letter.
-#[derive(Serialize, Deserialize)]
-struct WrittenLetter {
-    file: PathBuf,
-    digest: String,
-}
-
-fn letter_key(approval: &str) -> String {
-    format!("letters/{approval}")
-}
-
-/// Writes the approved letter.
-fn write_letter(work: &Work<Value>, out: &Path) -> Result<(), Failure> {
-    let invalid =
-        |reason: &str| Failure::permanent(format!("the outbox cannot process this decision: {reason}"));
-    let decision: Decision =
-        serde_json::from_value(work.payload.clone()).map_err(|error| invalid(&error.to_string()))?;
-    let Some(Action { payload: Letter { letter, write } }) = decision.action else { return Ok(()) };
-    // The approver may have modified the name.
-    if !is_file_name(&write) {
-        return Err(invalid("`write` is not a plain file name"));
-    }
-    let file = out.join(write);
-    replace_file(&file, letter.as_bytes(), None)
-        .map_err(|error| Failure::retry(format!("{}: {error}", file.display())))?;
-    work.put(&letter_key(&decision.approval), "letter", WrittenLetter { file, digest: decision.digest });
-    Ok(())
 }
 
 impl ApprovalResult {

@@ -1,11 +1,9 @@
-//! Checks the agents of a run before any is asked: programs exist, API keys are set, servers are listening, agents of the hub are
-//! connected. One line per agent; built-in agents need no check.
+//! Prints the checks of agents before a run, one line each; built-in agents need no check.
 
-use futures_util::future::join_all;
-use quorate::Hub;
 use quorate::deliberation::Spec;
-use quorate_agents::{CheckOutcome, DeclaredAgent, UseSpec, reachable};
-use quorate_core::AgentStatus;
+use quorate::{AgentInfo, AgentStatus, Hub};
+use quorate_agents::worker::{AgentCheck, check_agents};
+use quorate_agents::{CheckOutcome, DeclaredAgent};
 
 use crate::exit::{CommandError, FAILED};
 use crate::output::plural;
@@ -15,9 +13,9 @@ use crate::terminal::{Style, note, paint_note, sanitize_line, wrap};
 /// Width of the text of a check.
 const COLUMNS: usize = 64;
 
-/// Result of checking one agent.
-struct AgentCheck {
-    outcome: CheckOutcome,
+/// A check as it is printed.
+pub(crate) struct PrintedCheck {
+    pub(crate) outcome: CheckOutcome,
     detail: String,
     hint: String,
 }
@@ -27,23 +25,14 @@ struct AgentCheck {
 /// # Errors
 /// If so many checks failed that the quorum cannot be reached.
 pub(super) async fn check(hub: &Hub, agents: &[DeclaredAgent], spec: &Spec) -> anyhow::Result<()> {
-    let width = spec.agents.iter().map(|member| member.id.chars().count()).max().unwrap_or(0);
-    // Concurrently: a server that cannot be reached takes a while.
-    let checks = spec.agents.iter().map(|member| async move {
-        let declared = agents.iter().find(|agent| agent.name == member.id);
-        let checked = match declared {
-            Some(agent) if matches!(agent.declared, UseSpec::Heuristic(_)) => return Ok(None),
-            Some(agent) => check_declared(agent).await,
-            None => check_registered(hub, &member.id).await?,
-        };
-        anyhow::Ok(Some((member, checked)))
-    });
+    let names = spec.agents.iter().map(|member| member.id.as_str());
+    let width = names.clone().map(|name| name.chars().count()).max().unwrap_or(0);
     let mut failed = Vec::new();
-    for checked in join_all(checks).await {
-        let Some((member, checked)) = checked? else { continue };
-        print(&member.id, width, &checked);
-        if checked.outcome == CheckOutcome::Failed {
-            failed.push(member.id.as_str());
+    for (name, check) in check_agents(hub, agents, names).await? {
+        let Some(check) = PrintedCheck::new(name, check)? else { continue };
+        check.print(name, width);
+        if check.outcome == CheckOutcome::Failed {
+            failed.push(name);
         }
     }
     let (count, quorum) = (spec.agents.len(), spec.quorum());
@@ -60,48 +49,59 @@ pub(super) async fn check(hub: &Hub, agents: &[DeclaredAgent], spec: &Spec) -> a
     Err(CommandError::new(FAILED, message, hint).into())
 }
 
-async fn check_declared(agent: &DeclaredAgent) -> AgentCheck {
-    let check = reachable(agent).await;
-    AgentCheck { outcome: check.outcome, detail: check.detail, hint: check.hint }
-}
-
-/// Checks an agent of the hub. One that is not connected may be between two polls, so that is only a warning.
-async fn check_registered(hub: &Hub, id: &str) -> anyhow::Result<AgentCheck> {
-    let agent = hub.agent_info(id).await?;
-    let info = serde_json::to_value(&agent)?;
-    let last_seen =
-        format_age(&info["heardAt"]).map_or("never seen".to_owned(), |age| format!("last seen {age} ago"));
-    let start = format!("start it; for details: quorate agent show {id}");
-    let check = |outcome, detail: String, hint: &str| AgentCheck { outcome, detail, hint: hint.to_owned() };
-    Ok(match (agent.status, agent.load.listening) {
-        (AgentStatus::Offline, _) => {
-            check(CheckOutcome::Failed, format!("in the hub: offline, {last_seen}"), &start)
-        }
-        (_, 0) => {
-            let detail = format!("in the hub: not connected, {last_seen}; it is asked anyway");
-            check(CheckOutcome::Warning, detail, &start)
-        }
-        _ => check(CheckOutcome::Passed, "in the hub: connected".to_owned(), ""),
-    })
-}
-
-fn print(name: &str, width: usize, check: &AgentCheck) {
-    let (mark, style) = match check.outcome {
-        CheckOutcome::Passed => ("✓", Style::Good),
-        CheckOutcome::Failed => ("✗", Style::Bad),
-        CheckOutcome::Warning => ("!", Style::Warning),
-        CheckOutcome::Skipped => ("·", Style::Plain),
-    };
-    let lines = wrap(&sanitize_line(&check.detail), COLUMNS.saturating_sub(width));
-    for (index, line) in lines.iter().enumerate() {
-        match index {
-            0 => note(format!("           {} {name:<width$}  {line}", paint_note(style, mark))),
-            _ => note(format!("             {:<width$}  {line}", "")),
-        }
+impl PrintedCheck {
+    /// Converts a check; `None` for a built-in agent.
+    pub(crate) fn new(name: &str, check: AgentCheck) -> anyhow::Result<Option<Self>> {
+        Ok(match check {
+            AgentCheck::BuiltIn => None,
+            AgentCheck::Declared(check) => {
+                Some(Self { outcome: check.outcome, detail: check.detail, hint: check.hint })
+            }
+            AgentCheck::RunElsewhere => {
+                let detail = "another worker runs it".to_owned();
+                Some(Self { outcome: CheckOutcome::Passed, detail, hint: String::new() })
+            }
+            AgentCheck::Registered(agent) => Some(Self::of_registered(name, &agent)?),
+        })
     }
-    if check.outcome != CheckOutcome::Passed && !check.hint.is_empty() {
-        for line in wrap(&sanitize_line(&check.hint), COLUMNS.saturating_sub(width)) {
-            note(format!("             {:<width$}  {line}", ""));
+
+    /// Judges an agent of the hub. One that is not connected may be between two polls, so that is only a warning.
+    fn of_registered(name: &str, agent: &AgentInfo) -> anyhow::Result<Self> {
+        let info = serde_json::to_value(agent)?;
+        let last_seen = format_age(&info["heardAt"])
+            .map_or("never seen".to_owned(), |age| format!("last seen {age} ago"));
+        let start = format!("start it; for details: quorate agent show {name}");
+        let check = |outcome, detail: String, hint: &str| Self { outcome, detail, hint: hint.to_owned() };
+        Ok(match (agent.status, agent.load.listening) {
+            (AgentStatus::Offline, _) => {
+                check(CheckOutcome::Failed, format!("in the hub: offline, {last_seen}"), &start)
+            }
+            (_, 0) => {
+                let detail = format!("in the hub: not connected, {last_seen}; it is asked anyway");
+                check(CheckOutcome::Warning, detail, &start)
+            }
+            _ => check(CheckOutcome::Passed, "in the hub: connected".to_owned(), ""),
+        })
+    }
+
+    pub(crate) fn print(&self, name: &str, width: usize) {
+        let (mark, style) = match self.outcome {
+            CheckOutcome::Passed => ("✓", Style::Good),
+            CheckOutcome::Failed => ("✗", Style::Bad),
+            CheckOutcome::Warning => ("!", Style::Warning),
+            CheckOutcome::Skipped => ("·", Style::Plain),
+        };
+        let lines = wrap(&sanitize_line(&self.detail), COLUMNS.saturating_sub(width));
+        for (index, line) in lines.iter().enumerate() {
+            match index {
+                0 => note(format!("           {} {name:<width$}  {line}", paint_note(style, mark))),
+                _ => note(format!("             {:<width$}  {line}", "")),
+            }
+        }
+        if self.outcome != CheckOutcome::Passed && !self.hint.is_empty() {
+            for line in wrap(&sanitize_line(&self.hint), COLUMNS.saturating_sub(width)) {
+                note(format!("             {:<width$}  {line}", ""));
+            }
         }
     }
 }

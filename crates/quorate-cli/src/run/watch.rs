@@ -4,14 +4,14 @@ use std::collections::BTreeSet;
 use std::time::Duration;
 
 use quorate::deliberation::{DeliberationState, Outcome, Phase, Spec};
-use quorate::{Hub, ProcedureInfo, ProcedureStatus};
+use quorate::{Hub, Procedure, ProcedureInfo, ProcedureStatus};
 use quorate_agents::{DeclaredAgent, UseSpec};
 use quorate_procedures::conflict::ConflictKind;
 
-use super::POLL_INTERVAL;
 use super::progress::{Progress, note_line};
+use crate::exit::{CommandError, FAILED};
 use crate::output::plural;
-use crate::terminal::{note, sanitize_line, wrap};
+use crate::terminal::{note, note_over_progress, sanitize_line, wrap};
 
 /// Duration of one wait for a step.
 const WAIT_MAX: Duration = Duration::from_secs(30);
@@ -51,29 +51,62 @@ pub(crate) fn print_header(title: &str, spec: &Spec, agents: &[DeclaredAgent]) {
     }
 }
 
-/// Waits until a deliberation is done, and prints its phases.
-pub(super) async fn wait_until_done(hub: &Hub, id: &str, spec: &Spec) -> anyhow::Result<ProcedureInfo> {
+/// Waits until a deliberation has ended, and prints its phases. `resume` is the command that resumes it if it is paused or stuck;
+/// `None` if no other command can reach the hub.
+///
+/// # Errors
+/// If it is paused or stuck, and nothing can resume it.
+pub(super) async fn wait_until_ended(
+    hub: &Hub,
+    id: &str,
+    spec: &Spec,
+    resume: Option<&str>,
+) -> anyhow::Result<ProcedureInfo> {
     let mut reported =
         Reported { progress: Progress::new(), has_printed_findings: false, round: 0, open_max: 0 };
-    let mut procedure = hub.procedure(id).await?;
+    let mut info = hub.procedure(id).await?;
+    let mut was_halted = false;
     loop {
-        if let Some(state) = procedure.state::<DeliberationState>()? {
+        if let Some(state) = info.state::<DeliberationState>()? {
             reported.update(&state, spec);
         }
-        if procedure.procedure().status.has_ended() {
-            return Ok(procedure);
+        let procedure = info.procedure();
+        if procedure.status.has_ended() {
+            return Ok(info);
         }
-        procedure = match procedure.procedure().status {
-            ProcedureStatus::Running => {
-                hub.wait_for_procedure_step(id, procedure.version(), WAIT_MAX).await?
-            }
-            // It continues when it is resumed.
-            _ => {
-                tokio::time::sleep(POLL_INTERVAL).await;
-                hub.procedure(id).await?
-            }
-        };
+        let is_halted = procedure.status != ProcedureStatus::Running;
+        match resume {
+            Some(resume) if is_halted => note_halted(procedure, resume),
+            None if is_halted => return Err(halted(procedure).into()),
+            _ if was_halted => note_over_progress(" resumed"),
+            _ => {}
+        }
+        was_halted = is_halted;
+        let version = info.version();
+        while !info.procedure().status.has_ended() && info.version() == version {
+            info = hub.wait_for_procedure_step(id, version, WAIT_MAX).await?;
+        }
     }
+}
+
+/// Prints that a procedure is paused or stuck, with its reason and the command that resumes it.
+fn note_halted(procedure: &Procedure, resume: &str) {
+    let reason = sanitize_line(&procedure.reason);
+    let reason = if reason.is_empty() { String::new() } else { format!(": {reason}") };
+    note_over_progress(format!(" {}{reason}", procedure.status.as_str()));
+    note(format!("   {}", sanitize_line(resume)));
+}
+
+/// Returns the error for a procedure that is paused or stuck in an embedded hub.
+fn halted(procedure: &Procedure) -> CommandError {
+    let Procedure { id, status, reason, .. } = procedure;
+    let reason = if reason.is_empty() { String::new() } else { format!(": {reason}") };
+    let message = format!("deliberation {id} is {}{reason}", status.as_str());
+    let hint = format!(
+        "start a hub on this directory with `quorate serve`, resume it with `quorate procedure resume {id}`,\nthen run this \
+         command with --resume {id}"
+    );
+    CommandError::new(FAILED, sanitize_line(&message), hint)
 }
 
 /// Progress that was printed already.

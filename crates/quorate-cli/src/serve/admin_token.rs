@@ -12,10 +12,10 @@ use quorate_core::{
     AccessToken, Bearer, Commit, CreateToken, Grants, Op, Principal, Secret, TokenName, TokenRole,
 };
 use quorate_engine::Space;
+use quorate_env::replace_file;
 use quorate_server::JournalFormat;
 
 use crate::hub::ADMIN_TOKEN_FILE;
-use crate::replace_file::replace_file;
 use crate::terminal;
 
 /// Name of the token that the hub creates.

@@ -58,6 +58,12 @@ impl Fixture {
         self.hub = None;
     }
 
+    /// Waits until the hub has ended because of a SIGKILL that the test did not send.
+    pub(crate) fn wait_until_killed(&mut self) {
+        let mut hub = self.hub.take().expect("a hub runs");
+        assert_eq!(hub.child.wait().expect("it ends").code(), None, "it was killed");
+    }
+
     /// Stops the hub with SIGTERM and waits for it.
     pub(crate) fn stop(&mut self) {
         self.hub.take().expect("a hub runs").stop();

@@ -36,3 +36,4 @@ mod support;
 mod tls_and_limits;
 mod token_safety;
 mod webhooks;
+mod worker;

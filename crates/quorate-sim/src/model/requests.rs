@@ -5,9 +5,9 @@ use std::fmt;
 use proptest::option::weighted;
 use proptest::prelude::{BoxedStrategy, Just, Strategy, any, prop_oneof};
 use quorate_core::{
-    AgentFilter, AgentId, AgentNo, AgentStatus, AnswerFrom, Commit, DeclarationDigest, DeliveryNo, Destination, Health,
-    Heartbeat, IfUnavailable, Inspect, Message, MessageId, MessageType, Op, OpResult, Receipt, RegisterAgent,
-    SendRequest,
+    AgentFilter, AgentId, AgentNo, AgentStatus, AnswerFrom, Commit, DeclarationDigest, DeliveryNo,
+    Destination, Health, Heartbeat, IfUnavailable, Inspect, Message, MessageId, MessageType, Op, OpResult,
+    Receipt, RegisterAgent, SendRequest,
 };
 
 use super::locks::{LOCKS, lock_name};

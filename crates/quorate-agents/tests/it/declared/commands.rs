@@ -134,7 +134,7 @@ async fn s14_a_program_with_hub_access_gets_its_own_token() {
     let script = "import json,os; print(json.dumps({'summary': os.environ['QUORATE_AGENT'], \
                   'access': [os.environ['QUORATE_URL'], os.environ['QUORATE_TOKEN']]}))";
     let line = format!("cmd:python3 -c {}", shell_words::quote(script));
-    let mut agent = DeclaredAgent::declare("ada", &line, &settings, &AgentContext::new(".")).unwrap();
+    let agent = DeclaredAgent::declare("ada", &line, &settings, &AgentContext::new(".")).unwrap();
     assert!(agent.needs_hub_access);
     let (url, token) = ("http://127.0.0.1:1".to_owned(), "of-ada".to_owned());
     agent.grant_hub_access(HubAccess { url, token, ca_file: None });

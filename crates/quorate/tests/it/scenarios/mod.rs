@@ -14,8 +14,10 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
 
 use quorate::{
-    Agent, Code, ContributionKind, Failure, Hub, ReceivedMessage, TaskDraft, TaskStatus, TaskWork, Work,
+    Agent, Code, ContributionKind, DeclarationDigest, Failure, Hub, ReceivedMessage, TaskDraft, TaskStatus,
+    TaskWork, Work,
 };
+use tokio::sync::Notify;
 
 pub(crate) use approvals::*;
 pub(crate) use cancel::*;
@@ -44,6 +46,8 @@ macro_rules! scenarios {
             a_handler_answers_the_requester
             a_request_is_answered_or_refused
             a_failure_is_retried_or_dead_lettered
+            other_actions_have_a_handler_and_a_declaration_is_stored
+            a_registered_agent_acts_without_a_new_epoch
             a_step_is_atomic
             a_nacked_delivery_is_redelivered
             a_newer_epoch_of_an_agent_ends_the_older
@@ -120,6 +124,64 @@ pub(crate) async fn a_handler_answers_the_requester(fixture: &TestHub) {
     assert_eq!((entry.author.as_str(), entry.content::<u64>().expect("a number")), ("agent:doubler", 21));
     doubler.stop().await.expect("stopped");
     assert_eq!(fixture.embedded.counts().await.expect("read").acked, 2);
+}
+
+// Fails under: a handler for all actions that replaces a handler of its own, or that is announced as an action; a declaration that is
+// lost on the way.
+pub(crate) async fn other_actions_have_a_handler_and_a_declaration_is_stored(fixture: &TestHub) {
+    let own = |_: Work<u64>| async { Ok("own") };
+    let other = |work: Work<u64>| async move { Ok(work.message().action().to_owned()) };
+    let digest = DeclarationDigest::of(b"cmd:cat");
+    let builder =
+        fixture.hub.agent("bob").on("add", own).on_other(other).supports("guess").declaration(digest);
+    let bob = builder.run().await.expect("it runs");
+    let alice = fixture.hub.agent("alice").join().await.expect("she joins");
+    for (action, expected) in [("add", "own"), ("guess", "guess"), ("anything", "anything")] {
+        let answer = alice.ask("bob", action, 1).timeout(SOON).await.expect("an answer");
+        assert_eq!(answer.payload::<String>().expect("a text"), expected);
+    }
+    let info = fixture.hub.agent_info("bob").await.expect("it is there");
+    assert_eq!(
+        (info.supported_actions, info.declaration),
+        (vec!["add".into(), "guess".into()], Some(digest))
+    );
+    bob.stop().await.expect("stopped");
+}
+
+// Fails under: an agent that is registered again, which would end its running process; commits of another principal; a stop that does
+// not wait because an earlier wait was given up.
+pub(crate) async fn a_registered_agent_acts_without_a_new_epoch(fixture: &TestHub) {
+    let (started, release) = (Arc::new(Notify::new()), Arc::new(Notify::new()));
+    let gates = (Arc::clone(&started), Arc::clone(&release));
+    let answer = move |work: Work<u64>| {
+        let (started, release) = (Arc::clone(&gates.0), Arc::clone(&gates.1));
+        async move {
+            started.notify_one();
+            release.notified().await;
+            Ok(work.payload + 1)
+        }
+    };
+    let mut running = fixture.hub.agent("bob").on("add", answer).run().await.expect("it runs");
+    // A wait that is given up can be repeated.
+    let early = tokio::time::timeout(Duration::from_millis(10), running.wait()).await;
+    assert!(early.is_err(), "it runs: {early:?}");
+    let bob = fixture.hub.registered_agent("bob").await.expect("it is registered");
+    let entry = bob.memory().put("note", "note", 1).await.expect("it acts");
+    assert_eq!(entry, 1);
+    let stored = fixture.embedded.memory().get("note").await.expect("read").expect("there");
+    assert_eq!(stored.author, "agent:bob");
+    let alice = fixture.hub.agent("alice").join().await.expect("she joins");
+    alice.send("bob", "add", 1).await.expect("sent");
+    tokio::time::timeout(SOON, started.notified()).await.expect("it still runs");
+    let missing = fixture.hub.registered_agent("carol").await.err().expect("there is none");
+    assert_eq!(missing.code(), Code::NotFound);
+    let mut stopping = Box::pin(running.stop());
+    // Long enough to detect a stop that returns immediately.
+    let early = tokio::time::timeout(Duration::from_millis(100), &mut stopping).await;
+    assert!(early.is_err(), "it waits for the handler: {early:?}");
+    release.notify_one();
+    stopping.await.expect("stopped");
+    assert_eq!(next(&alice).await.payload::<u64>().expect("a number"), 2);
 }
 
 // Fails under: answers that reach another agent; an error that loses its code on the way.

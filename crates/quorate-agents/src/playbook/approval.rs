@@ -2,7 +2,7 @@
 
 use std::fmt::Write as _;
 
-use quorate::deliberation::{Demand, Outcome, Spec};
+use quorate_procedures::deliberation::{Demand, Outcome, Spec};
 use serde::Deserialize;
 use serde_json::{Value, json};
 
@@ -18,9 +18,9 @@ const POINTS_MAX: usize = 12;
 /// The approval that a playbook requests.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub(crate) struct Approval {
+pub struct ApprovalSpec {
     /// Short description of the action.
-    pub(crate) action: String,
+    pub action: String,
     /// Recommendations that require the approval; empty: any outcome.
     #[serde(default)]
     when: Vec<String>,
@@ -30,14 +30,14 @@ pub(crate) struct Approval {
     write: String,
     /// Timeout of the approval.
     #[serde(default = "hours_default")]
-    pub(crate) timeout_hours: u32,
+    pub timeout_hours: u32,
 }
 
 fn hours_default() -> u32 {
     HOURS_DEFAULT
 }
 
-impl Approval {
+impl ApprovalSpec {
     /// Validates the section; the error is a message and a hint.
     pub(super) fn check(&self, spec: &Spec) -> Result<(), (String, String)> {
         if self.action.trim().is_empty() {
@@ -73,7 +73,8 @@ impl Approval {
     }
 
     /// Returns the payload of the action, if this outcome requires an approval.
-    pub(crate) fn payload(&self, outcome: &Outcome) -> Option<Value> {
+    #[must_use]
+    pub fn payload(&self, outcome: &Outcome) -> Option<Value> {
         let recommendation = outcome.synthesis.recommendation.as_deref();
         // Without a decision the placeholder cannot be filled in, so there is no letter.
         if recommendation.is_none() && self.letter.contains("{recommendation}") {
@@ -94,7 +95,8 @@ impl Approval {
 }
 
 /// Whether this is a plain file name: a playbook must not choose the directory that it writes to.
-pub(crate) fn is_file_name(name: &str) -> bool {
+#[must_use]
+pub fn is_file_name(name: &str) -> bool {
     let is_allowed = |ch: char| ch.is_ascii_alphanumeric() || matches!(ch, '.' | '-' | '_');
     !name.is_empty() && name.len() <= 100 && !name.starts_with('.') && name.chars().all(is_allowed)
 }

@@ -2,13 +2,17 @@
 
 use std::collections::BTreeMap;
 
-use quorate_agents::{AgentContext, AgentSettings, DeclaredAgent, RecordMode, TokenPrice, UseSpec};
+use quorate_core::RegisterAgent;
 use quorate_procedures::deliberation::{ExcludedAgent, LOCAL_PROVIDER, Member, ProviderSpec};
 use serde::Deserialize;
 use serde_saphyr::Spanned;
 
-use super::{AccessArgs, INPUT_BYTES_MAX, PlaybookPath, read_text};
-use crate::config::closest_match;
+use super::{OrderedMap, PlaybookAccess, PlaybookError, PlaybookPath, read_text};
+use crate::agent::{AgentContext, AgentSettings, DeclaredAgent, RecordMode, TokenPrice};
+use crate::limits::INPUT_BYTES_MAX;
+use crate::llm::Provider;
+use crate::spelling::closest_match;
+use crate::use_spec::UseSpec;
 
 /// Maximum price of a million tokens; a higher one is a typing error.
 const PRICE_MAX: f64 = 1e6;
@@ -28,6 +32,7 @@ pub(super) struct AgentEntry {
     env: Vec<String>,
     #[serde(default)]
     hub: bool,
+    tasks: Option<Spanned<Vec<String>>>,
 }
 
 /// Condition for asking an agent.
@@ -53,10 +58,10 @@ impl PlaybookPath<'_> {
         entries: Vec<(String, AgentEntry)>,
         providers: &BTreeMap<String, ProviderSpec>,
         text: Option<&str>,
-        access: AccessArgs,
-    ) -> anyhow::Result<(Vec<DeclaredAgent>, Participants)> {
+        access: PlaybookAccess,
+    ) -> Result<(Vec<DeclaredAgent>, Participants), PlaybookError> {
         let mut context = AgentContext::new(self.directory());
-        context.env_inheritance = access.programs.env_inheritance();
+        context.env_inheritance = access.env_inheritance;
         context.key_variables = entries.iter().filter_map(|(_, entry)| entry.key_env.clone()).collect();
         let (mut agents, mut participants) =
             (Vec::new(), Participants { members: Vec::new(), not_asked: Vec::new() });
@@ -87,21 +92,21 @@ impl PlaybookPath<'_> {
         entry: AgentEntry,
         providers: &BTreeMap<String, ProviderSpec>,
         context: &AgentContext,
-        access: AccessArgs,
-    ) -> anyhow::Result<DeclaredAgent> {
+        access: PlaybookAccess,
+    ) -> Result<DeclaredAgent, PlaybookError> {
         let line = entry.r#use.referenced.line();
-        quorate_core::AgentId::new(name).map_err(|refused| {
+        quorate_core::AgentId::for_registration(name).map_err(|refused| {
             self.error_at(line, &format!("agents.{name}: {}", refused.detail), &refused.hint)
         })?;
         let resolve = |key: &str, line: u64, file: &str| {
-            self.resolve((&format!("agents.{name}.{key}"), line), file, access.files())
+            self.resolve((&format!("agents.{name}.{key}"), line), file, access.files)
         };
         let instructions = match &entry.prompt {
             Some(prompt) => {
                 let line = prompt.referenced.line();
                 let read = read_text(&resolve("prompt", line, &prompt.value)?, INPUT_BYTES_MAX, "a prompt");
                 read.map_err(|error| {
-                    let message = format!("agents.{name}.prompt: {error:#}");
+                    let message = format!("agents.{name}.prompt: {}", error.with_cause());
                     self.error_at(line, &message, "name a text file; the path is relative to the playbook")
                 })?
             }
@@ -116,6 +121,7 @@ impl PlaybookPath<'_> {
                 return Err(self.error_at(line, &message, "keep one of them"));
             }
         };
+        let tasks = self.tasks(name, entry.tasks)?;
         let limits = UseSpec::parse(&entry.r#use.value).ok().and_then(|declared| provider_name(&declared));
         let limits = limits.and_then(|name| providers.get(&name)).cloned().unwrap_or_default();
         let settings = AgentSettings {
@@ -127,23 +133,45 @@ impl PlaybookPath<'_> {
             record_mode,
             env: entry.env,
             hub: entry.hub,
+            tasks,
         };
         DeclaredAgent::declare(name, &entry.r#use.value, &settings, context)
             .map_err(|refused| self.error_at(line, &refused.detail, &refused.hint))
     }
 
+    /// Validates the task types of an agent.
+    fn tasks(&self, name: &str, tasks: Option<Spanned<Vec<String>>>) -> Result<Vec<String>, PlaybookError> {
+        let Some(tasks) = tasks else { return Ok(Vec::new()) };
+        let invalid = |message: &str, hint: &str| {
+            let message = format!("agents.{name}.tasks: {message}");
+            Err(self.error_at(tasks.referenced.line(), &message, hint))
+        };
+        let example = "name the types of tasks, as in `tasks: [review, summarize]`";
+        match tasks.value.as_slice() {
+            [] => return invalid("the list is empty", "name a type of task, or omit the key"),
+            types if types.iter().any(|task_type| task_type.trim().is_empty()) => {
+                return invalid("a type is empty", example);
+            }
+            _ => {}
+        }
+        // They become its capabilities.
+        let registration = quorate_core::AgentId::new(name)
+            .map(|id| RegisterAgent { capabilities: tasks.value.clone(), ..RegisterAgent::named(id) });
+        match registration.and_then(|registration| registration.check()) {
+            Ok(()) => Ok(tasks.value),
+            Err(refused) => invalid(&refused.detail, &refused.hint),
+        }
+    }
+
     /// Validates the provider settings: known names, and prices for both directions.
     pub(super) fn providers(
         &self,
-        entries: Vec<(String, Spanned<ProviderSpec>)>,
-    ) -> anyhow::Result<BTreeMap<String, ProviderSpec>> {
-        let names: Vec<&str> = quorate_agents::Provider::ALL
-            .iter()
-            .map(|provider| provider.name())
-            .chain([LOCAL_PROVIDER])
-            .collect();
+        entries: Option<OrderedMap<Spanned<ProviderSpec>>>,
+    ) -> Result<BTreeMap<String, ProviderSpec>, PlaybookError> {
+        let names: Vec<&str> =
+            Provider::ALL.iter().map(|provider| provider.name()).chain([LOCAL_PROVIDER]).collect();
         let mut valid = BTreeMap::new();
-        for (name, provider) in entries {
+        for (name, provider) in entries.map(|entries| entries.0).unwrap_or_default() {
             let line = provider.referenced.line();
             let provider = provider.value;
             if !names.contains(&name.as_str()) {
@@ -178,7 +206,8 @@ impl PlaybookPath<'_> {
 }
 
 /// Returns the LLM provider of an agent; `None` for a local agent.
-pub(crate) fn provider_name(declared: &UseSpec) -> Option<String> {
+#[must_use]
+pub fn provider_name(declared: &UseSpec) -> Option<String> {
     match declared {
         UseSpec::Model { provider, .. } => Some(provider.name().to_owned()),
         _ => None,

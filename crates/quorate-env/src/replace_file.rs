@@ -8,7 +8,10 @@ use std::os::unix::fs::{OpenOptionsExt as _, PermissionsExt as _};
 use std::path::{Path, PathBuf};
 
 /// Creates or replaces a file. `mode` are its permissions whatever the umask; by default the umask applies.
-pub(crate) fn replace_file(path: &Path, content: &[u8], mode: Option<u32>) -> io::Result<()> {
+///
+/// # Errors
+/// The error of the operating system. The file is then unchanged.
+pub fn replace_file(path: &Path, content: &[u8], mode: Option<u32>) -> io::Result<()> {
     let temporary = temporary_of(path);
     match fs::remove_file(&temporary) {
         Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),

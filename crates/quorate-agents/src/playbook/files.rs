@@ -5,11 +5,11 @@ use std::path::{Path, PathBuf};
 
 use serde_saphyr::Spanned;
 
-use super::{AccessArgs, InputSource, PlaybookPath, read_input};
+use super::{InputSource, PlaybookError, PlaybookPath, read_input};
 
 /// Files that a playbook may name.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
-pub(crate) enum FileAccess {
+pub enum FileAccess {
     /// Only files below its directory, after symbolic links are resolved.
     #[default]
     BelowPlaybook,
@@ -29,14 +29,14 @@ impl PlaybookPath<'_> {
         &self,
         input: InputSource<'_>,
         named: Option<&Spanned<String>>,
-        access: AccessArgs,
-    ) -> anyhow::Result<Option<String>> {
+        access: FileAccess,
+    ) -> Result<Option<String>, PlaybookError> {
         match (input, named) {
             (InputSource::Text(text), _) => Ok(Some(text)),
             (InputSource::File(given), _) => read_input(given).map(Some),
             (InputSource::FromPlaybook, Some(named)) => {
                 let position = ("input", named.referenced.line());
-                read_input(&self.resolve(position, &named.value, access.files())?).map(Some)
+                read_input(&self.resolve(position, &named.value, access)?).map(Some)
             }
             (InputSource::FromPlaybook, None) => Ok(None),
         }
@@ -51,7 +51,7 @@ impl PlaybookPath<'_> {
         (field, line): (&str, u64),
         name: &str,
         access: FileAccess,
-    ) -> anyhow::Result<PathBuf> {
+    ) -> Result<PathBuf, PlaybookError> {
         let path = self.directory().join(name);
         if access == FileAccess::Anywhere || is_below(&path, self.directory()) {
             return Ok(path);
@@ -65,6 +65,28 @@ impl PlaybookPath<'_> {
         };
         Err(self.error_at(line, &message, &hint))
     }
+}
+
+/// Reads a text file up to a size limit. The error calls the file `kind`.
+///
+/// # Errors
+/// If the file cannot be read, is too long, or not text.
+pub fn read_text(path: &Path, bytes_max: u64, kind: &str) -> Result<String, PlaybookError> {
+    use std::io::Read as _;
+    let mut bytes = Vec::new();
+    let failed = |error| PlaybookError::read(path, error);
+    let file = std::fs::File::open(path).map_err(failed)?;
+    file.take(bytes_max + 1).read_to_end(&mut bytes).map_err(failed)?;
+    if bytes.len() as u64 > bytes_max {
+        let message = format!("{} is longer than {bytes_max} bytes, the limit for {kind}", path.display());
+        return Err(PlaybookError::new(message, "shorten the file, or use a part of it"));
+    }
+    String::from_utf8(bytes).map_err(|error| {
+        let offset = error.utf8_error().valid_up_to();
+        let line = 1 + error.as_bytes()[..offset].iter().filter(|byte| **byte == b'\n').count();
+        let message = format!("{}:{line}: not a text file: byte {offset} is not valid UTF-8", path.display());
+        PlaybookError::new(message, "use plain text; convert a PDF or other document to text first")
+    })
 }
 
 /// Whether a path is below a directory. What does not exist yet is judged by the deepest part that does.
