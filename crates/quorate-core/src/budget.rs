@@ -1,6 +1,6 @@
 //! Budgets of message chains. Each message that names a budget is charged one message.
 
-use crate::ids::{AgentNo, BudgetId};
+use crate::ids::{AgentNo, BudgetId, BudgetNo};
 use crate::limits::NUMBER_MAX;
 use crate::refused::{Code, Refused};
 
@@ -9,6 +9,8 @@ use crate::refused::{Code, Refused};
 pub struct Budget {
     /// Id of the budget.
     pub id: BudgetId,
+    /// Number of the budget.
+    pub number: BudgetNo,
     /// The agent that created it and may change it; `None` is the hub.
     pub owner: Option<AgentNo>,
     /// Maximum number of messages.

@@ -69,6 +69,10 @@ number_id!(
     PoolNo
 );
 number_id!(
+    /// Number of a budget in its space, dense from 1.
+    BudgetNo
+);
+number_id!(
     /// Id of a consumer: a waiting claim or a stream. In memory only.
     ConsumerId
 );

@@ -88,10 +88,10 @@ pub use grants::{Granted, Grants};
 pub use hidden_character::is_hidden_character;
 pub use history_position::{AsOf, TimelinePage};
 pub use ids::{
-    AgentId, AgentNo, ApprovalId, BudgetId, Capability, ClientId, ConsumerId, DeliveryId, DeliveryNo, Epoch,
-    Fence, Generation, GenerationStart, Generations, IdempotencyKey, Key, LeaseToken, LockName, MessageId,
-    PoolNo, ProcedureId, Seq, SessionId, SessionNo, SnapshotName, SpaceId, SpaceName, SpaceNo, TaskId,
-    TokenId, Version, row_id,
+    AgentId, AgentNo, ApprovalId, BudgetId, BudgetNo, Capability, ClientId, ConsumerId, DeliveryId,
+    DeliveryNo, Epoch, Fence, Generation, GenerationStart, Generations, IdempotencyKey, Key, LeaseToken,
+    LockName, MessageId, PoolNo, ProcedureId, Seq, SessionId, SessionNo, SnapshotName, SpaceId, SpaceName,
+    SpaceNo, TaskId, TokenId, Version, row_id,
 };
 pub use inspect::{AgentFilter, AgentInspection, DeliveryInspection, Inspect, InspectResult, LockWait};
 pub use item::{Item, ItemKey, ItemKind, ItemTimer, Retention, Verb};

@@ -54,6 +54,10 @@ pub const APPROVAL_MS_MIN: u64 = 1_000;
 pub const APPROVAL_MS_DEFAULT: u64 = 72 * 60 * 60 * 1000;
 /// Maximum timeout of an approval: 90 days.
 pub const APPROVAL_MS_MAX: u64 = 90 * 24 * 60 * 60 * 1000;
+/// Snapshots of one space.
+pub const SNAPSHOTS_MAX: usize = 10_000;
+/// Snapshots that one agent made.
+pub const SNAPSHOTS_PER_AGENT_MAX: usize = 1_000;
 /// Entries changed by one rollback.
 pub const ROLLBACK_KEYS_MAX: usize = 4096;
 /// Entries scanned by the rollbacks of one commit.
@@ -86,6 +90,8 @@ pub const HISTORY_LAST_MAX: u32 = 4096;
 pub const HISTORY_RECORDS_MAX: u64 = 1_000_000;
 /// Pools per space, that is, capabilities to which messages were ever sent.
 pub const POOLS_MAX: usize = 10_000;
+/// Pools that one agent opened with its messages.
+pub const POOLS_PER_AGENT_MAX: usize = 1_000;
 /// Deliveries acked by one operation.
 pub const ACKS_MAX: usize = 4096;
 /// Default rate limit of broadcasts per agent and minute.
@@ -160,6 +166,10 @@ pub const HOPS_DEFAULT: u16 = 100;
 pub const HOPS_MAX: u16 = 10_000;
 /// Occurrences of the same message in one chain.
 pub const CHAIN_REPEATS_MAX: u32 = 2;
+/// Budgets of one space. They are retained permanently.
+pub const BUDGETS_MAX: usize = 1_000_000;
+/// Budgets that one agent created.
+pub const BUDGETS_PER_AGENT_MAX: usize = 100_000;
 /// Number of recent messages considered by loop detection.
 pub const CHAIN_WINDOW: usize = 16_384;
 /// Minimum heartbeat interval.

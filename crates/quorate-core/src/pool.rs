@@ -1,6 +1,6 @@
 //! Pools: shared queues of messages to `can:CAPABILITY`, from which capable agents claim.
 
-use crate::ids::{Capability, PoolNo};
+use crate::ids::{AgentNo, Capability, PoolNo};
 use crate::registry::{Agent, AgentRole};
 
 /// The agents that may claim from a pool.
@@ -21,6 +21,8 @@ pub struct Pool {
     pub capability: Capability,
     /// The agents that may claim from it.
     pub access: PoolAccess,
+    /// The agent whose message created it; `None` is the hub.
+    pub opened_by: Option<AgentNo>,
 }
 
 impl Pool {

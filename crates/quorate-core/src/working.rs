@@ -10,6 +10,7 @@ mod approvals;
 mod consumers;
 mod crowded_inboxes;
 mod inbox;
+mod item_counts;
 mod items;
 mod locks;
 mod message_chains;

@@ -92,6 +92,8 @@ macro_rules! conformance_tests {
                 c4_a_space_has_at_most_100_000_open_tasks,
                 c4_an_agent_has_at_most_10_000_open_tasks,
                 i21_an_agent_has_a_share_of_sessions_procedures_and_approvals,
+                i21_an_agent_has_a_share_of_pools_snapshots_and_budgets,
+                i21_a_space_has_at_most_10_000_snapshots,
                 c4_an_agent_has_at_most_4096_tasks_in_flight,
                 i21_a_space_has_at_most_10_000_tokens,
                 d3_a_space_has_at_most_10_000_pools,

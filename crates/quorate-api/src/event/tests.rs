@@ -5,8 +5,8 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use quorate_core::{
-    AccessToken, ActivePolicy, Agent, AgentNo, AgentRole, AnswerFrom, Bearer, Budget, Completion, Delegate,
-    DeliveryNo, DeliveryOrigin, Destination, Effect as CoreEffect, Epoch, EscalationTarget, Fence,
+    AccessToken, ActivePolicy, Agent, AgentNo, AgentRole, AnswerFrom, Bearer, Budget, BudgetNo, Completion,
+    Delegate, DeliveryNo, DeliveryOrigin, Destination, Effect as CoreEffect, Epoch, EscalationTarget, Fence,
     Generation, GenerationStart, Generations, Grant, Grants, History, Item, LeaseToken, Lock, LoggedLease,
     Message, NewDelivery, OnDependencyFailure, PartRef, Payload, Policy, Pool, PoolAccess, PoolNo, Presence,
     Priority, Procedure, ProcedureStatus, Recipient, RecipientOutcome, Record, RecordKind, RecordedMessage,
@@ -246,6 +246,7 @@ fn shared_items() -> Vec<CoreEffect> {
             Verb::BudgetSet,
             Item::Budget(Budget {
                 id: "b".parse().unwrap(),
+                number: BudgetNo(1),
                 owner: Some(AgentNo(1)),
                 messages_max: 9,
                 messages_used: 1,
@@ -293,6 +294,7 @@ fn routing_items() -> Vec<CoreEffect> {
                 number: PoolNo(3),
                 capability: "review".parse().unwrap(),
                 access: PoolAccess::Coordinators,
+                opened_by: None,
             }),
         ),
         changed(

@@ -64,7 +64,7 @@ impl Draft<'_> {
                 "the space has reached its maximum number of agents",
             )
             .limit(AGENTS_MAX as u64)
-            .retryable()
+            .hint("removed agents count as well; register an id that was used before, or use another space")
             .into());
         }
         self.check_registration(current.as_ref(), new)?;

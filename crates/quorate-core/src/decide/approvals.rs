@@ -50,7 +50,8 @@ impl Draft<'_> {
         if let Some(actor) = self.actor {
             let own = self.working.items().approvals.count_of(actor);
             let hint = "wait for decisions, or request approvals with shorter timeouts";
-            self.check_share("pending approvals", own, APPROVALS_PER_AGENT_MAX, hint)?;
+            self.check_share("pending approvals", own, APPROVALS_PER_AGENT_MAX, hint)
+                .map_err(Refused::retryable)?;
         }
         let generate =
             || ApprovalId::generated(self.working.head.generation, self.seq, self.requested_in_commit());

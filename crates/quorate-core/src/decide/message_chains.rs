@@ -9,9 +9,9 @@ use crate::commit::{OpResult, Principal};
 use crate::decide::tasks::push_json_string;
 use crate::decide::{DecideError, Draft};
 use crate::destination::Destination;
-use crate::ids::{AgentId, BudgetId};
+use crate::ids::{AgentId, BudgetId, BudgetNo};
 use crate::item::{Item, ItemKey, ItemKind, Verb};
-use crate::limits::CHAIN_REPEATS_MAX;
+use crate::limits::{BUDGETS_MAX, BUDGETS_PER_AGENT_MAX, CHAIN_REPEATS_MAX};
 use crate::message::{Message, MessageType, Payload};
 use crate::recipient::Recipient;
 use crate::refused::{Code, Refused};
@@ -85,6 +85,7 @@ impl Draft<'_> {
         let existing = self.budget(&set.id)?;
         let mut budget = existing.clone().unwrap_or_else(|| Budget {
             id: set.id.clone(),
+            number: BudgetNo(self.working.items().budgets.total() as u64 + 1),
             owner: self.actor,
             messages_max: 0,
             messages_used: 0,
@@ -102,6 +103,9 @@ impl Draft<'_> {
                 .hint("only the owner of a budget, or the hub, may change it")
                 .into());
         }
+        if existing.is_none() {
+            self.check_budget_count()?;
+        }
         let SetBudget { messages_max, tokens_max, money_max, .. } = *set;
         let same = (budget.messages_max, budget.tokens_max, budget.money_max)
             == (messages_max, tokens_max, money_max);
@@ -112,6 +116,19 @@ impl Draft<'_> {
             self.change_item(Verb::BudgetSet, Item::Budget(budget));
         }
         Ok(OpResult::Done)
+    }
+
+    /// Refuses a further budget if the space, or the agent, has as many as it may have.
+    fn check_budget_count(&self) -> Result<(), Refused> {
+        let hint = "budgets are permanent: raise the limits of an existing one instead";
+        let budgets = &self.working.items().budgets;
+        if budgets.total() >= BUDGETS_MAX {
+            let detail = "the space has reached its maximum number of budgets";
+            return Err(Refused::new(Code::LimitExceeded, detail).limit(BUDGETS_MAX as u64).hint(hint));
+        }
+        self.actor.map_or(Ok(()), |actor| {
+            self.check_share("budgets", budgets.of(&actor), BUDGETS_PER_AGENT_MAX, hint)
+        })
     }
 
     fn budget(&self, id: &BudgetId) -> Result<Option<Budget>, DecideError> {

@@ -33,7 +33,8 @@ impl Draft<'_> {
         if self.actor.is_some() {
             let started = self.working.items().procedures.count_of(&self.commit.principal.to_text());
             let hint = "wait until one ends, or cancel procedures that are no longer driven";
-            self.check_share("running procedures", started, PROCEDURES_PER_AGENT_MAX, hint)?;
+            self.check_share("running procedures", started, PROCEDURES_PER_AGENT_MAX, hint)
+                .map_err(Refused::retryable)?;
         }
         let now = self.now.wall;
         let generate =

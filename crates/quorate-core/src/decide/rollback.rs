@@ -14,7 +14,7 @@ use crate::effect::Effect;
 use crate::entry::EntryHead;
 use crate::ids::{Key, Seq, SnapshotName, Version};
 use crate::item::{Item, ItemKey, ItemKind, Verb};
-use crate::limits::REFUSAL_NAMES_MAX;
+use crate::limits::{REFUSAL_NAMES_MAX, SNAPSHOTS_MAX, SNAPSHOTS_PER_AGENT_MAX};
 use crate::lookup::VersionSelector;
 use crate::refused::{Code, Refused};
 use crate::snapshot::{MakeSnapshot, Rollback, RollbackScope, RollbackTarget, Snapshot, SnapshotState};
@@ -32,6 +32,7 @@ impl Draft<'_> {
                 .hint("use another name, or drop the existing snapshot first")
                 .into());
         }
+        self.check_snapshot_count()?;
         let snapshot = Snapshot {
             name: make.name.clone(),
             prefix: make.prefix.clone(),
@@ -42,6 +43,24 @@ impl Draft<'_> {
         };
         self.change_item(Verb::SnapshotMade, Item::Snapshot(snapshot));
         Ok(OpResult::SnapshotMade { seq })
+    }
+
+    /// Refuses a further snapshot if the space, or the agent, has as many as it may have.
+    fn check_snapshot_count(&self) -> Result<(), Refused> {
+        let hint = "drop snapshots that are no longer used";
+        let snapshots = &self.working.items().snapshots;
+        if snapshots.total() >= SNAPSHOTS_MAX {
+            let detail = "the space has reached its maximum number of snapshots";
+            return Err(Refused::new(Code::LimitExceeded, detail)
+                .limit(SNAPSHOTS_MAX as u64)
+                .retryable()
+                .hint(hint));
+        }
+        if self.actor.is_none() {
+            return Ok(());
+        }
+        let own = snapshots.of(&self.commit.principal.to_text().into());
+        self.check_share("snapshots", own, SNAPSHOTS_PER_AGENT_MAX, hint).map_err(Refused::retryable)
     }
 
     pub(super) fn drop_snapshot(&mut self, name: &SnapshotName) -> Result<OpResult, DecideError> {

@@ -9,7 +9,7 @@ use crate::destination::Destination;
 use crate::effect::{Effect, NewDelivery};
 use crate::ids::{AgentId, Capability, DeliveryNo, MessageId, PoolNo};
 use crate::item::{Item, Verb};
-use crate::limits::{DELIVERIES_PER_COMMIT_MAX, IN_FLIGHT_MAX, POOLS_MAX};
+use crate::limits::{DELIVERIES_PER_COMMIT_MAX, IN_FLIGHT_MAX, POOLS_MAX, POOLS_PER_AGENT_MAX};
 use crate::lookup::PriorSend;
 use crate::message::{Durability, Message};
 use crate::pool::{Pool, PoolAccess};
@@ -173,10 +173,13 @@ impl Draft<'_> {
                 "the space has reached its maximum number of pools",
             )
             .limit(POOLS_MAX as u64)
-            .retryable()
-            .hint("send to a capability that already has a pool"));
+            .hint(POOL_HINT));
         }
-        let pool = Pool { number, capability: capability.clone(), access };
+        if let Some(actor) = self.actor {
+            let opened = self.working.pools().opened_by(actor);
+            self.check_share("pools", opened, POOLS_PER_AGENT_MAX, POOL_HINT)?;
+        }
+        let pool = Pool { number, capability: capability.clone(), access, opened_by: self.actor };
         self.change_item(Verb::PoolOpened, Item::Pool(pool));
         Ok(number)
     }
@@ -238,6 +241,9 @@ impl Draft<'_> {
         Ok(OpResult::Sent { id, first: prior.first, count: prior.count })
     }
 }
+
+/// Pools are permanent, so waiting does not help.
+const POOL_HINT: &str = "send to an agent, a role, a topic, or a capability that already has a pool";
 
 fn used_id(id: &crate::ids::ClientId) -> Refused {
     Refused::new(Code::Duplicate, format!("the message id {id} was used for another message"))

@@ -39,7 +39,8 @@ impl Draft<'_> {
         if let Principal::Agent(actor) = &self.commit.principal {
             let own = self.working.items().sessions.count_of(actor);
             let hint = "complete or fail sessions that are no longer used";
-            self.check_share("open sessions", own, SESSIONS_PER_AGENT_MAX, hint)?;
+            self.check_share("open sessions", own, SESSIONS_PER_AGENT_MAX, hint)
+                .map_err(Refused::retryable)?;
         }
         let (now, opened) = (self.now.wall, self.opened_in_commit());
         let number = SessionNo::from_record(self.seq, opened);

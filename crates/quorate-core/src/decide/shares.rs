@@ -20,7 +20,7 @@ impl Draft<'_> {
             return Ok(());
         }
         let detail = format!("{} has reached its maximum number of {what}", self.commit.principal.to_text());
-        Err(Refused::new(Code::LimitExceeded, detail).limit(max as u64).retryable().hint(hint))
+        Err(Refused::new(Code::LimitExceeded, detail).limit(max as u64).hint(hint))
     }
 
     /// Refuses tasks that exceed the share of the agent that creates them.

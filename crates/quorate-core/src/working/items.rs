@@ -3,11 +3,13 @@
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-use crate::ids::TaskId;
+use crate::ids::{AgentNo, TaskId};
 use crate::item::{Item, ItemKey, ItemKind, ItemTimer, Retention};
 use crate::policy::{ActivePolicy, Policy};
+use crate::snapshot::{Snapshot, SnapshotState};
 use crate::time::{Mono, Now, Timestamp};
 use crate::working::approvals::Approvals;
+use crate::working::item_counts::ItemCounts;
 use crate::working::locks::Locks;
 use crate::working::procedures::Procedures;
 use crate::working::requests::Requests;
@@ -32,6 +34,10 @@ pub(crate) struct Items {
     pub(crate) tokens: TokenIndex,
     pub(crate) approvals: Approvals,
     pub(crate) procedures: Procedures,
+    /// Budgets, by owner. They are not in memory themselves.
+    pub(crate) budgets: ItemCounts<AgentNo>,
+    /// Snapshots, by the agent that made them. They are not in memory themselves.
+    pub(crate) snapshots: ItemCounts<Box<str>>,
     /// Monotonic deadline of each running timer.
     deadlines: Map<TimerKey, Mono>,
     by_deadline: BTreeSet<(Mono, TimerKey)>,
@@ -207,6 +213,51 @@ pub(super) struct ItemUndo {
     running: Vec<(u64, Mono)>,
     /// Whether the change created a pool.
     new_pool: bool,
+    counted: Option<Counted>,
+}
+
+/// A change of the number of items that are not in memory.
+#[derive(Debug)]
+enum Counted {
+    /// A budget of this agent was created.
+    Budget(Option<AgentNo>),
+    /// A snapshot by this principal was made.
+    SnapshotMade(Box<str>),
+    /// A snapshot by this principal was dropped.
+    SnapshotDropped(Box<str>),
+}
+
+impl Items {
+    /// Counts a new or dropped item that is not in memory.
+    fn count(&mut self, item: &Item) -> Option<Counted> {
+        let counted = match item {
+            // Numbers are dense: that of a new budget is the next one.
+            Item::Budget(budget) if budget.number.0 as usize == self.budgets.total() + 1 => {
+                Counted::Budget(budget.owner)
+            }
+            Item::Snapshot(Snapshot { by, state: SnapshotState::Active, .. }) => {
+                Counted::SnapshotMade(by.as_str().into())
+            }
+            Item::Snapshot(Snapshot { by, state: SnapshotState::Dropped, .. }) => {
+                Counted::SnapshotDropped(by.as_str().into())
+            }
+            _ => return None,
+        };
+        match &counted {
+            Counted::Budget(owner) => self.budgets.add(*owner),
+            Counted::SnapshotMade(by) => self.snapshots.add(Some(by.clone())),
+            Counted::SnapshotDropped(by) => self.snapshots.remove(Some(by.clone())),
+        }
+        Some(counted)
+    }
+
+    fn undo_count(&mut self, counted: Counted) {
+        match counted {
+            Counted::Budget(owner) => self.budgets.remove(owner),
+            Counted::SnapshotMade(by) => self.snapshots.remove(Some(by)),
+            Counted::SnapshotDropped(by) => self.snapshots.add(Some(by)),
+        }
+    }
 }
 
 impl WorkingState {
@@ -244,6 +295,9 @@ impl WorkingState {
         match &item {
             _ if item.retention() == Retention::InMemory => drop(self.put_item(item, now.mono)),
             Item::Task(task) => self.load_ended_task(task),
+            // Stored items are not sorted by number.
+            Item::Budget(budget) => self.items.budgets.add(budget.owner),
+            Item::Snapshot(_) => drop(self.items.count(&item)),
             _ => {}
         }
     }
@@ -276,17 +330,21 @@ impl WorkingState {
         if let Item::Pool(pool) = &item {
             self.put_pool(pool);
         }
+        let counted = self.items.count(&item);
         let old = self.items.replace(&key, (item.retention() == Retention::InMemory).then_some(item));
         let running = match &old {
             Some(old) => self.items.stop_timers(&key, &old.timers()),
             None => Vec::new(),
         };
         self.items.start_timers(&key, &timers, &running, now);
-        ItemUndo { key, item: old, running, new_pool: self.pools.len() > pools }
+        ItemUndo { key, item: old, running, new_pool: self.pools.len() > pools, counted }
     }
 
     pub(super) fn undo_item(&mut self, before: ItemUndo) {
-        let ItemUndo { key, item, running, new_pool } = before;
+        let ItemUndo { key, item, running, new_pool, counted } = before;
+        if let Some(counted) = counted {
+            self.items.undo_count(counted);
+        }
         if new_pool {
             self.undo_pool();
         }

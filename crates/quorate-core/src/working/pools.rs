@@ -4,6 +4,7 @@
 use crate::ids::{AgentNo, Capability, PoolNo};
 use crate::pool::{Pool, PoolAccess};
 use crate::recipient::QueueId;
+use crate::working::item_counts::ItemCounts;
 use crate::working::{Consumer, Inbox, Map, WorkingState};
 
 /// All pools of a space, by number.
@@ -11,6 +12,8 @@ use crate::working::{Consumer, Inbox, Map, WorkingState};
 pub(crate) struct Pools {
     entries: Vec<PoolInbox>,
     by_name: Map<(Capability, PoolAccess), PoolNo>,
+    /// Number of pools by the agent that opened them.
+    counts: ItemCounts<AgentNo>,
 }
 
 /// A pool with its deliveries.
@@ -32,6 +35,11 @@ impl Pools {
     /// Returns the number of pools.
     pub(crate) fn len(&self) -> usize {
         self.entries.len()
+    }
+
+    /// Returns the number of pools that an agent opened.
+    pub(crate) fn opened_by(&self, agent: AgentNo) -> usize {
+        self.counts.of(&agent)
     }
 
     pub(crate) fn get(&self, pool: PoolNo) -> Option<&Pool> {
@@ -84,6 +92,7 @@ impl WorkingState {
             return;
         }
         self.pools.by_name.insert((pool.capability.clone(), pool.access), pool.number);
+        self.pools.counts.add(pool.opened_by);
         self.pools.entries.push(PoolInbox { pool: pool.clone(), inbox: Inbox::default() });
         for agent in self.agents.capable(pool.capability.as_str()).to_vec() {
             self.join_pools(agent);
@@ -97,6 +106,7 @@ impl WorkingState {
             inbox.pools.retain(|pool| *pool != number);
         }
         if let Some(PoolInbox { pool, .. }) = self.pools.entries.pop() {
+            self.pools.counts.remove(pool.opened_by);
             self.pools.by_name.remove(&(pool.capability, pool.access));
         }
     }

@@ -1,9 +1,10 @@
 //! Limits that need many rows to reach. Only for backends that can hold that many efficiently.
 
 use quorate_core::{
-    Bearer, ChangeSession, ClaimTasks, Code, CompleteTask, ConsumerEvent, ConsumerId, CreateTasks,
-    CreateToken, Dependency, LeasedTask, Message, NewTask, Op, OpResult, OpenSession, Pattern, Principal,
-    RegisterAgent, SessionChange, SessionId, Subscribe, TaskStatus, TokenDigest, TokenRole, WaitMode, limits,
+    Bearer, BudgetId, ChangeSession, ClaimTasks, Code, CompleteTask, ConsumerEvent, ConsumerId, CreateTasks,
+    CreateToken, Dependency, LeasedTask, MakeSnapshot, Message, NewTask, Op, OpResult, OpenSession, Pattern,
+    Principal, RegisterAgent, SessionChange, SessionId, SetBudget, SnapshotName, Subscribe, TaskStatus,
+    TokenDigest, TokenRole, WaitMode, limits,
 };
 
 use super::approvals::request_approval;
@@ -64,6 +65,7 @@ pub async fn a_space_has_at_most_100_000_agents(bench: TestBench) {
     }
     let refused = bench.commit_refused(Principal::System, vec![register("one-more")]).await;
     assert_eq!((refused.code, refused.facts.limit), (Code::LimitExceeded, Some(limits::AGENTS_MAX as u64)));
+    assert!(!refused.facts.retryable, "removed agents count as well: {refused:?}");
     bench.register("a7").await;
 }
 
@@ -243,7 +245,84 @@ pub async fn d3_a_space_has_at_most_10_000_pools(bench: TestBench) {
     }
     let refused = bench.commit_refused(Principal::System, vec![to_pool(max)]).await;
     assert_eq!((refused.code, refused.facts.limit), (Code::LimitExceeded, Some(max as u64)));
+    assert!(!refused.facts.retryable, "pools are permanent: {refused:?}");
     bench.commit_ok(Principal::System, vec![to_pool(0), to_pool(max - 1)]).await;
+}
+
+// Fails under: an agent that uses up the pools, snapshots or budgets of its space; a share that is not undone with its
+// commit, or is lost with a restart; a refusal that promises that waiting helps.
+pub async fn i21_an_agent_has_a_share_of_pools_snapshots_and_budgets(mut bench: TestBench) {
+    bench.register_all(&["alice", "bob"]).await;
+    let pools = limits::POOLS_PER_AGENT_MAX;
+    let all = (0..=pools + 1).collect::<Vec<_>>();
+    for (index, chunk) in all.chunks(limits::LIST_MAX).enumerate() {
+        let capabilities = chunk.iter().map(|number| format!("c{number}")).collect();
+        let named = RegisterAgent::named(id(&format!("w{index}")));
+        bench
+            .commit_ok(Principal::System, vec![Op::RegisterAgent(RegisterAgent { capabilities, ..named })])
+            .await;
+    }
+    let to_pool = |from: &str, number: usize| {
+        let to = format!("can:c{number}").parse().expect("valid destination");
+        send(from, Message::new(to, "work", payload("{}")))
+    };
+    let snapshot = |_: &str, number: usize| snapshot_op(number);
+    let budget = |_: &str, number: usize| budget_op(number);
+    type Build<'a> = &'a dyn Fn(&str, usize) -> Op;
+    let kinds: [(&str, usize, Build<'_>, bool); 3] = [
+        ("pools", pools, &to_pool, false),
+        ("snapshots", limits::SNAPSHOTS_PER_AGENT_MAX, &snapshot, true),
+        ("budgets", limits::BUDGETS_PER_AGENT_MAX, &budget, false),
+    ];
+    for (name, max, op, is_temporary) in kinds {
+        for chunk in (0..max - 1).collect::<Vec<_>>().chunks(OPS) {
+            bench.commit_ok(agent("alice"), chunk.iter().map(|number| op("alice", *number)).collect()).await;
+        }
+        // A refused commit uses up nothing.
+        let two = vec![op("alice", max - 1), op("alice", max)];
+        let refused = bench.commit_refused(agent("alice"), two).await;
+        assert_eq!((refused.code, refused.facts.limit), (Code::LimitExceeded, Some(max as u64)));
+        assert_eq!(refused.facts.retryable, is_temporary, "{refused:?}");
+        assert!(refused.detail.contains("agent:alice") && refused.detail.contains(name), "{refused:?}");
+        bench.commit_ok(agent("alice"), vec![op("alice", max - 1)]).await;
+        bench.reopen().await;
+        bench.commit_refused_with(Code::LimitExceeded, agent("alice"), vec![op("alice", max)]).await;
+        bench.commit_ok(agent("bob"), vec![op("bob", max)]).await;
+    }
+    let drop = Op::DropSnapshot { name: snapshot_name(0) };
+    let next = snapshot_op(limits::SNAPSHOTS_PER_AGENT_MAX + 1);
+    bench.commit_ok(agent("alice"), vec![drop, next]).await;
+    bench.commit_ok(agent("alice"), vec![to_pool("alice", 0), budget_op(0)]).await;
+    bench.commit_ok(Principal::System, vec![to_pool("alice", pools + 1)]).await;
+}
+
+fn snapshot_name(number: usize) -> SnapshotName {
+    SnapshotName::new(format!("n{number}")).expect("valid name")
+}
+
+fn snapshot_op(number: usize) -> Op {
+    Op::MakeSnapshot(MakeSnapshot { name: snapshot_name(number), prefix: String::new() })
+}
+
+fn budget_op(number: usize) -> Op {
+    let id = BudgetId::new(format!("b{number}")).expect("valid id");
+    Op::SetBudget(SetBudget { id, messages_max: 1, tokens_max: None, money_max: None })
+}
+
+// Fails under: a dropped snapshot that still counts.
+pub async fn i21_a_space_has_at_most_10_000_snapshots(mut bench: TestBench) {
+    let max = limits::SNAPSHOTS_MAX;
+    for chunk in (0..max).collect::<Vec<_>>().chunks(OPS) {
+        bench.commit_ok(Principal::System, chunk.iter().map(|number| snapshot_op(*number)).collect()).await;
+    }
+    bench.reopen().await;
+    let refused = bench.commit_refused(Principal::System, vec![snapshot_op(max)]).await;
+    assert_eq!((refused.code, refused.facts.limit), (Code::LimitExceeded, Some(max as u64)));
+    let drop = || Op::DropSnapshot { name: snapshot_name(0) };
+    let refused =
+        bench.commit_refused(Principal::System, vec![drop(), snapshot_op(0), snapshot_op(max)]).await;
+    assert_eq!((refused.code, refused.facts.op), (Code::LimitExceeded, Some(2)));
+    bench.commit_ok(Principal::System, vec![drop(), snapshot_op(max)]).await;
 }
 
 pub async fn d4_a_space_has_at_most_100_000_subscriptions(bench: TestBench) {

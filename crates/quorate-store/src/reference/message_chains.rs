@@ -4,8 +4,8 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use quorate_core::{
-    AgentNo, AgentRole, Budget, BudgetId, Code, Destination, Item, ItemKey, ItemKind, Message, MessageType,
-    OpResult, Payload, Principal, QueueId, Recipient, Refused, SetBudget, limits,
+    AgentNo, AgentRole, Budget, BudgetId, BudgetNo, Code, Destination, Item, ItemKey, ItemKind, Message,
+    MessageType, OpResult, Payload, Principal, QueueId, Recipient, Refused, SetBudget, limits,
 };
 
 use crate::reference::transaction::Transaction;
@@ -126,9 +126,26 @@ impl Transaction<'_> {
             (budget.messages_max, budget.tokens_max, budget.money_max)
                 == (messages_max, tokens_max, money_max)
         };
+        let budgets = || self.space.items.values().filter(|item| matches!(item, Item::Budget(_)));
+        let is_own = |item: &&Item| matches!(item, Item::Budget(budget) if budget.owner == self.actor);
+        let too_many = |max: usize| Refused::new(Code::LimitExceeded, "too many budgets").limit(max as u64);
+        if before.is_none() && budgets().count() >= limits::BUDGETS_MAX {
+            return Err(too_many(limits::BUDGETS_MAX));
+        }
+        if before.is_none()
+            && self.actor.is_some()
+            && budgets().filter(is_own).count() >= limits::BUDGETS_PER_AGENT_MAX
+        {
+            return Err(too_many(limits::BUDGETS_PER_AGENT_MAX));
+        }
+        let number = match &before {
+            Some(budget) => budget.number,
+            None => BudgetNo(budgets().count() as u64 + 1),
+        };
         if !before.as_ref().is_some_and(same) {
             self.set_item(Item::Budget(Budget {
                 id,
+                number,
                 owner,
                 messages_max,
                 messages_used: spent,

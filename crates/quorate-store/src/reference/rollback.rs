@@ -20,12 +20,24 @@ impl Transaction<'_> {
                 ))
             };
         }
+        let by = self.commit.principal.to_string();
+        let is_snapshot = |item: &&Item| matches!(item, Item::Snapshot(_));
+        let is_own = |item: &&Item| matches!(item, Item::Snapshot(snapshot) if snapshot.by == by);
+        let too_many = |max: usize| Refused::new(Code::LimitExceeded, "too many snapshots").limit(max as u64);
+        if self.space.items.values().filter(is_snapshot).count() >= limits::SNAPSHOTS_MAX {
+            return Err(too_many(limits::SNAPSHOTS_MAX));
+        }
+        if self.actor.is_some()
+            && self.space.items.values().filter(is_own).count() >= limits::SNAPSHOTS_PER_AGENT_MAX
+        {
+            return Err(too_many(limits::SNAPSHOTS_PER_AGENT_MAX));
+        }
         self.set_item(Item::Snapshot(Snapshot {
             name: make.name.clone(),
             prefix: make.prefix.clone(),
             seq,
             at: self.now.wall,
-            by: self.commit.principal.to_string(),
+            by,
             state: SnapshotState::Active,
         }));
         Ok(OpResult::SnapshotMade { seq })

@@ -114,8 +114,14 @@ impl Transaction<'_> {
         if pools.len() >= limits::POOLS_MAX {
             return Err(Refused::new(Code::LimitExceeded, "too many pools").limit(limits::POOLS_MAX as u64));
         }
+        let own = pools.iter().filter(|pool| pool.opened_by == self.actor).count();
+        if self.actor.is_some() && own >= limits::POOLS_PER_AGENT_MAX {
+            return Err(Refused::new(Code::LimitExceeded, "too many pools of the agent")
+                .limit(limits::POOLS_PER_AGENT_MAX as u64));
+        }
         let number = PoolNo(pools.len() as u64 + 1);
-        self.set_item(Item::Pool(Pool { number, capability: capability.clone(), access }));
+        let opened_by = self.actor;
+        self.set_item(Item::Pool(Pool { number, capability: capability.clone(), access, opened_by }));
         for index in 1..=self.space.agents.len() as u64 {
             if self.space.pools_of(AgentNo(index)).contains(&number) {
                 self.space.requeue(AgentNo(index));

@@ -1,7 +1,7 @@
 //! Encoding of pools.
 
 use crate::codec::{DecodeError, Reader, Writer};
-use crate::ids::PoolNo;
+use crate::ids::{AgentNo, PoolNo};
 use crate::pool::{Pool, PoolAccess};
 
 pub(super) fn write(out: &mut Writer, pool: &Pool) {
@@ -11,6 +11,7 @@ pub(super) fn write(out: &mut Writer, pool: &Pool) {
         PoolAccess::AnyCapable => 0,
         PoolAccess::Coordinators => 1,
     });
+    out.option(pool.opened_by.map(|agent| agent.0));
 }
 
 pub(super) fn read(input: &mut Reader<'_>) -> Result<Pool, DecodeError> {
@@ -21,5 +22,6 @@ pub(super) fn read(input: &mut Reader<'_>) -> Result<Pool, DecodeError> {
         1 => PoolAccess::Coordinators,
         _ => return input.expected("the access of a pool: 0 or 1"),
     };
-    Ok(Pool { number, capability, access })
+    let opened_by = input.option()?.map(AgentNo);
+    Ok(Pool { number, capability, access, opened_by })
 }

@@ -69,7 +69,8 @@ fn recorded_message() -> RecordedMessage {
 
 fn pool(number: u64) -> Effect {
     let capability = "review".parse().unwrap();
-    let pool = Pool { number: PoolNo(number), capability, access: PoolAccess::AnyCapable };
+    let access = PoolAccess::AnyCapable;
+    let pool = Pool { number: PoolNo(number), capability, access, opened_by: None };
     Effect::Changed { verb: Verb::PoolOpened, item: Item::Pool(pool) }
 }
 
