@@ -119,7 +119,7 @@ pub use routing::{RoutedTo, RoutingContext};
 pub use secret::{InvalidSecret, Secret, redact_tokens};
 pub use session::{
     AddToSession, ChangeSession, ContributionKind, OpenSession, Participant, Session, SessionChange,
-    SessionStatus, TimelineKind,
+    SessionEntry, SessionStatus, TimelineKind,
 };
 pub use snapshot::{MakeSnapshot, Rollback, RollbackScope, RollbackTarget, Snapshot, SnapshotState};
 pub use store_error::StoreError;

@@ -2,7 +2,7 @@
 //! session itself only counts them.
 
 use crate::effect::Effect;
-use crate::ids::{AgentId, Generation, Seq, SessionId, SessionNo};
+use crate::ids::{AgentId, Generation, Key, Seq, SessionId, SessionNo};
 use crate::item::{Item, Verb};
 use crate::limits::{SESSION_PARTICIPANTS_MAX, TITLE_CHARS_MAX};
 use crate::message::{Payload, check_label, check_reason, is_json};
@@ -293,6 +293,47 @@ impl AddToSession {
         check_reason("rationale", &self.rationale)
     }
 }
+
+/// An entry of the shared memory that belongs to a session. Agents that may not add to the session do not write it.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum SessionEntry {
+    /// `sessions/ID/state`: the part of the shared state that is not in the session itself. Agents write it only with the
+    /// version that their change is based on.
+    State,
+    /// `sessions/ID/guidance`: the newest guidance.
+    Guidance,
+}
+
+impl SessionEntry {
+    /// All values.
+    pub const ALL: [Self; 2] = [Self::State, Self::Guidance];
+
+    fn suffix(self) -> &'static str {
+        match self {
+            Self::State => "/state",
+            Self::Guidance => "/guidance",
+        }
+    }
+
+    /// Returns the key of this entry of a session.
+    ///
+    /// # Errors
+    /// `INVALID` if the key is too long.
+    pub fn key(self, session: &SessionId) -> Result<Key, Refused> {
+        Key::new(format!("{SESSION_KEYS}{session}{}", self.suffix()))
+    }
+
+    /// Returns the session and the kind of the entry with this key, if it is such an entry.
+    #[must_use]
+    pub fn of(key: &Key) -> Option<(SessionId, Self)> {
+        let rest = key.as_str().strip_prefix(SESSION_KEYS)?;
+        let find = |entry: Self| Some((SessionId::new(rest.strip_suffix(entry.suffix())?).ok()?, entry));
+        Self::ALL.into_iter().find_map(find)
+    }
+}
+
+/// Prefix of the keys of all entries of sessions.
+const SESSION_KEYS: &str = "sessions/";
 
 /// The kind of an entry in a session's timeline.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]

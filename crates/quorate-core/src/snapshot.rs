@@ -56,6 +56,17 @@ pub enum RollbackScope {
     Prefix(String),
 }
 
+impl RollbackScope {
+    /// The version that a single entry must have, if the caller stated it.
+    #[must_use]
+    pub fn expected(&self) -> Option<Version> {
+        match self {
+            Self::Key { expect, .. } => *expect,
+            Self::Prefix(_) => None,
+        }
+    }
+}
+
 /// The point in history that a rollback restores.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum RollbackTarget {

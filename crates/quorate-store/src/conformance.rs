@@ -402,6 +402,8 @@ macro_rules! conformance_tests {
                 d9_additions_are_counted_by_kind,
                 d9_only_the_coordinator_and_the_hub_may_change_a_session,
                 m2_any_coordinator_may_add_but_only_its_own_may_change_a_session,
+                s12_only_agents_that_may_add_to_a_session_write_its_entries,
+                m2_an_agent_states_the_version_of_the_session_state_that_it_changes,
                 d9_a_pause_holds_deliveries_and_a_resume_releases_them_in_order,
                 d9_a_resume_delivers_to_waiting_consumers,
                 d9_a_closed_session_rejects_changes_and_releases_held_deliveries,

@@ -10,6 +10,7 @@ use crate::refused::{Code, Refused};
 
 impl Draft<'_> {
     pub(super) fn put(&mut self, put: &PutEntry) -> Result<OpResult, DecideError> {
+        self.check_session_entry(&put.key, put.expect)?;
         self.check_fence(put.fence.as_ref())?;
         let head = self.entry(&put.key)?;
         expect_version(&put.key, head.as_ref(), put.expect)?;
@@ -34,6 +35,7 @@ impl Draft<'_> {
     }
 
     pub(super) fn delete(&mut self, delete: &DeleteEntry) -> Result<OpResult, DecideError> {
+        self.check_session_entry(&delete.key, delete.expect)?;
         self.check_fence(delete.fence.as_ref())?;
         let head = self.entry(&delete.key)?;
         expect_version(&delete.key, head.as_ref(), delete.expect)?;

@@ -89,6 +89,9 @@ impl Draft<'_> {
         self.check_fence(rollback.fence.as_ref())?;
         let (to, changes) = self.changes(rollback)?;
         check_count(changes.len())?;
+        for key in changes.keys() {
+            self.check_session_entry(key, rollback.scope.expected())?;
+        }
         self.refuse_erased(&changes)?;
         let deleted = changes.values().filter(|change| change.restored.is_none()).count() as u32;
         let written = changes.len() as u32 - deleted;

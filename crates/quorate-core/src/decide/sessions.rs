@@ -6,15 +6,16 @@ use crate::codec;
 use crate::commit::{OpResult, Principal};
 use crate::decide::{DecideError, Draft};
 use crate::effect::Effect;
-use crate::ids::{AgentId, SessionId, SessionNo};
+use crate::entry::EntryHead;
+use crate::ids::{AgentId, Key, SessionId, SessionNo, Version};
 use crate::item::{Item, ItemKey, ItemKind, Verb};
 use crate::limits::{SESSION_PARTICIPANTS_MAX, SESSIONS_OPEN_MAX, SESSIONS_PER_AGENT_MAX};
 use crate::message::Payload;
 use crate::refused::{Code, Refused};
 use crate::registry::AgentRole;
 use crate::session::{
-    AddToSession, ChangeSession, ContributionKind, OpenSession, Session, SessionChange, SessionStatus,
-    too_many_participants,
+    AddToSession, ChangeSession, ContributionKind, OpenSession, Session, SessionChange, SessionEntry,
+    SessionStatus, too_many_participants,
 };
 
 impl Draft<'_> {
@@ -115,14 +116,7 @@ impl Draft<'_> {
     }
 
     pub(super) fn add_to_session(&mut self, add: &AddToSession) -> Result<OpResult, DecideError> {
-        let session = require_open(self.require_session(&add.session)?)?;
-        let is_participant = session
-            .participants
-            .iter()
-            .any(|participant| participant.left_at.is_none() && self.is_principal(&participant.agent));
-        if !is_participant && !self.is_coordinator() {
-            self.require_coordinator(&session)?;
-        }
+        let session = self.require_contributor(&add.session)?;
         let n = session.contribution_count(add.kind) + 1;
         let part = self.push_part(&add.body);
         self.emit(Effect::ContributionAdded {
@@ -134,6 +128,39 @@ impl Draft<'_> {
             rationale: add.rationale.clone(),
         });
         Ok(OpResult::ContributionAdded { n })
+    }
+
+    /// Refuses a write of an entry that belongs to a session, unless the agent may add to the session. A write of its
+    /// state also needs the version that the change is based on, so that no change is lost.
+    pub(super) fn check_session_entry(&self, key: &Key, expect: Option<Version>) -> Result<(), DecideError> {
+        let Principal::Agent(_) = &self.commit.principal else { return Ok(()) };
+        let Some((id, entry)) = SessionEntry::of(key) else { return Ok(()) };
+        self.require_contributor(&id)?;
+        match (entry, expect) {
+            (SessionEntry::State, None) => {
+                let current = EntryHead::expected(self.entry(key)?.as_ref());
+                let detail = format!("a change of {key} has to state the version that it is based on");
+                Err(Refused::new(Code::VersionConflict, detail)
+                    .current_version(current)
+                    .hint("read the entry, and send its version in expect; roll it back by its key")
+                    .into())
+            }
+            (SessionEntry::State, Some(_)) | (SessionEntry::Guidance, _) => Ok(()),
+        }
+    }
+
+    /// Returns an open session that the principal may add to: as a participant, as its coordinator, or with the agent
+    /// role coordinator.
+    fn require_contributor(&self, id: &SessionId) -> Result<Session, DecideError> {
+        let session = require_open(self.require_session(id)?)?;
+        let is_participant = session
+            .participants
+            .iter()
+            .any(|participant| participant.left_at.is_none() && self.is_principal(&participant.agent));
+        if !is_participant && !self.is_coordinator() {
+            self.require_coordinator(&session)?;
+        }
+        Ok(session)
     }
 
     /// Refuses a reference to a closed session. A name that was never opened as a session is accepted as a plain

@@ -191,6 +191,46 @@ async fn m2_s12_only_participants_and_coordinators_write() {
     writers[0].send("", &partial).await.refused(409, "SESSION_CLOSED");
 }
 
+// Fails under: the state as an ordinary entry, which any agent writes without the version that it read.
+#[tokio::test]
+async fn s12_the_state_is_not_written_as_a_memory_entry() {
+    let (server, mut writers) = start_session(&["a"]).await;
+    let hub = &server.hub;
+    let stranger = hub.register("stranger").await;
+    let partial = json!({"sharedContext": {}, "agentStates": {"a": {"status": "idle"}}});
+    assert_eq!(writers[0].send("", &partial).await.status, 200);
+    let participant = writers[0].token.clone();
+    let entry = "/v1/context/sessions%2Fwork%2Fstate";
+    let seq = hub.get(&stranger, entry).await.ok(200)["seq"].clone();
+    let content = json!({"content": {"currentPhase": 9}});
+    let key = "sessions/work/state";
+    let writes = [
+        ("PUT", entry, content.clone()),
+        ("PUT", "/v1/context/sessions%2Fwork%2Fguidance", content.clone()),
+        ("DELETE", entry, json!({})),
+        ("DELETE", "/v1/context/sessions%2Fwork%2Fstate?expect=1", json!({})),
+        ("POST", "/v1/commit", json!({"ops": [{"op": "put", "key": key, "expect": 1, "content": 1}]})),
+        ("POST", "/v1/commit", json!({"ops": [{"op": "delete", "key": key}]})),
+        ("POST", "/v1/context:rollback", json!({"key": key, "expect": 1, "toSeq": 1})),
+        ("POST", "/v1/context:rollback", json!({"prefix": "sessions/", "toSeq": 1})),
+        ("POST", "/v1/context:rollback", json!({"prefix": "", "toSeq": 1})),
+    ];
+    for (method, path, body) in &writes {
+        let body = if *method == "DELETE" { String::new() } else { body.to_string() };
+        let refused = hub.send_text(&stranger, method, path, &body).await.refused(403, "FORBIDDEN");
+        assert!(refused["hint"].as_str().is_some_and(|hint| hint.contains("coordinator")), "{refused}");
+    }
+    assert_eq!(hub.get(&stranger, entry).await.ok(200)["seq"], seq, "nothing was written");
+    // A participant states the version.
+    let refused = hub.put(&participant, entry, &content).await.refused(409, "VERSION_CONFLICT");
+    assert_eq!(refused["currentVersion"], 1, "{refused}");
+    let with_version = json!({"content": {"currentPhase": 9}, "expect": 1});
+    hub.put(&participant, entry, &with_version).await.ok(200);
+    // A session that nobody has opened has no state.
+    let squatted = "/v1/context/sessions%2Fnext%2Fstate";
+    hub.put(&stranger, squatted, &content).await.refused(404, "NOT_FOUND");
+}
+
 // Fails under: an ETag that any commit changes, or that identifies nothing; a weak ETag that is accepted.
 #[tokio::test]
 async fn m2_an_etag_identifies_a_state() {

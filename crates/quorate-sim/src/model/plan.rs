@@ -26,7 +26,7 @@ pub(super) const AGENTS: [&str; 4] = ["alice", "bob", "carol", "dave"];
 /// Spaces of a plan.
 pub(super) const SPACES: [&str; 2] = ["default", "team"];
 /// Memory keys of a plan.
-pub(super) const KEYS: [&str; 4] = ["plan", "plan/a", "plan/b", "note"];
+pub(super) const KEYS: [&str; 5] = ["plan", "plan/a", "plan/b", "note", "sessions/s1/state"];
 
 /// One step of a plan.
 #[derive(Clone, Debug)]

@@ -3,13 +3,13 @@
 use quorate_core::{
     AddToSession, AgentRole, ChangeSession, Code, Commit, ConsumerId, ContributionKind, DeliveryStateCounts,
     Item, ItemKey, ItemKind, Message, NackAction, Op, OpResult, OpenDeliveryState, OpenSession, Principal,
-    Receipt, RegisterAgent, Seq, Session, SessionChange, SessionId, SessionStatus, TimelineKind, Timestamp,
-    WaitMode, limits,
+    PutEntry, Receipt, RegisterAgent, Rollback, RollbackScope, RollbackTarget, Seq, Session, SessionChange,
+    SessionId, SessionStatus, TimelineKind, Timestamp, Version, WaitMode, limits,
 };
 
 use super::builders::{
-    ack, agent, dead_letter, delayed, erase, expiring, id, idempotency_key, message_to, nack, payload,
-    redrive, send,
+    ack, agent, dead_letter, delayed, delete, erase, expiring, id, idempotency_key, key, message_to, nack,
+    payload, put_entry, redrive, send,
 };
 use super::test_bench::{START_MS, TestBench};
 use crate::{ReadQuery, ReadResult, StoredDeliveryState, TimelinePage};
@@ -137,6 +137,87 @@ pub async fn m2_any_coordinator_may_add_but_only_its_own_may_change_a_session(be
     bench
         .commit_refused_with(Code::Forbidden, agent("carol"), vec![add("s1", ContributionKind::Blocker)])
         .await;
+}
+
+fn put(name: &str, expect: Option<u64>) -> Op {
+    Op::Put(PutEntry { expect: expect.map(Version), ..put_entry(name, "{}") })
+}
+
+fn roll_back(scope: RollbackScope, to: Seq) -> Op {
+    Op::Rollback(Rollback { scope, target: RollbackTarget::Seq(to), fence: None })
+}
+
+fn roll_back_key(name: &str, expect: Option<u64>, to: Seq) -> Op {
+    roll_back(RollbackScope::Key { key: key(name), expect: expect.map(Version) }, to)
+}
+
+fn roll_back_prefix(prefix: &str, to: Seq) -> Op {
+    roll_back(RollbackScope::Prefix(prefix.into()), to)
+}
+
+const STATE: &str = "sessions/s1/state";
+const GUIDANCE: &str = "sessions/s1/guidance";
+
+// Fails under: a put, a delete or a rollback that does not check who writes; a check of keys, but not of prefixes.
+pub async fn s12_only_agents_that_may_add_to_a_session_write_its_entries(bench: TestBench) {
+    open_s1(&bench).await;
+    let first = [put(STATE, Some(0)), put(GUIDANCE, None), put("sessions/s1/x", None)].to_vec();
+    let first = seq(&bench.commit_ok(agent("bob"), first).await);
+    bench.commit_ok(agent("alice"), vec![put(STATE, Some(1)), put(GUIDANCE, None)]).await;
+    let by_carol = [
+        put(STATE, Some(2)),
+        put(GUIDANCE, Some(2)),
+        delete(STATE, Some(2)),
+        delete(GUIDANCE, None),
+        roll_back_key(STATE, Some(2), first),
+        roll_back_key(GUIDANCE, None, first),
+        roll_back_prefix("", first),
+        roll_back_prefix("sessions/s1/", Seq(first.0 - 1)),
+    ];
+    for op in by_carol.clone() {
+        bench.commit_refused_with(Code::Forbidden, agent("carol"), vec![op]).await;
+    }
+    // Other entries, and rollbacks that change none of these, are not affected.
+    let others = [
+        put("sessions/s1/x", None),
+        put("sessions/s1/state/x", None),
+        put("sessions//state", None),
+        put("session/s1/state", None),
+        roll_back_prefix("sessions/s1/x", first),
+        roll_back_key(STATE, None, Seq(u64::MAX)),
+    ];
+    bench.commit_ok(agent("carol"), others.to_vec()).await;
+    // A session that does not exist, or is closed, has no writers.
+    bench.commit_refused_with(Code::NotFound, agent("carol"), vec![put("sessions/s2/state", Some(0))]).await;
+    bench.commit_ok(agent("carol"), vec![open("s2", &[]), put("sessions/s2/state", Some(0))]).await;
+    bench.commit_ok(agent("alice"), vec![change("s1", SessionChange::Leave(id("bob")))]).await;
+    bench.commit_refused_with(Code::Forbidden, agent("bob"), vec![put(STATE, Some(2))]).await;
+    let coordinator = RegisterAgent { role: AgentRole::Coordinator, ..RegisterAgent::named(id("carol")) };
+    bench.commit_ok(Principal::System, vec![Op::RegisterAgent(coordinator)]).await;
+    let [by_coordinator, ..] = by_carol;
+    bench.commit_ok(agent("carol"), vec![by_coordinator, roll_back_key(STATE, Some(3), first)]).await;
+    bench.commit_ok(agent("alice"), vec![change("s1", SessionChange::Complete)]).await;
+    bench.commit_refused_with(Code::SessionClosed, agent("alice"), vec![put(STATE, Some(4))]).await;
+    bench.commit_ok(Principal::System, vec![put(STATE, None), roll_back_prefix("", first)]).await;
+}
+
+// Fails under: a write of an agent without the version that its change is based on.
+pub async fn m2_an_agent_states_the_version_of_the_session_state_that_it_changes(bench: TestBench) {
+    open_s1(&bench).await;
+    let without = [put(STATE, None), roll_back_prefix("sessions/", Seq(1))];
+    let refused = bench.commit_refused(agent("bob"), vec![put(STATE, None)]).await;
+    assert_eq!((refused.code, refused.facts.current_version), (Code::VersionConflict, Some(0)));
+    let first = seq(&bench.commit_ok(agent("bob"), vec![put(STATE, Some(0))]).await);
+    bench.commit_ok(agent("bob"), vec![put(STATE, Some(1))]).await;
+    let more = [delete(STATE, None), roll_back_key(STATE, None, first)];
+    for op in without.into_iter().chain(more) {
+        for name in ["alice", "bob"] {
+            let refused = bench.commit_refused(agent(name), vec![op.clone()]).await;
+            assert_eq!((refused.code, refused.facts.current_version), (Code::VersionConflict, Some(2)));
+        }
+    }
+    bench.commit_ok(agent("bob"), vec![roll_back_key(STATE, Some(2), first)]).await;
+    bench.commit_ok(agent("alice"), vec![delete(STATE, Some(3))]).await;
 }
 
 pub async fn d9_only_the_coordinator_and_the_hub_may_change_a_session(bench: TestBench) {

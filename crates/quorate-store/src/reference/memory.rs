@@ -10,6 +10,7 @@ use crate::reference::transaction::Transaction;
 
 impl Transaction<'_> {
     pub(super) fn put(&mut self, put: &PutEntry) -> Result<OpResult, Refused> {
+        self.check_session_entry(&put.key, put.expect)?;
         self.check_fence(put.fence.as_ref())?;
         self.check_version(&put.key, put.expect)?;
         let depends_on = put.depends_on.iter().map(|key| (key.clone(), self.live_version(key))).collect();
@@ -28,6 +29,7 @@ impl Transaction<'_> {
     }
 
     pub(super) fn delete(&mut self, delete: &DeleteEntry) -> Result<OpResult, Refused> {
+        self.check_session_entry(&delete.key, delete.expect)?;
         self.check_fence(delete.fence.as_ref())?;
         self.check_version(&delete.key, delete.expect)?;
         if self.live_version(&delete.key) == Version(0) {
@@ -77,7 +79,7 @@ impl Transaction<'_> {
     }
 
     /// Returns the live version of an entry, or 0 if there is none.
-    fn live_version(&self, key: &Key) -> Version {
+    pub(super) fn live_version(&self, key: &Key) -> Version {
         let newest = self.space.entries.get(key).and_then(|versions| versions.last());
         newest.filter(|newest| !newest.head.deleted).map_or(Version(0), |newest| newest.head.version)
     }

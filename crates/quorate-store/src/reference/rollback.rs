@@ -108,6 +108,7 @@ impl Transaction<'_> {
                 Refused::new(Code::LimitExceeded, "too many entries").limit(limits::ROLLBACK_KEYS_MAX as u64)
             );
         }
+        self.check_session_entries(rollback, restored.iter().map(|(key, _)| key).chain(&deleted).collect())?;
         if restored.iter().any(|(_, restored_version)| self.is_erased(restored_version)) {
             return Err(Refused::new(Code::Conflict, "some of the content was erased"));
         }
@@ -131,6 +132,18 @@ impl Transaction<'_> {
             self.write(&key, tombstone);
         }
         Ok(result)
+    }
+
+    fn check_session_entries(&self, rollback: &Rollback, mut changed: Vec<&Key>) -> Result<(), Refused> {
+        changed.sort();
+        for key in changed {
+            let expect = match &rollback.scope {
+                RollbackScope::Key { expect, .. } => *expect,
+                RollbackScope::Prefix(_) => None,
+            };
+            self.check_session_entry(key, expect)?;
+        }
+        Ok(())
     }
 
     fn is_erased(&self, version: &EntryVersion) -> bool {

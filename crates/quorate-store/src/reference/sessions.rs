@@ -1,9 +1,9 @@
 //! Sessions: the coordinator changes a session, participants add to it, and a paused session holds its deliveries.
 
 use quorate_core::{
-    AddToSession, AgentId, AgentRole, ChangeSession, Code, ContributionKind, Item, ItemKey, ItemKind,
+    AddToSession, AgentId, AgentRole, ChangeSession, Code, ContributionKind, Item, ItemKey, ItemKind, Key,
     Message, OpResult, OpenSession, Participant, Principal, Refused, Seq, Session, SessionChange, SessionId,
-    SessionNo, SessionStatus, TimelineKind, TimelinePage, limits,
+    SessionNo, SessionStatus, TimelineKind, TimelinePage, Version, limits,
 };
 
 use crate::reference::agents::unknown_agent;
@@ -261,7 +261,39 @@ impl Transaction<'_> {
     }
 
     pub(super) fn add_to_session(&mut self, add: &AddToSession) -> Result<OpResult, Refused> {
-        let mut session = self.find_session(&add.session)?;
+        let mut session = self.session_to_add_to(&add.session)?;
+        let index = ContributionKind::ALL.iter().position(|kind| *kind == add.kind).expect("a known kind");
+        session.contributions[index] += 1;
+        let n = session.contributions[index];
+        self.parts.push(add.body.clone());
+        self.add_timeline_entry(session.id.to_string(), TimelineKind::Contribution(add.kind));
+        self.set_item(Item::Session(session));
+        Ok(OpResult::ContributionAdded { n })
+    }
+
+    /// Checks a write of `sessions/ID/state` or `sessions/ID/guidance` by an agent: it may add to the session, and names
+    /// the version of the state that it changes.
+    pub(super) fn check_session_entry(&self, key: &Key, expect: Option<Version>) -> Result<(), Refused> {
+        if !matches!(self.commit.principal, Principal::Agent(_)) {
+            return Ok(());
+        }
+        let words: Vec<&str> = key.as_str().split('/').collect();
+        let [root, id @ .., entry] = words.as_slice() else { return Ok(()) };
+        if *root != "sessions" || !["state", "guidance"].contains(entry) {
+            return Ok(());
+        }
+        let Ok(id) = SessionId::new(id.join("/")) else { return Ok(()) };
+        self.session_to_add_to(&id)?;
+        if *entry == "state" && expect.is_none() {
+            return Err(Refused::new(Code::VersionConflict, format!("{key} needs an expected version"))
+                .current_version(self.live_version(key).0));
+        }
+        Ok(())
+    }
+
+    /// Returns an open session that the principal may add to.
+    fn session_to_add_to(&self, id: &SessionId) -> Result<Session, Refused> {
+        let session = self.find_session(id)?;
         require_open(&session)?;
         let participant = match &self.commit.principal {
             Principal::Agent(actor) => {
@@ -273,13 +305,7 @@ impl Transaction<'_> {
         if !participant {
             self.require_coordinator(&session)?;
         }
-        let index = ContributionKind::ALL.iter().position(|kind| *kind == add.kind).expect("a known kind");
-        session.contributions[index] += 1;
-        let n = session.contributions[index];
-        self.parts.push(add.body.clone());
-        self.add_timeline_entry(session.id.to_string(), TimelineKind::Contribution(add.kind));
-        self.set_item(Item::Session(session));
-        Ok(OpResult::ContributionAdded { n })
+        Ok(session)
     }
 
     /// Refuses references to closed sessions, and to unknown ids in the format that is reserved for the hub.
