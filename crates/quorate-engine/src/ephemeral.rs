@@ -2,9 +2,9 @@
 
 mod requests;
 
-use std::collections::VecDeque;
-use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+use std::collections::{HashMap, VecDeque};
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use quorate_core::{
     AgentId, AgentNo, AgentRole, Code, Commit, Destination, Durability, Epoch, Message, MessageType, Op,
@@ -22,6 +22,10 @@ pub(crate) use requests::EphemeralRequests;
 pub const EPHEMERAL_MESSAGES_MAX: usize = 1024;
 /// Maximum number of payload bytes that are buffered for one recipient.
 pub const EPHEMERAL_BYTES_MAX: usize = 16 * 1024 * 1024;
+/// Maximum number of ephemeral messages of one agent that are buffered for one recipient.
+pub const EPHEMERAL_MESSAGES_PER_SENDER_MAX: usize = 256;
+/// Maximum number of payload bytes of one agent that are buffered for one recipient.
+pub const EPHEMERAL_BYTES_PER_SENDER_MAX: usize = 4 * 1024 * 1024;
 
 /// Counters of one space. They are not shared, because their values would reveal the traffic of other spaces.
 #[derive(Default)]
@@ -64,19 +68,106 @@ impl EphemeralMessage {
     }
 }
 
-/// Ephemeral messages and bytes in a mailbox. A consumer that does not read its messages gets no more capacity than
-/// an agent without a consumer.
-#[derive(Default)]
-pub(crate) struct MailboxUsage {
-    messages: AtomicUsize,
-    bytes: AtomicUsize,
+/// Number and size of messages.
+#[derive(Clone, Copy, Default)]
+struct Amount {
+    messages: usize,
+    bytes: usize,
 }
 
-impl MailboxUsage {
+impl Amount {
+    fn fits(self, bytes: usize, messages_max: usize, bytes_max: usize) -> bool {
+        self.messages < messages_max && self.bytes + bytes <= bytes_max
+    }
+}
+
+/// Ephemeral messages in a buffer, in total and per sender: no agent can use up the buffer of another one. The hub and
+/// principals that are not agents have no share.
+#[derive(Default)]
+struct BufferUsage {
+    total: Amount,
+    by_sender: HashMap<AgentId, Amount>,
+}
+
+impl BufferUsage {
     /// Whether there is capacity for the message.
-    pub(crate) fn has_capacity(&self, message: &EphemeralMessage) -> bool {
-        let bytes = self.bytes.load(Ordering::Relaxed) + message.message.payload.bytes.len();
-        self.messages.load(Ordering::Relaxed) < EPHEMERAL_MESSAGES_MAX && bytes <= EPHEMERAL_BYTES_MAX
+    fn check(&self, message: &EphemeralMessage) -> Result<(), Full> {
+        let bytes = message.message.payload.bytes.len();
+        if !self.total.fits(bytes, EPHEMERAL_MESSAGES_MAX, EPHEMERAL_BYTES_MAX) {
+            return Err(Full::Buffer);
+        }
+        let share = message.message.from.as_ref().and_then(|from| self.by_sender.get(from));
+        let (messages_max, bytes_max) = (EPHEMERAL_MESSAGES_PER_SENDER_MAX, EPHEMERAL_BYTES_PER_SENDER_MAX);
+        match share.copied().unwrap_or_default().fits(bytes, messages_max, bytes_max) {
+            false if message.message.from.is_some() => Err(Full::Share),
+            _ => Ok(()),
+        }
+    }
+
+    fn add(&mut self, message: &EphemeralMessage) {
+        let bytes = message.message.payload.bytes.len();
+        let share = message.message.from.clone().map(|from| self.by_sender.entry(from).or_default());
+        for amount in std::iter::once(&mut self.total).chain(share) {
+            amount.messages += 1;
+            amount.bytes += bytes;
+        }
+    }
+
+    fn remove(&mut self, message: &EphemeralMessage) {
+        let bytes = message.message.payload.bytes.len();
+        self.total.messages -= 1;
+        self.total.bytes -= bytes;
+        let Some(from) = &message.message.from else { return };
+        if let Some(share) = self.by_sender.get_mut(from) {
+            share.messages -= 1;
+            share.bytes -= bytes;
+            if share.messages == 0 {
+                self.by_sender.remove(from);
+            }
+        }
+    }
+}
+
+/// Why a buffer has no capacity for a message.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Full {
+    /// The buffer is full.
+    Buffer,
+    /// The sender has used its share.
+    Share,
+}
+
+impl Full {
+    /// Creates the refusal.
+    pub(crate) fn refusal(self) -> Refused {
+        let (detail, limit) = match self {
+            Self::Buffer => {
+                ("the buffer for ephemeral messages of the recipient is full", EPHEMERAL_MESSAGES_MAX)
+            }
+            Self::Share => (
+                "the sender has used its share of the buffer for ephemeral messages of the recipient",
+                EPHEMERAL_MESSAGES_PER_SENDER_MAX,
+            ),
+        };
+        Refused::new(Code::QueueFull, detail)
+            .limit(limit as u64)
+            .hint("send a durable message, or retry when the recipient is connected")
+    }
+}
+
+/// Ephemeral messages in a mailbox. A consumer that does not read its messages gets no more capacity than an agent without
+/// a consumer.
+#[derive(Default)]
+pub(crate) struct MailboxUsage(Mutex<BufferUsage>);
+
+impl MailboxUsage {
+    fn lock(&self) -> MutexGuard<'_, BufferUsage> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Whether there is capacity for the message.
+    pub(crate) fn check(&self, message: &EphemeralMessage) -> Result<(), Full> {
+        self.lock().check(message)
     }
 }
 
@@ -88,8 +179,7 @@ pub(crate) struct QueuedEphemeral {
 
 impl QueuedEphemeral {
     pub(crate) fn new(message: EphemeralMessage, usage: &Arc<MailboxUsage>) -> Self {
-        usage.messages.fetch_add(1, Ordering::Relaxed);
-        usage.bytes.fetch_add(message.message.payload.bytes.len(), Ordering::Relaxed);
+        usage.lock().add(&message);
         Self { message, usage: Arc::clone(usage) }
     }
 
@@ -100,8 +190,7 @@ impl QueuedEphemeral {
 
 impl Drop for QueuedEphemeral {
     fn drop(&mut self) {
-        self.usage.messages.fetch_sub(1, Ordering::Relaxed);
-        self.usage.bytes.fetch_sub(self.message.message.payload.bytes.len(), Ordering::Relaxed);
+        self.usage.lock().remove(&self.message);
     }
 }
 
@@ -109,38 +198,30 @@ impl Drop for QueuedEphemeral {
 #[derive(Default)]
 pub(crate) struct EphemeralBuffer {
     messages: VecDeque<EphemeralMessage>,
-    bytes: usize,
-}
-
-/// Creates the error for a full buffer.
-pub(crate) fn buffer_full() -> Refused {
-    Refused::new(Code::QueueFull, "the buffer for ephemeral messages of the recipient is full")
-        .limit(EPHEMERAL_MESSAGES_MAX as u64)
-        .hint("send a durable message, or retry when the recipient is connected")
+    usage: BufferUsage,
 }
 
 impl EphemeralBuffer {
     /// Whether there is capacity for the message.
-    pub(crate) fn has_capacity(&self, message: &EphemeralMessage) -> bool {
-        let bytes = self.bytes + message.message.payload.bytes.len();
-        self.messages.len() < EPHEMERAL_MESSAGES_MAX && bytes <= EPHEMERAL_BYTES_MAX
+    pub(crate) fn check(&self, message: &EphemeralMessage) -> Result<(), Full> {
+        self.usage.check(message)
     }
 
     /// Appends a message. The caller checks the capacity.
     pub(crate) fn put(&mut self, message: EphemeralMessage) {
-        self.bytes += message.message.payload.bytes.len();
+        self.usage.add(&message);
         self.messages.push_back(message);
     }
 
     /// Returns a message to the front. Its capacity was reserved when it was taken.
     pub(crate) fn put_back(&mut self, message: EphemeralMessage) {
-        self.bytes += message.message.payload.bytes.len();
+        self.usage.add(&message);
         self.messages.push_front(message);
     }
 
     pub(crate) fn take(&mut self) -> Option<EphemeralMessage> {
         let message = self.messages.pop_front()?;
-        self.bytes -= message.message.payload.bytes.len();
+        self.usage.remove(&message);
         Some(message)
     }
 }

@@ -53,7 +53,10 @@ pub use approvals::ApprovalView;
 pub use audit::{AuditFailure, AuditProgress};
 pub use engine::Engine;
 pub use enqueue::PendingCommit;
-pub use ephemeral::{EPHEMERAL_BYTES_MAX, EPHEMERAL_MESSAGES_MAX};
+pub use ephemeral::{
+    EPHEMERAL_BYTES_MAX, EPHEMERAL_BYTES_PER_SENDER_MAX, EPHEMERAL_MESSAGES_MAX,
+    EPHEMERAL_MESSAGES_PER_SENDER_MAX,
+};
 pub use error::{Error, RemoteError};
 pub use flag_screening::{flag_has_no_answer, is_flag, is_flag_marker, is_marked as is_marked_private};
 pub use flags::{FlagRequest, Flags};

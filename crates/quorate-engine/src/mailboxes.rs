@@ -13,7 +13,7 @@ use quorate_store::{BatchDispatch, BoxFuture, StoreError};
 use tokio::sync::mpsc;
 
 use crate::ephemeral::{
-    EphemeralBuffer, EphemeralMessage, EphemeralRequests, MailboxUsage, QueuedEphemeral, buffer_full,
+    EphemeralBuffer, EphemeralMessage, EphemeralRequests, Full, MailboxUsage, QueuedEphemeral,
 };
 use crate::error::Error;
 use crate::holder_events::HolderSenders;
@@ -155,8 +155,8 @@ impl Mailboxes {
         message: &EphemeralMessage,
     ) -> Result<(), Refused> {
         let mut state = self.lock();
-        if agents.iter().any(|agent| !state.can_accept((space, *agent), message)) {
-            return Err(buffer_full());
+        for agent in agents {
+            state.check_capacity((space, *agent), message).map_err(Full::refusal)?;
         }
         agents.iter().for_each(|agent| state.deliver((space, *agent), message));
         Ok(())
@@ -166,7 +166,7 @@ impl Mailboxes {
     pub(crate) fn deliver_to_any(&self, space: SpaceNo, agents: &[AgentNo], message: &EphemeralMessage) {
         let mut state = self.lock();
         for agent in agents {
-            if state.can_accept((space, *agent), message) {
+            if state.check_capacity((space, *agent), message).is_ok() {
                 state.deliver((space, *agent), message);
             }
         }
@@ -227,8 +227,7 @@ pub(crate) type AgentKey = (SpaceNo, AgentNo);
 impl State {
     /// Whether a consumer of the agent has capacity for the message.
     fn has_capacity(&self, key: AgentKey, message: &EphemeralMessage) -> bool {
-        let mut mailboxes = self.mailboxes_of(key);
-        mailboxes.any(|mailbox| mailbox.usage.has_capacity(message))
+        self.mailboxes_of(key).any(|mailbox| mailbox.usage.check(message).is_ok())
     }
 
     /// Returns the mailboxes of the consumers of an agent.
@@ -237,10 +236,17 @@ impl State {
     }
 
     /// Whether a consumer has capacity, or there is none and the message can be buffered.
-    fn can_accept(&self, key: AgentKey, message: &EphemeralMessage) -> bool {
-        match self.mailboxes_of(key).next() {
-            Some(_) => self.has_capacity(key, message),
-            None => self.buffers.get(&key).is_none_or(|buffer| buffer.has_capacity(message)),
+    fn check_capacity(&self, key: AgentKey, message: &EphemeralMessage) -> Result<(), Full> {
+        let mut full = None;
+        for mailbox in self.mailboxes_of(key) {
+            match mailbox.usage.check(message) {
+                Ok(()) => return Ok(()),
+                Err(error) => full = Some(error),
+            }
+        }
+        match full {
+            Some(full) => Err(full),
+            None => self.buffers.get(&key).map_or(Ok(()), |buffer| buffer.check(message)),
         }
     }
 
@@ -252,7 +258,7 @@ impl State {
         for _ in 0..consumers.len() {
             consumers.rotate_left(1);
             let Some(mailbox) = consumers.back().and_then(|id| mailboxes.get(id)) else { continue };
-            if mailbox.usage.has_capacity(message) {
+            if mailbox.usage.check(message).is_ok() {
                 // At most once: if the consumer is dropped concurrently, the message is lost.
                 let _ = mailbox
                     .sender

@@ -6,7 +6,10 @@ use std::time::Duration;
 
 use quorate_agents::limits as agent_limits;
 use quorate_core::limits;
-use quorate_engine::{EPHEMERAL_BYTES_MAX, EPHEMERAL_MESSAGES_MAX};
+use quorate_engine::{
+    EPHEMERAL_BYTES_MAX, EPHEMERAL_BYTES_PER_SENDER_MAX, EPHEMERAL_MESSAGES_MAX,
+    EPHEMERAL_MESSAGES_PER_SENDER_MAX,
+};
 
 use super::{Durations, HEADER_BYTES_MAX, Limits, Timeouts};
 use crate::body::{BODY_BYTES_DEFAULT, BODY_BYTES_MAX, DEPTH_MAX};
@@ -158,9 +161,13 @@ fn time_rows() -> Vec<Row> {
 fn ephemeral_rows() -> Vec<Row> {
     let messages = "ephemeral messages buffered for one recipient";
     let bytes = "size of the ephemeral messages buffered for one recipient";
+    let own_messages = "ephemeral messages of one agent that are buffered for one recipient";
+    let own_bytes = "size of the ephemeral messages of one agent that are buffered for one recipient";
     vec![
         row(messages, count(EPHEMERAL_MESSAGES_MAX), "", "`QUEUE_FULL`"),
         row(bytes, count(EPHEMERAL_BYTES_MAX), "bytes", "`QUEUE_FULL`"),
+        row(own_messages, count(EPHEMERAL_MESSAGES_PER_SENDER_MAX), "", "`QUEUE_FULL`"),
+        row(own_bytes, count(EPHEMERAL_BYTES_PER_SENDER_MAX), "bytes", "`QUEUE_FULL`"),
     ]
 }
 
@@ -241,6 +248,8 @@ const KERNEL_LIMITS: &[(&str, u128, &str)] = constants! {
     APPROVAL_FOLLOW_UPS_MAX => "`LIMIT_EXCEEDED`",
     APPROVAL_MS_MIN => "`LIMIT_EXCEEDED`",
     APPROVAL_MS_MAX => "`LIMIT_EXCEEDED`",
+    SNAPSHOTS_MAX => "`LIMIT_EXCEEDED`",
+    SNAPSHOTS_PER_AGENT_MAX => "`LIMIT_EXCEEDED`",
     ROLLBACK_KEYS_MAX => "`LIMIT_EXCEEDED`",
     ROLLBACK_SCAN_MAX => "`LIMIT_EXCEEDED`",
     LIST_MAX => "`LIMIT_EXCEEDED`",
@@ -248,8 +257,6 @@ const KERNEL_LIMITS: &[(&str, u128, &str)] = constants! {
     INBOX_MAX => "`QUEUE_FULL`",
     INBOX_SHARED_FROM => "each sender has a share",
     INBOX_PER_SENDER_MAX => "`QUEUE_FULL`",
-    SNAPSHOTS_MAX => "`LIMIT_EXCEEDED`",
-    SNAPSHOTS_PER_AGENT_MAX => "`LIMIT_EXCEEDED`",
     IN_FLIGHT_MAX => "nothing more is delivered",
     AGENTS_MAX => "`LIMIT_EXCEEDED`",
     CONSUMERS_PER_AGENT_MAX => "`LIMIT_EXCEEDED`",
@@ -259,6 +266,7 @@ const KERNEL_LIMITS: &[(&str, u128, &str)] = constants! {
     HISTORY_LAST_MAX => "`LIMIT_EXCEEDED`",
     HISTORY_RECORDS_MAX => "`LIMIT_EXCEEDED`",
     POOLS_MAX => "`LIMIT_EXCEEDED`",
+    POOLS_PER_AGENT_MAX => "`LIMIT_EXCEEDED`",
     ACKS_MAX => "`LIMIT_EXCEEDED`",
     BROADCASTS_PER_MINUTE_DEFAULT => "`LIMIT_EXCEEDED`",
     OPEN_TASKS_MAX => "`INVALID`",
@@ -266,7 +274,6 @@ const KERNEL_LIMITS: &[(&str, u128, &str)] = constants! {
     LEASE_MS_MAX => "`LIMIT_EXCEEDED`",
     NACK_DELAY_MS_MAX => "`LIMIT_EXCEEDED`",
     ATTEMPTS_DEFAULT => "the delivery becomes a dead letter",
-    POOLS_PER_AGENT_MAX => "`LIMIT_EXCEEDED`",
     ATTEMPTS_MAX => "`INVALID`",
     PURGE_MAX => "repeat the purge",
     KEY_WINDOW_MS => "the key may be forgotten",
@@ -290,6 +297,8 @@ const KERNEL_LIMITS: &[(&str, u128, &str)] = constants! {
     HOPS_DEFAULT => "`LOOP_REFUSED`",
     HOPS_MAX => "`INVALID`",
     CHAIN_REPEATS_MAX => "`LOOP_REFUSED`",
+    BUDGETS_MAX => "`LIMIT_EXCEEDED`",
+    BUDGETS_PER_AGENT_MAX => "`LIMIT_EXCEEDED`",
     HEARTBEAT_MS_MIN => "`INVALID`",
     HEARTBEAT_MS_MAX => "`INVALID`",
     HEARTBEATS_MISSED_MAX => "the agent is offline",
@@ -297,8 +306,6 @@ const KERNEL_LIMITS: &[(&str, u128, &str)] = constants! {
     REQUEST_RETRIES_MAX => "`INVALID`",
     REQUEST_MS_MAX => "`INVALID`",
     REQUEST_RECIPIENTS_MAX => "`LIMIT_EXCEEDED`",
-    BUDGETS_MAX => "`LIMIT_EXCEEDED`",
-    BUDGETS_PER_AGENT_MAX => "`LIMIT_EXCEEDED`",
     REQUEST_LISTENERS_MAX => "`CONFLICT`",
     REQUESTS_OPEN_MAX => "`LIMIT_EXCEEDED`",
     AS_OF_RECORDS_MAX => "`LIMIT_EXCEEDED`",

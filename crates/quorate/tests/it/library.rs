@@ -5,7 +5,9 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
 
-use quorate::{Code, Failure, Hub, HubOptions, ManualClock, Priority, ReceivedMessage, Seq, Work};
+use quorate::{
+    Agent, Code, Failure, Hub, HubOptions, ManualClock, Policy, Priority, ReceivedMessage, Seq, Work,
+};
 use tempfile::TempDir;
 use tokio::sync::mpsc;
 
@@ -288,15 +290,53 @@ async fn an_ephemeral_message_leaves_no_record_and_reaches_a_waiting_agent() {
     let refused = alice.send("unknown", "hint", ()).ephemeral().await.expect_err("unknown");
     assert_eq!(refused.code(), Code::UnknownRecipient);
     assert_eq!(hub.space().expect("an embedded hub").published().head.seq, before, "nothing was written");
-    for number in 0..1024 {
-        alice.send("bob", "hint", number).ephemeral().await.expect("the mailbox has capacity");
-    }
-    let full = alice.send("bob", "hint", ()).ephemeral().await.expect_err("the mailbox is full");
-    assert_eq!(full.code(), Code::QueueFull);
+    fill_mailbox(&hub, &alice).await;
     hub.close().await;
 }
 
-// Fails under: a mailbox without a limit on ephemeral messages.
+/// Fills the mailbox of bob with ephemeral messages, and asserts that each sender has a share.
+async fn fill_mailbox(hub: &Hub, alice: &Agent) {
+    let mut senders = vec![alice.clone()];
+    for name in ["carol", "dave", "erin"] {
+        senders.push(hub.agent(name).join().await.expect("it joins"));
+    }
+    for sender in &senders {
+        for number in 0..256 {
+            sender.send("bob", "hint", number).ephemeral().await.expect("the sender has a share");
+        }
+        let full = sender.send("bob", "hint", ()).ephemeral().await.expect_err("the share is used up");
+        assert_eq!(full.code(), Code::QueueFull);
+    }
+    let frank = hub.agent("frank").join().await.expect("he joins");
+    let full = frank.send("bob", "hint", ()).ephemeral().await.expect_err("the mailbox is full");
+    assert_eq!(full.code(), Code::QueueFull);
+    assert!(full.to_string().contains("is full"), "{full}");
+}
+
+// Fails under: a buffer that one agent can fill; a share by the number of messages only.
+#[tokio::test]
+async fn i21_a_sender_has_a_share_of_the_bytes_of_a_mailbox() {
+    let (_directory, hub, _clock) = hub().await;
+    hub.set_policy(Policy { payload_bytes_max: 2 << 20, commit_bytes_max: 4 << 20, ..Policy::mesh() })
+        .await
+        .expect("a policy");
+    let alice = hub.agent("alice").join().await.expect("she joins");
+    let carol = hub.agent("carol").join().await.expect("she joins");
+    let bob = hub.agent("bob").join().await.expect("he joins");
+    let large = "x".repeat((2 << 20) - 2);
+    for sender in [&alice, &carol] {
+        for _ in 0..2 {
+            sender.send("bob", "hint", &large).ephemeral().await.expect("the sender has a share");
+        }
+        let full = sender.send("bob", "hint", &large).ephemeral().await.expect_err("4 MB are used up");
+        assert_eq!(full.code(), Code::QueueFull);
+    }
+    next(&bob).await;
+    alice.send("bob", "hint", &large).ephemeral().await.expect("one was received");
+    hub.close().await;
+}
+
+// Fails under: a mailbox without a limit on ephemeral messages, or one that a single agent can fill.
 #[tokio::test]
 async fn i21_an_ephemeral_mailbox_is_bounded() {
     let (_directory, hub, _clock) = hub().await;
@@ -310,11 +350,7 @@ async fn i21_an_ephemeral_mailbox_is_bounded() {
         .consume(&principal, None, &id, 1, 30_000)
         .await
         .expect("it consumes");
-    for number in 0..1024 {
-        alice.send("bob", "hint", number).ephemeral().await.expect("the mailbox has capacity");
-    }
-    let full = alice.send("bob", "hint", ()).ephemeral().await.expect_err("the mailbox is full");
-    assert_eq!(full.code(), Code::QueueFull);
+    fill_mailbox(&hub, &alice).await;
     assert!(consumer.next().await.expect("a message").is_some());
     alice.send("bob", "hint", 1024).ephemeral().await.expect("one was received");
     drop((consumer, bob));

@@ -80,6 +80,8 @@ const INTERNAL: &[(&str, &str)] = &[
     ("server/ws/frame.rs REQUESTS_MAX", "listed by name"),
     ("engine/ephemeral.rs EPHEMERAL_MESSAGES_MAX", "listed by name"),
     ("engine/ephemeral.rs EPHEMERAL_BYTES_MAX", "listed by name"),
+    ("engine/ephemeral.rs EPHEMERAL_MESSAGES_PER_SENDER_MAX", "listed by name"),
+    ("engine/ephemeral.rs EPHEMERAL_BYTES_PER_SENDER_MAX", "listed by name"),
     ("server/bulk.rs THREADS_MAX", "bulk reads wait for a thread"),
     ("server/drain_body.rs UNREAD_BYTES_MAX", "of a request that was refused already"),
     ("server/reject.rs READ_BYTES_MAX", "of a connection that was refused already"),
