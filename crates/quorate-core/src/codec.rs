@@ -126,7 +126,7 @@ pub fn ended_deliveries(body: &[u8], seq: Seq) -> Result<HashMap<DeliveryNo, Del
         if effect::is_end(tag) {
             let effect = effect::read(tag, &mut fields, &[])?;
             ends.extend(effect.ended_deliveries().map(|(delivery, state, token, origin)| {
-                (delivery, DeliveryEnd { state, token, seq, message: origin.message_position() })
+                (delivery, DeliveryEnd { state, token, seq, origin })
             }));
         }
     }

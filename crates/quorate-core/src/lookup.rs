@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use crate::commit::{Principal, Receipt};
-use crate::effect::{EndState, Record};
+use crate::effect::{DeliveryOrigin, EndState, Record};
 use crate::entry::EntryHead;
 use crate::ids::{ClientId, DeliveryNo, IdempotencyKey, Key, LeaseToken, Seq, SessionNo, Version};
 use crate::item::{Item, ItemKey, ItemKind};
@@ -20,8 +20,8 @@ pub struct DeliveryEnd {
     pub token: LeaseToken,
     /// The record that ended it.
     pub seq: Seq,
-    /// Position of its message: record, and index within that record.
-    pub message: (Seq, u32),
+    /// Its message and recipient; for a pool, also the agent that held the last lease.
+    pub origin: DeliveryOrigin,
 }
 
 /// A dead letter, with everything that a redrive needs.

@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use crate::codec::DecodeError;
 use crate::creation_order::CreationIndex;
 use crate::decide::EndedDelivery;
-use crate::effect::{Effect, EndState, Record, ReturnOutcome};
+use crate::effect::{Effect, EndState, LoggedLease, Record, ReturnOutcome};
 use crate::entry::EntryHead;
 use crate::ids::{DeliveryNo, Key, LeaseToken, Seq, SpaceId, Version};
 use crate::item::{Item, ItemKey, ItemKind, Retention};
@@ -96,8 +96,8 @@ impl ReplayedSpace {
             | Effect::DeniedByPolicy { delivery, .. } => {
                 if let Some(EndedDelivery { open, state, .. }) = ended.next() {
                     let token = effect.ended(*delivery).map_or(LeaseToken(0), |(_, token)| token);
-                    let message = (open.seq, open.n());
-                    self.ended.insert(*delivery, DeliveryEnd { state, token, seq: record.seq, message });
+                    let origin = open.origin();
+                    self.ended.insert(*delivery, DeliveryEnd { state, token, seq: record.seq, origin });
                     if state == EndState::Dead {
                         self.dead.insert(*delivery, DeadDelivery::from_open(&open));
                     }
@@ -129,8 +129,8 @@ impl ReplayedSpace {
             }
             Effect::AckedMany { deliveries } => {
                 for (lease, EndedDelivery { state, .. }) in deliveries.iter().zip(ended) {
-                    let (token, message) = (lease.token, lease.origin.message_position());
-                    self.ended.insert(lease.delivery, DeliveryEnd { state, token, seq: record.seq, message });
+                    let LoggedLease { delivery, token, origin } = *lease;
+                    self.ended.insert(delivery, DeliveryEnd { state, token, seq: record.seq, origin });
                 }
             }
             Effect::SpaceCreated { .. }

@@ -53,7 +53,7 @@ impl ChangedDelivery {
     pub(crate) fn ended(&self) -> Option<DeliveryEnd> {
         match self.latest {
             LatestState::Ended { open, state, token, seq } => {
-                Some(DeliveryEnd { state, token, seq, message: (open.seq, open.n()) })
+                Some(DeliveryEnd { state, token, seq, origin: open.origin() })
             }
             LatestState::Open { .. } => None,
         }

@@ -309,6 +309,7 @@ macro_rules! conformance_tests {
             }
             isolation {
                 i16_foreign_ids_are_indistinguishable_from_missing_ones,
+                i16_foreign_deliveries_and_requests_are_indistinguishable_from_missing_ones,
                 i16_messages_never_cross_spaces,
             }
             log {
@@ -401,9 +402,9 @@ macro_rules! conformance_tests {
                 d9_a_session_records_its_coordinator_participants_and_times,
                 d9_additions_are_counted_by_kind,
                 d9_only_the_coordinator_and_the_hub_may_change_a_session,
-                m2_any_coordinator_may_add_but_only_its_own_may_change_a_session,
                 s12_only_agents_that_may_add_to_a_session_write_its_entries,
                 m2_an_agent_states_the_version_of_the_session_state_that_it_changes,
+                m2_any_coordinator_may_add_but_only_its_own_may_change_a_session,
                 d9_a_pause_holds_deliveries_and_a_resume_releases_them_in_order,
                 d9_a_resume_delivers_to_waiting_consumers,
                 d9_a_closed_session_rejects_changes_and_releases_held_deliveries,

@@ -1,9 +1,10 @@
 //! Operations of the lease holder of a delivery: ack, nack, extend. A stale lease token is refused and changes nothing.
 
-use crate::commit::{Extend, LeaseRef, Nack, NackAction, OpResult, Principal};
+use crate::commit::{Extend, LeaseRef, Nack, NackAction, OpResult};
 use crate::decide::{DecideError, Draft, EndedDelivery, LeasedDelivery};
-use crate::effect::{Effect, EndState, LoggedLease, ReturnCause, ReturnOutcome};
+use crate::effect::{DeliveryOrigin, Effect, EndState, LoggedLease, ReturnCause, ReturnOutcome};
 use crate::ids::{AgentId, DeliveryId, DeliveryNo, Seq};
+use crate::recipient::Recipient;
 use crate::refused::{Code, Refused, RequestEnd, StaleReference};
 use crate::retry;
 use crate::working::OpenDelivery;
@@ -81,18 +82,18 @@ impl Draft<'_> {
 
     /// Handles a repeated ack: with the same token it gets the same answer, the record that ended the delivery.
     fn repeat_ack(&mut self, lease: LeaseRef, number: DeliveryNo) -> Result<Seq, DecideError> {
-        if let Some(ended) = self.ended_in_commit(number) {
+        if let Some(ended) = self.ended_in_commit(number).filter(|ended| self.is_party(ended.open.to)) {
             if ended.state == EndState::Acked && ended.open.token() == Some(lease.token) {
                 return Ok(self.seq);
             }
             let EndedDelivery { state, open, .. } = *ended;
-            return Err(self.ended_lease(lease, number, state, (open.seq, open.n()))?.into());
+            return Err(self.ended_lease(lease, number, state, open.origin())?.into());
         }
-        match self.lookup.delivery_end(number)? {
+        match self.lookup.delivery_end(number)?.filter(|ended| self.is_party(ended.origin.to)) {
             Some(ended) if ended.state == EndState::Acked && ended.token == lease.token => {
                 Ok(self.accept_repeated_end(lease.delivery, lease.token, ended.seq)?)
             }
-            Some(ended) => Err(self.ended_lease(lease, number, ended.state, ended.message)?.into()),
+            Some(ended) => Err(self.ended_lease(lease, number, ended.state, ended.origin)?.into()),
             None => Err(not_found(lease.delivery).into()),
         }
     }
@@ -103,10 +104,12 @@ impl Draft<'_> {
         lease: LeaseRef,
         number: DeliveryNo,
         state: EndState,
-        message: (Seq, u32),
+        origin: DeliveryOrigin,
     ) -> Result<Refused, DecideError> {
         let ended = match state {
-            EndState::Expired | EndState::Purged => self.request_that_ended(number, message)?,
+            EndState::Expired | EndState::Purged => {
+                self.request_that_ended(number, origin.message_position())?
+            }
             EndState::Acked | EndState::Dead => None,
         };
         Ok(match ended {
@@ -161,34 +164,38 @@ impl Draft<'_> {
             return Ok(self.held(lease, number).map(drop)?);
         }
         let in_commit = self.ended_in_commit(number);
-        let ended = match in_commit.map(|ended| (ended.state, (ended.open.seq, ended.open.n()))) {
+        let ended = match in_commit.map(|ended| (ended.state, ended.open.origin())) {
             Some(ended) => Some(ended),
-            None => self.lookup.delivery_end(number)?.map(|ended| (ended.state, ended.message)),
+            None => self.lookup.delivery_end(number)?.map(|ended| (ended.state, ended.origin)),
         };
-        Err(match ended {
-            Some((state, message)) => self.ended_lease(lease, number, state, message)?.into(),
+        Err(match ended.filter(|(_, origin)| self.is_party(origin.to)) {
+            Some((state, origin)) => self.ended_lease(lease, number, state, origin)?.into(),
             None => not_found(lease.delivery).into(),
         })
     }
 
+    /// Whether the principal may know of deliveries to this recipient. Others get the same refusals as for a delivery that
+    /// does not exist.
+    fn is_party(&self, to: Recipient) -> bool {
+        let Some(actor) = self.actor else { return true };
+        let serves = |pool| {
+            let agent = self.working.agents().get(actor);
+            let pool = self.working.pools().get(pool);
+            agent.zip(pool).is_some_and(|(agent, pool)| pool.is_open_to(agent))
+        };
+        to.agent_no() == Some(actor) || to.pool_no().is_some_and(serves)
+    }
+
     /// Returns the delivery, if the caller is its recipient and holds its current lease token.
     fn held(&self, lease: LeaseRef, number: DeliveryNo) -> Result<OpenDelivery, Refused> {
-        let open = *self.working.open(number).ok_or_else(|| not_found(lease.delivery))?;
-        if let Principal::Agent(actor) = &self.commit.principal
-            && self.actor != open.to.agent_no()
-        {
-            // A delivery of a pool may have been leased to another agent since.
-            if open.to.pool_no().is_some() {
-                return Err(stale_lease(
-                    lease,
-                    "the delivery is leased to another agent, or waiting in its pool",
-                ));
-            }
-            return Err(Refused::new(
-                Code::Forbidden,
-                format!("agent {actor} is not the recipient of {}", lease.delivery),
-            )
-            .hint("only the recipient of a delivery may settle it"));
+        let open = self.working.open(number).filter(|open| self.is_party(open.to));
+        let open = *open.ok_or_else(|| not_found(lease.delivery))?;
+        // A delivery of a pool may have been leased to another agent since.
+        if self.actor.is_some_and(|actor| open.to.agent_no() != Some(actor)) {
+            return Err(stale_lease(
+                lease,
+                "the delivery is leased to another agent, or waiting in its pool",
+            ));
         }
         match open.token() {
             Some(token) if token == lease.token => Ok(open),

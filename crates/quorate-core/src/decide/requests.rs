@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use crate::codec;
-use crate::commit::{ConsumerEvent, HolderEvent, OpResult, Principal};
+use crate::commit::{ConsumerEvent, HolderEvent, OpResult};
 use crate::decide::{DecideError, Draft};
 use crate::effect::{Effect, ReturnCause};
 use crate::ids::{AgentNo, ClientId, ConsumerId, DeliveryNo, MessageId, Seq};
@@ -212,22 +212,20 @@ impl Draft<'_> {
         Ok(OpResult::Done)
     }
 
-    /// Returns a request, if it belongs to the acting agent. Other principals may access every request.
+    /// Returns a request, if it belongs to the acting agent; that of another agent does not exist for it. Other principals
+    /// may access every request.
     fn own_request(&self, id: MessageId) -> Result<Request, DecideError> {
         let missing = || {
             Refused::new(Code::NotFound, format!("there is no request {id}"))
                 .hint("a message without a requester is not a request; inspect it with `why`")
         };
         let key = ItemKey::new(ItemKind::Request, id.to_string());
-        let Some(Item::Request(request)) = self.item(&key)? else { return Err(missing().into()) };
-        if let Principal::Agent(actor) = &self.commit.principal
-            && self.actor != Some(request.from)
-        {
-            return Err(Refused::new(Code::Forbidden, format!("agent {actor} did not send request {id}"))
-                .hint("only the requester may wait for the reply or cancel the request")
-                .into());
+        match self.item(&key)? {
+            Some(Item::Request(request)) if self.actor.is_none_or(|actor| actor == request.from) => {
+                Ok(request)
+            }
+            _ => Err(missing().into()),
         }
-        Ok(request)
     }
 
     pub(super) fn withdraw(&mut self, request: Request) {

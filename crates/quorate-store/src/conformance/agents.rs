@@ -184,5 +184,7 @@ pub async fn a_dead_letter_of_a_removed_recipient_cannot_be_redriven(bench: Test
     bench.register("bob").await;
     let redrive = vec![super::builders::redrive(sent.first_delivery)];
     bench.commit_refused_with(Code::UnknownRecipient, Principal::System, redrive).await;
-    bench.commit_refused_with(Code::StaleLease, agent("bob"), vec![Op::Ack(lease_ref(1, 1))]).await;
+    // A delivery of the removed agent belongs to nobody.
+    bench.commit_refused_with(Code::NotFound, agent("bob"), vec![Op::Ack(lease_ref(1, 1))]).await;
+    bench.commit_refused_with(Code::StaleLease, Principal::System, vec![Op::Ack(lease_ref(1, 1))]).await;
 }

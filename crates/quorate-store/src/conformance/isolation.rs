@@ -3,16 +3,16 @@
 
 use quorate_core::{
     AcquireLocks, AddToSession, AgentNo, Bearer, BudgetId, CancelTask, ChangeSession, ClaimTasks, Code,
-    CompleteTask, ConsumerId, ContributionKind, CreateTasks, DeliveryNo, Fence, FenceRef, Generation,
-    ItemKey, ItemKind, LeaseToken, LockName, MakeSnapshot, Message, NewTask, Op, OpenSession, Pattern,
-    Principal, Priority, RegisterAgent, RenewLocks, Rollback, RollbackScope, RollbackTarget, Seq,
-    SessionChange, SessionId, SetBudget, SnapshotName, Subscribe, TaskId, TaskLeaseRef, TokenId, Version,
-    WaitMode, limits,
+    CompleteTask, ConsumerId, ContributionKind, CreateTasks, DeliveryNo, Extend, Fence, FenceRef, Generation,
+    ItemKey, ItemKind, LeaseToken, LockName, MakeSnapshot, Message, MessageId, Nack, NackAction, NewTask, Op,
+    OpResult, OpenSession, Pattern, Principal, Priority, Refused, RegisterAgent, RenewLocks, Rollback,
+    RollbackScope, RollbackTarget, SendRequest, Seq, SessionChange, SessionId, SetBudget, SnapshotName,
+    Subscribe, TaskId, TaskLeaseRef, TokenId, Version, WaitMode, limits,
 };
 
 use super::builders::{
-    agent, claim, erase, id, key, lease_ref, message_to, payload, put_entry, put_if_version, redrive,
-    register, send, with_client_id,
+    ack, agent, claim, dead_letter, erase, id, key, lease_ref, message_to, nack_for_retry, payload,
+    put_entry, put_if_version, redrive, register, send, with_client_id,
 };
 use super::test_bench::TestBench;
 use super::tokens::create_token;
@@ -194,6 +194,72 @@ pub async fn i16_foreign_ids_are_indistinguishable_from_missing_ones(mut bench: 
     bench.switch_space(own_space);
     let foreign = (outcomes(&bench).await, bench.store().read(own_space, reads()).await.expect("reads work"));
     assert_eq!(foreign, missing, "resources of another space make no difference");
+}
+
+// Fails under: a refusal that depends on whether another agent has such a delivery or request; a repeated ack by another
+// agent.
+pub async fn i16_foreign_deliveries_and_requests_are_indistinguishable_from_missing_ones(
+    mut bench: TestBench,
+) {
+    bench.register_all(&["alice", "bob", "eve"]).await;
+    let capable_bob = RegisterAgent { capabilities: vec!["x".into()], ..RegisterAgent::named(id("bob")) };
+    bench.commit_ok(agent("bob"), vec![Op::RegisterAgent(capable_bob)]).await;
+    let request = Message { from: Some(id("alice")), ..message_to("bob") };
+    let request = SendRequest::new(request, Some(60_000), None);
+    // Deliveries 1 to 6: a request, three messages, and two from a pool.
+    let asked = bench.commit_ok(agent("alice"), vec![Op::Request(request)]).await;
+    let [OpResult::Requested { id: asked, .. }] = asked.results[..] else { panic!("{asked:?}") };
+    for _ in 0..3 {
+        bench.send("alice", "bob").await;
+    }
+    bench.commit_ok(agent("alice"), vec![send("alice", to("can:x")), send("alice", to("can:x"))]).await;
+    let held = bench.claim("bob", 9).await;
+    assert_eq!(held.len(), 6);
+    bench.commit_ok(agent("bob"), vec![ack(&held[1]), dead_letter(&held[2], "no"), ack(&held[4])]).await;
+    bench.commit_ok(agent("bob"), vec![nack_for_retry(&held[3])]).await;
+    // Once from memory, and once from the log.
+    for _ in 0..2 {
+        let missing = MessageId { seq: Seq(999), ..asked };
+        let mut requests = Vec::new();
+        for request in [missing, asked] {
+            for op in [Op::CancelRequest { request }, Op::AwaitRequest { request, consumer: ConsumerId(1) }] {
+                let refused = bench.commit_refused(agent("eve"), vec![op]).await;
+                requests
+                    .push(Refused { detail: refused.detail.replace(&request.to_string(), "ID"), ..refused });
+            }
+        }
+        assert_eq!((requests[0].code, &requests[..2]), (Code::NotFound, &requests[2..]));
+        for (index, held) in held.iter().enumerate() {
+            for probe in probes_of(held.token) {
+                let absent = bench.commit_refused(agent("eve"), vec![probe(999)]).await;
+                let absent = Refused { detail: absent.detail.replace("dlv_0-999", "ID"), ..absent };
+                let number = held.delivery.0;
+                let refused = bench.commit_refused(agent("eve"), vec![probe(number)]).await;
+                let delivery = format!("dlv_0-{number}");
+                let refused = Refused { detail: refused.detail.replace(&delivery, "ID"), ..refused };
+                assert_eq!((refused.code, &refused), (Code::NotFound, &absent), "delivery {index}");
+            }
+        }
+        bench.reopen().await;
+    }
+    let held = bench.claim_one("bob").await;
+    bench.commit_ok(agent("bob"), vec![ack(&held)]).await;
+}
+
+type Probe = Box<dyn Fn(u64) -> Op>;
+
+/// Builds every operation that refers to a delivery, with a lease token.
+fn probes_of(token: LeaseToken) -> Vec<Probe> {
+    let lease = move |number| lease_ref(number, token.0);
+    vec![
+        Box::new(move |number| Op::Ack(lease(number))),
+        Box::new(move |number| Op::AckMany(vec![lease(number)])),
+        Box::new(move |number| {
+            let action = NackAction::Release;
+            Op::Nack(Nack { lease: lease(number), action, reason: String::new() })
+        }),
+        Box::new(move |number| Op::Extend(Extend { lease: lease(number), lease_ms: 60_000 })),
+    ]
 }
 
 pub async fn i16_messages_never_cross_spaces(mut bench: TestBench) {

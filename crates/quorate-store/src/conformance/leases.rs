@@ -112,7 +112,7 @@ pub async fn only_the_recipient_may_end_a_delivery(bench: TestBench) {
     bench.send("alice", "bob").await;
     let held = bench.claim_one("bob").await;
     for op in [ack(&held), nack_for_retry(&held), extend(&held, 60_000)] {
-        bench.commit_refused_with(Code::Forbidden, agent("alice"), vec![op]).await;
+        bench.commit_refused_with(Code::NotFound, agent("alice"), vec![op]).await;
     }
     bench.commit_ok(Principal::System, vec![ack(&held)]).await;
 }

@@ -180,7 +180,7 @@ pub async fn d4_a_request_is_cancelled_by_its_requester(bench: TestBench) {
     bench.register_all(&["alice", "bob"]).await;
     let request = submit(&bench, "alice", send_request("alice", message_to("bob"), 1)).await;
     let cancel = || vec![Op::CancelRequest { request: request.id }];
-    bench.commit_refused_with(Code::Forbidden, agent("bob"), cancel()).await;
+    bench.commit_refused_with(Code::NotFound, agent("bob"), cancel()).await;
     bench.commit_ok(agent("alice"), cancel()).await;
     assert_eq!(answers(&bench), vec![(1, Err(Code::Cancelled))]);
     assert!(bench.claim("bob", 1).await.is_empty());

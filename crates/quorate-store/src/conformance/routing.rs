@@ -236,7 +236,7 @@ pub async fn d4_many_deliveries_are_acked_in_one_operation(mut bench: TestBench)
     let state = bench.delivery_state(leased[1].delivery).await;
     assert_eq!(state, Some(StoredDeliveryState::Ended { state: EndState::Acked, seq }));
     let refused = bench.commit_refused(agent("alice"), vec![Op::AckMany(leases(&[3]))]).await;
-    assert_eq!(refused.code, Code::Forbidden, "{refused}");
+    assert_eq!(refused.code, Code::NotFound, "{refused}");
 }
 
 pub async fn d4_broadcasts_are_rate_limited_per_minute(bench: TestBench) {

@@ -2,7 +2,7 @@
 
 use quorate_core::{
     AgentId, Code, DeliveryId, DeliveryNo, EndState, Extend, LeaseRef, LeasedDelivery, Nack, NackAction,
-    OpResult, Principal, Refused, StaleReference,
+    OpResult, Principal, Recipient, Refused, StaleReference,
 };
 
 use crate::reference::space::DeliveryPhase;
@@ -149,11 +149,22 @@ impl Transaction<'_> {
 
     /// Resolves the delivery of a lease, whether open or ended.
     fn resolve_lease(&self, lease: LeaseRef) -> Result<DeliveryNo, Refused> {
-        let number = self
-            .space
-            .resolve_delivery(lease.delivery)
-            .filter(|number| self.space.delivery(*number).is_some());
+        let exists = |number: &DeliveryNo| {
+            self.space.delivery(*number).is_some_and(|delivery| self.may_know_of(delivery.to))
+        };
+        let number = self.space.resolve_delivery(lease.delivery).filter(exists);
         number.ok_or_else(|| unknown_delivery(lease.delivery))
+    }
+
+    /// For an agent, only its own deliveries and those of its pools exist.
+    fn may_know_of(&self, to: Recipient) -> bool {
+        match (&self.commit.principal, self.actor) {
+            (Principal::Agent(_), Some(actor)) => {
+                let from_pool = to.pool_no().is_some_and(|pool| self.space.pools_of(actor).contains(&pool));
+                to.agent_no() == Some(actor) || from_pool
+            }
+            _ => true,
+        }
     }
 
     /// Checks that the principal is the recipient or the hub and that the token is the current one.
@@ -169,10 +180,7 @@ impl Transaction<'_> {
             && self.actor != delivery.to.agent_no()
         {
             // A pool delivery that is unclaimed or leased by another agent: the lease of the caller has ended.
-            if delivery.to.pool_no().is_some() {
-                return Err(stale());
-            }
-            return Err(Refused::new(Code::Forbidden, "only the recipient may end the delivery"));
+            return Err(stale());
         }
         match delivery.phase {
             DeliveryPhase::Leased { token, .. } if token == lease.token => Ok(()),

@@ -211,8 +211,9 @@ impl Transaction<'_> {
         let request = self.space.request(id);
         let request = request.ok_or_else(|| Refused::new(Code::NotFound, format!("unknown request {id}")))?;
         match self.commit.principal {
+            // For an agent, only its own requests exist.
             Principal::Agent(_) if self.actor != Some(request.from) => {
-                Err(Refused::new(Code::Forbidden, "only the requester may do this"))
+                Err(Refused::new(Code::NotFound, format!("unknown request {id}")))
             }
             Principal::Agent(_) | Principal::System | Principal::Holder { .. } => Ok(request),
         }

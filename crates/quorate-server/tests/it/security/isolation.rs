@@ -82,3 +82,70 @@ async fn i16_an_agent_cannot_tell_foreign_from_missing_ids() {
         assert_eq!(responses[0], responses[1], "{method} {path}");
     }
 }
+
+/// Operations on a delivery, with the id `ID` and a lease token, and on a request.
+const OPS_ON_IDS: [(&str, &str); 5] = [
+    ("delivery", r#"{"op":"ack","deliveryId":"ID","leaseToken":TOKEN}"#),
+    ("delivery", r#"{"op":"ack","deliveries":[{"deliveryId":"ID","leaseToken":TOKEN}]}"#),
+    ("delivery", r#"{"op":"nack","deliveryId":"ID","leaseToken":TOKEN}"#),
+    ("delivery", r#"{"op":"extend","deliveryId":"ID","leaseToken":TOKEN}"#),
+    ("request", r#"{"op":"request.cancel","request":"ID"}"#),
+];
+
+// Fails under: an operation or a frame whose refusal depends on whether the id of another agent exists.
+#[tokio::test]
+async fn i16_commits_and_frames_do_not_tell_foreign_from_missing_ids() {
+    let server = TestServer::new().await;
+    let hub = &server.hub;
+    let alice = hub.register("alice").await;
+    let bob = hub.register("bob").await;
+    let carol = hub.register("carol").await;
+    for _ in 0..3 {
+        hub.post(&alice, "/v1/messages", &json!({"to": "bob", "payload": 1})).await.ok(200);
+    }
+    let asked = json!({"to": "bob", "type": "query", "timeoutMs": 60_000});
+    let asked = hub.post(&alice, "/v1/requests", &asked).await.ok(201)["id"].clone();
+    let held = hub.post(&bob, "/v1/agents/bob/inbox/claim", &json!({"max": 2})).await.ok(200);
+    let lease = |index: usize| {
+        let delivery = &held["deliveries"][index];
+        json!({"deliveryId": delivery["deliveryId"], "leaseToken": delivery["leaseToken"]})
+    };
+    // Deliveries that are acked, leased and waiting.
+    hub.post(&bob, "/v1/agents/bob/inbox/ack", &json!({"deliveries": [lease(0)]})).await.ok(200);
+    let (mut socket, _) = server.hello(json!({"token": carol})).await;
+    let tokens = [lease(0)["leaseToken"].clone(), lease(1)["leaseToken"].clone(), json!(1)];
+    let deliveries = ["dlv_0-1", "dlv_0-2", "dlv_0-3"].into_iter().zip(tokens);
+    let requests = [(asked.as_str().expect("an id"), json!(1))];
+    for (kind, op) in OPS_ON_IDS {
+        let (foreign, missing): (Vec<_>, _) = match kind {
+            "delivery" => (deliveries.clone().collect(), "dlv_0-999"),
+            _ => (requests.to_vec(), "msg_0-999-0"),
+        };
+        for (foreign, token) in foreign {
+            let mut responses = Vec::new();
+            for (key, id) in [("f", foreign), ("m", missing)] {
+                let op = op.replace("ID", id).replace("TOKEN", &token.to_string());
+                let op: serde_json::Value = serde_json::from_str(&op).expect("JSON");
+                let commit = json!({"ops": [op]});
+                let response = hub.post(&carol, "/v1/commit", &commit).await;
+                response.refused(404, "NOT_FOUND");
+                let key = format!("{key}-{kind}-{foreign}-{}", op["op"]);
+                let keyed = json!({"ops": [op], "idempotencyKey": key});
+                let framed = socket.refused("commit", keyed, "NOT_FOUND").await;
+                responses.push([response.text.replace(id, "ID"), framed.to_string().replace(id, "ID")]);
+            }
+            assert_eq!(responses[0], responses[1], "{op} {foreign}");
+        }
+    }
+    for path in ["ack", "nack", "extend"] {
+        let path = format!("/v1/agents/carol/inbox/{path}");
+        let mut responses = Vec::new();
+        for id in ["dlv_0-1", "dlv_0-2", "dlv_0-3", "dlv_0-999"] {
+            let body = json!({"deliveries": [{"deliveryId": id, "leaseToken": lease(1)["leaseToken"]}]});
+            let response = hub.post(&carol, &path, &body).await;
+            response.refused(404, "NOT_FOUND");
+            responses.push(response.text.replace(id, "ID"));
+        }
+        assert!(responses.iter().all(|response| *response == responses[0]), "{path}: {responses:?}");
+    }
+}

@@ -65,8 +65,8 @@ fn only_the_recipient_can_ack() {
         expect![[r#"
             #3 m1 sent to bob carol
             bob claims m1 (attempt 1, token 1)
-            refused FORBIDDEN
-            refused FORBIDDEN
+            refused NOT_FOUND
+            refused NOT_FOUND
             #5 m1 of bob acked
             m1 of bob: acked by #5
             m1 of carol: ready since 0s, tried 0"#]],

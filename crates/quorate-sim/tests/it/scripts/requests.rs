@@ -164,7 +164,7 @@ fn d4_a_cancelled_request_is_removed_from_inboxes() {
         expect![[r#"
             #3 q1 sent to bob
             #3 request.made q1: waiting; bob
-            refused FORBIDDEN
+            refused NOT_FOUND
             #4 request.cancelled q1: cancelled; bob
             #4 q1 of bob purged
             a is refused CANCELLED

@@ -344,6 +344,6 @@ fn d4_a_refusal_lists_every_stale_ack_of_an_operation() {
             #8 m3 of bob nacked: dead
             refused STALE_LEASE, op 0 dlv_0-1 STALE_LEASE, op 0 dlv_0-3 STALE_LEASE
             m2 of bob: leased under token 2, attempt 1
-            refused FORBIDDEN"#]],
+            refused NOT_FOUND"#]],
     );
 }
