@@ -248,7 +248,7 @@ pub(crate) fn sanitize_json(json: &str) -> String {
 
 /// Whether a terminal would interpret the character, or render nothing.
 fn is_hostile(ch: char) -> bool {
-    ch.is_control() || quorate_core::is_hidden_character(ch)
+    ch.is_control() || quorate_core::is_hidden_in_text(ch)
 }
 
 #[cfg(test)]
@@ -261,6 +261,8 @@ mod tests {
         assert_eq!(sanitize("\u{9b}31m"), "\\u{9b}31m", "also the one-character form");
         assert_eq!(sanitize("pay \u{202e}001"), "pay \\u{202e}001", "also bidirectional overrides");
         assert_eq!(sanitize_line("a\nb\tc\r"), "a\\nb c\\u{d}");
+        assert_eq!(sanitize("b\u{fe01}\u{2800}"), "b\\u{fe01}\\u{2800}", "also invisible characters");
+        assert_eq!(sanitize("\u{26a0}\u{fe0f} 3"), "\u{26a0}\u{fe0f} 3", "but not the selector of an emoji");
     }
 
     #[test]

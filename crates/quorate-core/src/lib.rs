@@ -85,7 +85,7 @@ pub use effect::{
 pub use entry::EntryHead;
 pub use error_chain::error_chain;
 pub use grants::{Granted, Grants};
-pub use hidden_character::is_hidden_character;
+pub use hidden_character::{is_hidden_character, is_hidden_in_text};
 pub use history_position::{AsOf, TimelinePage};
 pub use ids::{
     AgentId, AgentNo, ApprovalId, BudgetId, BudgetNo, Capability, ClientId, ConsumerId, DeliveryId,

@@ -52,9 +52,23 @@ fn an_agent_id_is_bounded_and_printable() {
 // Fails under: ids that look the same and are different.
 #[test]
 fn i2_an_id_has_only_visible_characters() {
-    for hidden in
-        ["bo\u{200b}b", "\u{202e}bob", "bob\u{feff}", "b\u{2066}o\u{2069}b", "bo\u{ad}b", "\u{e0041}bob"]
-    {
+    for hidden in [
+        "bo\u{200b}b",
+        "\u{202e}bob",
+        "bob\u{feff}",
+        "b\u{2066}o\u{2069}b",
+        "bo\u{ad}b",
+        "\u{e0041}bob",
+        "bob\u{fe00}",
+        "bob\u{fe0f}",
+        "bob\u{e0100}",
+        "bob\u{e01ef}",
+        "\u{2800}",
+        "bob\u{2800}",
+        "bo\u{180f}b",
+        "bob\u{fff8}",
+        "bob\u{1d159}",
+    ] {
         let refused = AgentId::new(hidden).unwrap_err();
         assert_eq!(refused.code, Code::Invalid, "{hidden:?}");
         assert!(

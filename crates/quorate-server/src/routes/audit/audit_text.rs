@@ -9,7 +9,7 @@ use quorate_api::event::Effect as Shown;
 use quorate_api::{AgentIds, IdResolver};
 use quorate_core::{
     AgentId, AgentNo, AgentRegistry, DeliveryNo, Destination, Effect, EndState, Item, Message, MessageType,
-    Record, Task, TaskState, Timestamp, Verb, codec, is_hidden_character,
+    Record, Task, TaskState, Timestamp, Verb, codec, is_hidden_in_text,
 };
 use quorate_engine::{PublishedState, Space};
 
@@ -54,7 +54,7 @@ fn visible(line: &str) -> String {
     for ch in line.chars() {
         match ch {
             ch if ch.is_control() => visible.push(' '),
-            ch if is_hidden_character(ch) => drop(write!(visible, "\\u{{{:x}}}", u32::from(ch))),
+            ch if is_hidden_in_text(ch) => drop(write!(visible, "\\u{{{:x}}}", u32::from(ch))),
             ch => visible.push(ch),
         }
     }
