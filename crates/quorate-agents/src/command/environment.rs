@@ -34,6 +34,67 @@ const ALLOWED: &[&str] = &[
     "NODE_EXTRA_CA_CERTS",
 ];
 const ALLOWED_PREFIXES: &[&str] = &["LC_", "XDG_"];
+/// Names of providers of models and clouds, with which the names of their variables start.
+const PROVIDERS: &[&str] = &[
+    "ANTHROPIC",
+    "AWS",
+    "AZURE",
+    "BEDROCK",
+    "CEREBRAS",
+    "CLAUDE",
+    "COHERE",
+    "DATABRICKS",
+    "DEEPSEEK",
+    "FIREWORKS",
+    "GCP",
+    "GEMINI",
+    "GOOGLE",
+    "GROQ",
+    "HF",
+    "HUGGINGFACE",
+    "HUGGINGFACEHUB",
+    "HUGGING",
+    "LANGCHAIN",
+    "LANGSMITH",
+    "LITELLM",
+    "MISTRAL",
+    "MOONSHOT",
+    "NVIDIA",
+    "OLLAMA",
+    "OPENAI",
+    "OPENROUTER",
+    "PERPLEXITY",
+    "REPLICATE",
+    "TOGETHER",
+    "VERTEX",
+    "VOYAGE",
+    "WATSONX",
+    "XAI",
+];
+/// Words with which the name of a credential of a provider contains at least one.
+const CREDENTIAL_WORDS: &[&str] =
+    &["APIKEY", "CREDENTIAL", "CREDENTIALS", "KEY", "KEYS", "PASSWORD", "SECRET", "TOKEN"];
+/// Ends of the names of credentials of any service.
+const CREDENTIAL_SUFFIXES: &[&str] = &[
+    "_API_KEY",
+    "_APIKEY",
+    "_API_KEYS",
+    "_API_TOKEN",
+    "_API_SECRET",
+    "_AUTH_TOKEN",
+    "_AUTH_KEY",
+    "_ACCESS_KEY",
+    "_ACCESS_KEY_ID",
+    "_ACCESS_TOKEN",
+    "_BEARER_TOKEN",
+    "_CLIENT_SECRET",
+    "_OAUTH_TOKEN",
+    "_REFRESH_TOKEN",
+    "_SECRET_ACCESS_KEY",
+    "_SECRET_KEY",
+    "_SESSION_TOKEN",
+    "_SERVICE_ACCOUNT_KEY",
+];
 /// Prefix of the variables that configure Quorate itself, its token among them.
 const OWN_PREFIX: &str = "QUORATE_";
 
@@ -71,12 +132,12 @@ pub(crate) fn check_names(names: &[String]) -> Result<(), Refused> {
 }
 
 /// Selects the variables that a program gets: the allowlist, the listed names, and with
-/// [`EnvInheritance::All`] everything else except for Quorate's own variables and API keys.
+/// [`EnvInheritance::All`] everything else except for Quorate's own variables and credentials of providers.
 pub(crate) fn select(context: &AgentContext, names: &[String]) -> Vec<(OsString, OsString)> {
     let is_listed = |name: &str| names.iter().any(|listed| listed == name);
     let is_inherited = |name: &str| match context.env_inheritance {
         EnvInheritance::Allowlist => false,
-        EnvInheritance::All => !name.starts_with(OWN_PREFIX) && !is_api_key(context, name),
+        EnvInheritance::All => !name.starts_with(OWN_PREFIX) && !is_credential(context, name),
     };
     let is_selected = |name: &OsStr| {
         let name = name.to_string_lossy();
@@ -89,10 +150,15 @@ fn is_allowed(name: &str) -> bool {
     ALLOWED.contains(&name) || ALLOWED_PREFIXES.iter().any(|prefix| name.starts_with(prefix))
 }
 
-/// Whether a variable contains the API key of a model provider: known providers, agents of the same playbook, and the
-/// customary name of all others.
-fn is_api_key(context: &AgentContext, name: &str) -> bool {
-    name.ends_with("_API_KEY")
+/// Whether a variable contains a credential of a provider, by its name: an API key of an agent of the same playbook, a
+/// known provider with a word for a credential, or a customary name of a credential.
+fn is_credential(context: &AgentContext, name: &str) -> bool {
+    let upper = name.to_ascii_uppercase();
+    let words: Vec<&str> = upper.split('_').collect();
+    let is_of_provider = words.first().is_some_and(|first| PROVIDERS.contains(first))
+        && words.iter().any(|word| CREDENTIAL_WORDS.contains(word));
+    is_of_provider
+        || CREDENTIAL_SUFFIXES.iter().any(|suffix| upper.ends_with(suffix))
         || Provider::ALL.iter().any(|provider| provider.key_env() == Some(name))
         || context.key_variables.iter().any(|key| key == name)
 }
@@ -139,6 +205,47 @@ mod tests {
         let listed = selected(EnvInheritance::Allowlist, &["GITHUB_TOKEN", "GROQ_API_KEY", "UNSET"]);
         assert_eq!(listed[..6], ALWAYS);
         assert_eq!(listed[6..], ["GITHUB_TOKEN", "GROQ_API_KEY"]);
+    }
+
+    // Fails under: a credential of a provider that is recognised by `_API_KEY` only; a variable that is none, but withheld.
+    #[test]
+    fn s14_credentials_of_providers_are_withheld() {
+        let context = AgentContext::new(".");
+        for name in [
+            "ANTHROPIC_AUTH_TOKEN",
+            "CLAUDE_CODE_OAUTH_TOKEN",
+            "HF_TOKEN",
+            "HUGGING_FACE_HUB_TOKEN",
+            "HUGGINGFACEHUB_API_TOKEN",
+            "AZURE_KEY",
+            "AZURE_OPENAI_KEY",
+            "AZURE_CLIENT_SECRET",
+            "AWS_ACCESS_KEY_ID",
+            "AWS_SECRET_ACCESS_KEY",
+            "AWS_SESSION_TOKEN",
+            "AWS_BEARER_TOKEN_BEDROCK",
+            "GOOGLE_APPLICATION_CREDENTIALS",
+            "REPLICATE_API_TOKEN",
+            "MY_SECRET_ACCESS_KEY",
+            "WATSONX_APIKEY",
+            "openai_api_key",
+            "SOME_API_KEY",
+        ] {
+            assert!(is_credential(&context, name), "{name}");
+        }
+        for name in [
+            "GITHUB_TOKEN",
+            "SSH_AUTH_SOCK",
+            "AWS_REGION",
+            "HF_HOME",
+            "OPENAI_BASE_URL",
+            "AZURE_OPENAI_ENDPOINT",
+            "KEYBOARD",
+            "TOKENIZERS_PARALLELISM",
+            "DATABASE_URL",
+        ] {
+            assert!(!is_credential(&context, name), "{name}");
+        }
     }
 
     // Fails under: inheritance that includes the hub's token or the API keys of other agents.
