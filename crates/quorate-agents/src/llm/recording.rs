@@ -1,6 +1,7 @@
 //! Recorded answers: one file per request, named by the first 128 bits of the SHA-256 of model and prompt. Neither contains an API key.
 
-use std::io;
+use std::fs::File;
+use std::io::{self, Write as _};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -92,13 +93,67 @@ fn digest(question: &Value) -> String {
     quorate_core::hex::encode(&hash[..16])
 }
 
-/// Writes a temporary file and renames it, so that a reader never sees a partial recording.
+/// Writes a temporary file and renames it, so that a reader never sees a partial recording. Neither step follows a symbolic
+/// link.
 fn write(file: &Path, recording: &Recording) -> io::Result<()> {
     let directory = file.parent().unwrap_or(Path::new("."));
     std::fs::create_dir_all(directory)?;
-    let temporary = file.with_extension(format!("{}.part", std::process::id()));
     let mut text = serde_json::to_string_pretty(recording)?;
     text.push('\n');
-    std::fs::write(&temporary, text)?;
-    std::fs::rename(&temporary, file)
+    let (temporary, mut created) = create_temporary(file)?;
+    let written = created.write_all(text.as_bytes()).and_then(|()| std::fs::rename(&temporary, file));
+    if written.is_err() {
+        let _ = std::fs::remove_file(&temporary);
+    }
+    written
+}
+
+/// Creates a file next to another one, under a name that nothing has: not a link, and not the file of another call.
+fn create_temporary(file: &Path) -> io::Result<(PathBuf, File)> {
+    for number in 0..TEMPORARY_NAMES_MAX {
+        let path = file.with_extension(format!("{}-{number}.part", std::process::id()));
+        match File::create_new(&path) {
+            Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {}
+            created => return created.map(|created| (path, created)),
+        }
+    }
+    Err(io::Error::new(io::ErrorKind::AlreadyExists, "too many temporary files: delete the `.part` files"))
+}
+
+/// Maximum number of temporary files of one recording.
+const TEMPORARY_NAMES_MAX: u32 = 1_000;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    // Fails under: a temporary file that is opened through a symbolic link.
+    #[cfg(unix)]
+    #[test]
+    fn s14_a_recording_follows_no_symbolic_link() {
+        let directory = tempfile::tempdir().unwrap();
+        let (victim, file) = (directory.path().join("victim"), directory.path().join("ab12.json"));
+        std::fs::write(&victim, "precious").unwrap();
+        for name in ["ab12.json".to_owned(), format!("ab12.{}.part", std::process::id())] {
+            std::os::unix::fs::symlink(&victim, directory.path().join(name)).unwrap();
+        }
+        std::os::unix::fs::symlink(&victim, file.with_extension(format!("{}-0.part", std::process::id())))
+            .unwrap();
+        let completion = Completion {
+            text: "yes".to_owned(),
+            input_tokens: 1,
+            output_tokens: 1,
+            cut: false,
+            calls: 1,
+            notes: Vec::new(),
+        };
+        let recording = Recording { question: Value::Null, completion };
+        for _ in 0..2 {
+            write(&file, &recording).unwrap();
+            assert!(std::fs::symlink_metadata(&file).unwrap().is_file());
+            assert!(std::fs::read_to_string(&file).unwrap().contains("\"said\""));
+        }
+        assert_eq!(std::fs::read_to_string(&victim).unwrap(), "precious");
+        assert_eq!(std::fs::read_dir(directory.path()).unwrap().count(), 4, "no temporary file is left");
+    }
 }

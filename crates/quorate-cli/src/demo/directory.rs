@@ -4,6 +4,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use anyhow::Context as _;
+use quorate_env::replace_file;
 
 use super::contract::ContractSource;
 use crate::exit::{CONFLICT, CommandError, NOT_FOUND};
@@ -45,7 +46,7 @@ pub(super) fn create(given: Option<&Path>) -> anyhow::Result<PathBuf> {
 /// Writes the marker file with the contract of the demo.
 pub(super) fn write_marker(data: &Path, source: ContractSource) -> anyhow::Result<()> {
     let path = data.join(MARKER);
-    fs::write(&path, serde_json::to_vec(&source)?)
+    replace_file(&path, &serde_json::to_vec(&source)?, None)
         .with_context(|| format!("failed to write {}", path.display()))
 }
 

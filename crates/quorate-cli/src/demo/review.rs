@@ -8,6 +8,7 @@ use quorate::deliberation::Outcome;
 use quorate::{ActionDigest, Hub, ProcedureDraft};
 use quorate_api::canonical::action_document;
 use quorate_contracts::PhrasingSet;
+use quorate_env::replace_file;
 use serde_json::{Value, json};
 
 use super::contract::{ContractSource, KnownAnswer, review};
@@ -83,7 +84,7 @@ async fn in_hub(
     let draft = ProcedureDraft::deliberation(&playbook.spec).id(ID);
     let options = format!(" --data {}", data.display());
     let (id, outcome) = run::run_procedure(&hub, playbook, draft, &options).await?;
-    fs::write(data.join(REPORT_FILE), report::html(&outcome, &id))?;
+    replace_file(&data.join(REPORT_FILE), report::html(&outcome, &id).as_bytes(), None)?;
     if format == ReportFormat::Text {
         note("");
         pauses.pause().await;
