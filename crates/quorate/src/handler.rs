@@ -4,6 +4,7 @@ use std::pin::Pin;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use quorate_api::Error;
+use quorate_core::limits::REASON_CHARS_MAX;
 use quorate_core::{Code, Op, Refused};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
@@ -33,8 +34,15 @@ pub(crate) type SharedEffects = Arc<Mutex<Result<HandlerEffects, Error>>>;
 #[derive(Clone, Default)]
 pub(crate) struct HandlerEffects {
     pub(crate) ops: Vec<Op>,
-    /// Metadata of the answer.
-    pub(crate) answer_metadata: Map<String, Value>,
+    pub(crate) answer: AnswerFields,
+}
+
+/// Fields of an answer other than its payload.
+#[derive(Clone, Default)]
+pub(crate) struct AnswerFields {
+    pub(crate) metadata: Map<String, Value>,
+    pub(crate) confidence: Option<f64>,
+    pub(crate) rationale: Option<String>,
 }
 
 /// Returns an empty set of effects.
@@ -104,7 +112,31 @@ impl<P> Work<P> {
             .into()
         });
         add_to(&self.effects, value, |collected, value| {
-            collected.answer_metadata.insert(field, value);
+            collected.answer.metadata.insert(field, value);
+        });
+    }
+
+    /// Sets the confidence of the answer, from 0 to 1. The policy of the space may require it, unless the answer reports
+    /// a failure: it has an `error`, `"success": false`, or a `status` such as `failed`.
+    pub fn answer_confidence(&self, confidence: f64) {
+        let checked = if (0.0..=1.0).contains(&confidence) {
+            Ok(confidence)
+        } else {
+            Err(Refused::new(Code::Invalid, format!("invalid confidence of an answer: {confidence}"))
+                .hint("use a number from 0 to 1")
+                .into())
+        };
+        add_to(&self.effects, checked, |collected, confidence| {
+            collected.answer.confidence = Some(confidence)
+        });
+    }
+
+    /// Sets the rationale of the answer, cut to the 1,000 characters that a rationale may have. The policy of the space
+    /// may require one, also of a failure, and may limit it further.
+    pub fn answer_rationale(&self, rationale: impl Into<String>) {
+        let rationale: String = rationale.into().chars().take(REASON_CHARS_MAX).collect();
+        add_to(&self.effects, Ok(rationale), |collected, rationale| {
+            collected.answer.rationale = Some(rationale);
         });
     }
 

@@ -6,13 +6,13 @@ use std::time::Duration;
 
 use quorate_api::Error;
 use quorate_core::{Code, LeaseRef, Message, MessageType, Nack, NackAction, Op};
-use serde_json::{Map, Value};
+use serde_json::Value;
 use tokio::sync::{Semaphore, watch};
 use tokio::task::{JoinHandle, JoinSet};
 
 use crate::agent::{Agent, ReceivedMessage};
 use crate::backend::{CreditReturn, DeliveryStream, HeldWork};
-use crate::handler::{self, Failure, Handler, HandlerEffects, OTHER_ACTIONS, SharedEffects};
+use crate::handler::{self, AnswerFields, Failure, Handler, HandlerEffects, OTHER_ACTIONS, SharedEffects};
 use crate::held_leases::HeldLeases;
 use crate::send::MessageDraft;
 use crate::task::{TaskHandler, TaskWorker};
@@ -199,14 +199,13 @@ impl MessageWorker {
             tracing::warn!(agent = %self.agent.id(), "handler of an ephemeral message failed");
             return;
         };
-        let Ok(HandlerEffects { ops, answer_metadata: metadata }) = handler::collected_effects(&effects)
-        else {
+        let Ok(HandlerEffects { ops, answer: fields }) = handler::collected_effects(&effects) else {
             return;
         };
         if !ops.is_empty() && self.agent.backend.commit(self.agent.new_commit(ops)).await.is_err() {
             return;
         }
-        if let Ok(Some(answer)) = self.answer(received, answer, metadata) {
+        if let Ok(Some(answer)) = self.answer(received, answer, fields) {
             let _ = self.agent.backend.send_ephemeral(self.agent.identity(), answer).await;
         }
     }
@@ -262,7 +261,7 @@ impl MessageWorker {
         let permanent = |error: Error| Failure::permanent(error.to_string());
         let collected = handler::collected_effects(effects).map_err(permanent)?;
         ops.extend(collected.ops);
-        let answer = self.answer(received, answer, collected.answer_metadata).map_err(permanent)?;
+        let answer = self.answer(received, answer, collected.answer).map_err(permanent)?;
         ops.extend(answer.map(Op::send));
         Ok(ops)
     }
@@ -272,7 +271,7 @@ impl MessageWorker {
         &self,
         received: &ReceivedMessage,
         answer: Vec<u8>,
-        metadata: Map<String, Value>,
+        fields: AnswerFields,
     ) -> Result<Option<Message>, Error> {
         let message = received.message();
         let Some(to) = reply_recipient(message) else { return Ok(None) };
@@ -282,7 +281,9 @@ impl MessageWorker {
         draft.priority = message.priority;
         draft.durability = message.durability;
         let mut answer = draft.into_message(&*self.agent.backend, &self.agent.id)?;
+        let AnswerFields { metadata, confidence, rationale } = fields;
         answer.metadata = (!metadata.is_empty()).then(|| Value::Object(metadata).to_string());
+        (answer.confidence, answer.rationale) = (confidence, rationale);
         Ok(Some(answer))
     }
 

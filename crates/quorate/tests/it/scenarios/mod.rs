@@ -62,6 +62,7 @@ macro_rules! scenarios {
             tasks_are_read_and_awaited
             several_recipients_are_asked_concurrently
             an_answer_carries_metadata
+            m1_an_answer_states_its_confidence_and_its_rationale
             a_request_can_be_cancelled_or_resumed
             requests_are_retried_and_ephemeral_messages_arrive
             a_deadlock_is_broken

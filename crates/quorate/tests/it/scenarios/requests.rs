@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use quorate::{Code, Hub, MessageId, TaskDraft, Work};
+use quorate::{Code, Hub, MessageId, Policy, TaskDraft, Work};
 
 use super::{SOON, TestHub, next};
 
@@ -65,6 +65,44 @@ pub(crate) async fn an_answer_carries_metadata(fixture: &TestHub) {
         assert_eq!(metadata, serde_json::json!({"usage": {"calls": 2}, "notes": ["doubled"]}));
         assert_eq!(reply.payload::<u64>().expect("a number"), 8);
     }
+    bob.stop().await.expect("stopped");
+}
+
+// Fails under: an answer without the confidence and the rationale that its handler states; an invalid confidence that is
+// sent, or a long rationale that is refused.
+pub(crate) async fn m1_an_answer_states_its_confidence_and_its_rationale(fixture: &TestHub) {
+    fixture
+        .hub
+        .set_policy(Policy { confidence: true, rationale: true, ..Policy::mesh() })
+        .await
+        .expect("a policy");
+    let answer = |work: Work<f64>| async move {
+        let confidence = work.payload;
+        if confidence > 2.0 {
+            work.answer_rationale("the input is unreadable");
+            return Ok(serde_json::json!({"error": "unreadable"}));
+        }
+        work.answer_confidence(confidence);
+        work.answer_rationale("é".repeat(2_000));
+        Ok(serde_json::json!({"double": confidence * 2.0}))
+    };
+    let bob = fixture.hub.agent("bob").on("double", answer).run().await.expect("he runs");
+    let alice = fixture.hub.agent("alice").join().await.expect("she joins");
+    for durability in ["durable", "ephemeral"] {
+        let ask = |payload: f64| {
+            let ask = alice.ask("bob", "double", payload).timeout(SOON);
+            if durability == "durable" { ask } else { ask.ephemeral() }
+        };
+        let reply = ask(0.25).await.expect("an answer");
+        let message = reply.message();
+        assert_eq!(message.confidence, Some(0.25), "{durability}");
+        assert_eq!(message.rationale.as_deref(), Some("é".repeat(1_000).as_str()), "{durability}");
+        let failed = ask(3.0).await.expect("an answer");
+        let message = failed.message();
+        assert_eq!(message.confidence, None, "{durability}");
+        assert_eq!(message.rationale.as_deref(), Some("the input is unreadable"), "{durability}");
+    }
+    alice.ask("bob", "double", 1.5).timeout(SOON).await.expect_err("an invalid confidence is not sent");
     bob.stop().await.expect("stopped");
 }
 
