@@ -1,10 +1,11 @@
 //! Answers of an agent to requests. The usage of an answer is in its metadata. A failure is answered with `{"error": "…"}`, so
-//! that the calls made so far are accounted for as well.
+//! that the calls made so far are accounted for as well. Each answer states its confidence and its rationale, which the policy
+//! of a space may require.
 
 use std::sync::Arc;
 use std::time::Duration;
 
-use quorate::{AgentBuilder, Failure, MessageType, Work};
+use quorate::{AgentBuilder, Failure, Hub, MessageType, Policy, Work};
 use quorate_core::Timestamp;
 use quorate_env::{Clock as _, SystemClock};
 use quorate_procedures::deliberation::{ANALYSE, DISCUSS, ReportedUsage};
@@ -20,17 +21,23 @@ use crate::question::Usage;
 const TIMEOUT_MIN: Duration = Duration::from_secs(1);
 
 /// Adds the handler for all requests.
-pub(super) fn handle(builder: AgentBuilder, agent: &Arc<DeclaredAgent>, events: &EventSink) -> AgentBuilder {
-    let (agent, events) = (Arc::clone(agent), Arc::clone(events));
+pub(super) fn handle(
+    builder: AgentBuilder,
+    hub: &Hub,
+    agent: &Arc<DeclaredAgent>,
+    events: &EventSink,
+) -> AgentBuilder {
+    let (hub, agent, events) = (hub.clone(), Arc::clone(agent), Arc::clone(events));
     let clock = SystemClock::new();
     builder.supports(ANALYSE).supports(DISCUSS).on_other(move |work: Work<Value>| {
-        let (agent, events) = (Arc::clone(&agent), Arc::clone(&events));
+        let (hub, agent, events) = (hub.clone(), Arc::clone(&agent), Arc::clone(&events));
         let now = clock.now().wall;
-        async move { answer(&agent, work, now, &events).await }
+        async move { answer(&hub, &agent, work, now, &events).await }
     })
 }
 
 async fn answer(
+    hub: &Hub,
     agent: &DeclaredAgent,
     work: Work<Value>,
     now: Timestamp,
@@ -50,23 +57,75 @@ async fn answer(
     };
     let report = WorkReport::start(&agent.name, item, events);
     let timeout = time_left(received.message().expires_at, received.sent_at(), now);
-    match agent.answer(&prompts::question(&action, work.payload.clone(), timeout)).await {
+    let result = agent.answer(&prompts::question(&action, work.payload.clone(), timeout)).await;
+    // If the policy cannot be read, the hub decides about the answer.
+    let policy = hub.policy().await.unwrap_or_default();
+    match result {
         Ok(reply) => {
             work.answer_metadata("usage", to_usage(reply.usage));
             if !reply.notes.is_empty() {
                 work.answer_metadata("notes", &reply.notes);
             }
+            let body = to_finding(&action, reply.body);
+            if let Some(reason) = unjustified(&policy, &body) {
+                report.failed(reason.to_owned(), false);
+                return Ok(failed(&work, &policy, reason));
+            }
+            justify(&work, &policy, &body);
             report.done();
-            Ok(to_finding(&action, reply.body))
+            Ok(body)
         }
         Err(failure) => {
             work.answer_metadata("usage", to_usage(*failure.usage));
             let reason = super::failure_reason(&failure);
             report.failed(reason.clone(), failure.retryable());
             // The requester decides whether to ask again, with this reason.
-            Ok(json!({ "error": reason }))
+            Ok(failed(&work, &policy, &reason))
         }
     }
+}
+
+/// Returns the confidence of a finding or position.
+fn confidence(body: &Value) -> Option<f64> {
+    body["confidence"].as_f64().filter(|confidence| (0.0..=1.0).contains(confidence))
+}
+
+/// Returns the rationale of a finding or position.
+fn rationale(body: &Value) -> Option<&str> {
+    let texts = ["rationale", "reasoning", "summary"].into_iter().filter_map(|field| body[field].as_str());
+    texts.map(str::trim).find(|text| !text.is_empty())
+}
+
+/// Returns what an answer lacks that the policy requires.
+fn unjustified(policy: &Policy, body: &Value) -> Option<&'static str> {
+    if policy.confidence && confidence(body).is_none() {
+        return Some("the answer has no `confidence` from 0 to 1, which the policy of the space requires");
+    }
+    if policy.rationale && rationale(body).is_none() {
+        return Some("the answer has no `summary` or `reasoning`, which the policy of the space requires");
+    }
+    None
+}
+
+/// States the confidence and the rationale of an answer.
+fn justify(work: &Work<Value>, policy: &Policy, body: &Value) {
+    if let Some(confidence) = confidence(body) {
+        work.answer_confidence(confidence);
+    }
+    if let Some(rationale) = rationale(body) {
+        work.answer_rationale(cut(rationale, policy));
+    }
+}
+
+/// Reports a failure to the requester.
+fn failed(work: &Work<Value>, policy: &Policy, reason: &str) -> Value {
+    work.answer_rationale(cut(reason, policy));
+    json!({ "error": reason })
+}
+
+/// Cuts a text to the length of a rationale.
+fn cut(text: &str, policy: &Policy) -> String {
+    text.chars().take(policy.rationale_chars_max as usize).collect()
 }
 
 /// Returns the time until the request expires, at most the time that it had when it was sent.

@@ -81,7 +81,9 @@ impl Job {
     fn builder(&self, hub: &Hub, events: &EventSink) -> AgentBuilder {
         let builder = hub.agent(self.id()).declaration(self.declaration()).concurrency(CONCURRENCY);
         match self {
-            Self::Declared(agent) => tasks::handle(requests::handle(builder, agent, events), agent, events),
+            Self::Declared(agent) => {
+                tasks::handle(requests::handle(builder, hub, agent, events), agent, events)
+            }
             Self::Letters(directory) => letters::handle(builder, directory, events),
         }
     }

@@ -4,7 +4,7 @@ use std::fs;
 use std::path::Path;
 use std::process::Command;
 
-use serde_json::Value;
+use serde_json::{Value, json};
 
 use crate::fixture::Fixture;
 use crate::support::{Hub, QUORATE, run_guide};
@@ -189,6 +189,64 @@ fn a1_a_playbook_runs_in_the_running_hub() {
     assert_eq!(code, Some(8), "one against one: {err}");
     let second: Value = serde_json::from_str(&out).expect("one document");
     assert_eq!((&second["digest"], second["id"] != report["id"]), (&report["digest"], true));
+}
+
+// Fails under: an answer without the confidence and the rationale that a policy requires, or with a rationale that is too
+// long; a missing confidence without a reason; a failure that the policy refuses.
+#[test]
+fn m1_playbooks_run_in_a_supervised_space() {
+    let directory = tempfile::tempdir().expect("a directory");
+    let path = directory.path();
+    let hub = Hub::start(&path.join("team"));
+    let policy = json!({"preset": "supervised", "rationaleCharsMax": 40});
+    assert_eq!(hub.call(&hub.admin, "PUT", "/v1/policy", &policy).0, 200);
+    let long = "I looked. ".repeat(300);
+    let verbose = finding("yes").replace("I looked.", long.trim_end());
+    let unsure = finding("yes").replace("\"confidence\":0.6,", "");
+    let failing = "{ use: 'cmd:sh -c \"echo broken >&2; exit 3\"' }".to_owned();
+    let agents =
+        [("ada", echo(&finding("yes"))), ("ben", echo(&verbose)), ("cleo", echo(&unsure)), ("dave", failing)];
+    playbook(path, &agents);
+    let text = fs::read_to_string(path.join("playbook.yaml")).expect("written");
+    fs::write(path.join("playbook.yaml"), text.replace("limits: {", "limits: { quorum: 2,"))
+        .expect("written");
+    // Remotely, and in a directory without a running hub.
+    let mut hub = Some(hub);
+    for _ in 0..2 {
+        let (code, out, err) = run(path, &["playbook.yaml", "--data", "team", "--json"]);
+        assert_eq!(code, Some(0), "{err}");
+        let report: Value = serde_json::from_str(&out).expect("one document");
+        assert_eq!(report["synthesis"]["recommendation"], "yes", "{report}");
+        let found: Vec<&String> = report["findings"].as_object().expect("findings").keys().collect();
+        assert_eq!(found, ["ada", "ben"]);
+        assert_eq!(report["findings"]["ben"]["summary"], long.trim_end());
+        let missing = report["missing"].as_array().expect("a list");
+        let why = |agent: &str| {
+            let missing = missing.iter().find(|missing| missing["agent"] == agent);
+            missing.unwrap_or_else(|| panic!("{agent}: {report}"))["why"].to_string()
+        };
+        assert!(why("cleo").contains("no `confidence`"), "{report}");
+        assert!(why("dave").contains('3'), "{report}");
+        if let Some(hub) = &hub {
+            let (_, sent) = hub.call(&hub.admin, "GET", "/v1/messages?from=ben&type=response", &Value::Null);
+            let answer = &sent["messages"][0];
+            assert_eq!((&answer["confidence"], &answer["rationale"]), (&json!(0.6), &json!(long[..40])));
+        }
+        if let Some(hub) = hub.take() {
+            hub.stop();
+        }
+    }
+    // Without a playbook, with heuristics.
+    let hub = Hub::start(&path.join("team"));
+    fs::write(path.join("contract.txt"), "Either party may terminate at any time.").expect("written");
+    let question = ["deliberate", "May we sign?", "--input", "contract.txt", "--agent", "law=heuristic:risk"];
+    let mut command = Command::new(QUORATE);
+    command.args(question).args(["--agent", "money=heuristic:financial", "--data", "team", "--json"]);
+    let output = command.current_dir(path).output().expect("it runs");
+    let report: Value = serde_json::from_slice(&output.stdout).expect("one document");
+    let found: Vec<&String> = report["findings"].as_object().expect("findings").keys().collect();
+    assert_eq!(found, ["law", "money"], "{report}");
+    hub.stop();
 }
 
 const LETTER: &str = "approval:\n  action: send the letter\n  when: ['yes']\n  write: letter.txt\n  letter: |\n    Because of {recommendation}.\n";
