@@ -1,5 +1,7 @@
 //! Lists, exports and event streams: rendering follows reading, and each principal has a limit of open streams.
 
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use axum::body::Body;
@@ -7,8 +9,11 @@ use http_body_util::BodyExt as _;
 use quorate_server::{Limits, Settings};
 use rustix::time::{ClockId, clock_gettime};
 use serde_json::{Value, json};
+use tokio::task::JoinSet;
 
 use crate::support::TestHub;
+use crate::support::raw_http::{bearer_header, call, connect_plain, format_request};
+use crate::support::socket::TestServer;
 
 /// Commits of many operations, whose records take long to render.
 const COMMITS: u64 = 24;
@@ -114,6 +119,44 @@ async fn i21_an_unread_stream_is_rendered_one_chunk_ahead() {
     assert!(events.len() <= AHEAD_BYTES, "{} bytes of events were rendered", events.len());
     assert!(audit.len() <= AHEAD_BYTES && !audit.is_empty(), "{} bytes were rendered", audit.len());
     assert!(whole.starts_with(&audit), "the rendered part is a prefix of the whole");
+}
+
+// Fails under: one permit for the as-of reads, or the verifications, of all spaces.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn s6_as_of_reads_and_verifications_of_one_space_do_not_refuse_those_of_another() {
+    const PATHS: [&str; 2] = ["/v1/state?at=20", "/v1/audit/verify"];
+    let (hub, _) = filled(Limits::default()).await;
+    let crowd = hub.create_token("viewer", "crowd").await;
+    hub.post(&hub.admin, "/v1/spaces", &json!({"name": "other"})).await.ok(201);
+    let other = json!({"role": "viewer", "name": "other", "space": "other"});
+    let other = hub.post(&hub.admin, "/v1/tokens", &other).await.ok(201)["token"].clone();
+    let other = other.as_str().expect("a token").to_owned();
+    for agent in 0..30 {
+        hub.register_in("other", &format!("a{agent}")).await;
+    }
+    let server = TestServer::start(hub).await;
+    let (address, answered) = (server.address(), Arc::new(AtomicUsize::new(0)));
+    let mut clients = JoinSet::new();
+    for index in 0..16 {
+        let (token, answered) = (crowd.clone(), Arc::clone(&answered));
+        clients.spawn(async move {
+            let mut wire = connect_plain(address).await;
+            loop {
+                let request = format_request("GET", PATHS[index % 2], &bearer_header(&token), "");
+                let response = call(&mut wire, &request).await;
+                answered.fetch_add(usize::from(response.status == 200), Ordering::Relaxed);
+            }
+        });
+    }
+    let mut wire = connect_plain(address).await;
+    let mut tried = 0;
+    while tried < 20 || answered.load(Ordering::Relaxed) < 32 {
+        let request = format_request("GET", PATHS[tried % 2], &bearer_header(&other), "");
+        let response = call(&mut wire, &request).await;
+        assert_eq!(response.status, 200, "{response:?}");
+        tried += 1;
+    }
+    clients.shutdown().await;
 }
 
 #[tokio::test]

@@ -112,6 +112,34 @@ async fn i19_grants_are_recorded_and_listed() {
     }
 }
 
+// Fails under: a frame that claims tasks without naming the token of the agent.
+#[tokio::test]
+async fn i19_a_websocket_claims_only_granted_task_types() {
+    let server = TestServer::new().await;
+    let hub = &server.hub;
+    hub.register("bob").await;
+    let token = token_of(hub, "bob", json!({"capabilities": ["sum"]})).await;
+    let (mut bob, _) = server.hello(json!({"token": token})).await;
+    for task_type in ["deploy", "sum"] {
+        hub.post(&hub.admin, "/v1/tasks", &json!({"type": task_type})).await.ok(201);
+    }
+    for other in [
+        json!({"types": ["deploy"]}),
+        json!({"types": ["sum", "deploy"], "waitMs": 1_000}),
+        json!({"types": ["deploy"], "idempotencyKey": "k"}),
+    ] {
+        let refused = bob.refused("claimTasks", other, "FORBIDDEN").await;
+        assert_eq!((&refused["rule"], &refused["place"]), (&json!("grants"), &json!("types")), "{refused}");
+        assert!(hint(&refused).contains("--grant-capability deploy"), "{refused}");
+    }
+    let held = bob.ok("claimTasks", json!({"types": ["sum"]})).await;
+    assert_eq!(held["tasks"][0]["type"], "sum", "{held}");
+    let mesh = token_of(hub, "bob", json!({})).await;
+    let (mut mesh, _) = server.hello(json!({"token": mesh})).await;
+    let held = mesh.ok("claimTasks", json!({"types": ["deploy"]})).await;
+    assert_eq!(held["tasks"][0]["type"], "deploy", "{held}");
+}
+
 // Fails under: a connection whose commits do not name the token of the agent.
 #[tokio::test]
 async fn i19_a_websocket_registers_only_what_its_token_grants() {

@@ -4,6 +4,8 @@ use axum::body::Body;
 use serde_json::{Value, json};
 
 use crate::support::TestHub;
+use crate::support::raw_http::{call, connect_plain, is_closed};
+use crate::support::socket::TestServer;
 
 // Fails under: the first of several headers that is used, while a proxy in front of the hub checks the last one.
 #[tokio::test]
@@ -50,6 +52,21 @@ async fn i18_no_response_is_stored_or_sniffed() {
             (status, Some("nosniff"), Some("no-store")),
             "{path}"
         );
+    }
+}
+
+// Fails under: a documented promise for every response, or content in a response that has none of these headers.
+#[tokio::test]
+async fn i18_bytes_that_are_no_request_get_an_empty_response() {
+    const GUIDE: &str = include_str!("../../../../../docs/guides/security.md");
+    assert!(GUIDE.contains("Bytes that are not an HTTP request get an empty 400 without them"));
+    let server = TestServer::new().await;
+    for bytes in ["nonsense\r\n\r\n", "GET / HTTP/1.1\r\nhost\r\n\r\n", "GET / HTTP/9.9\r\n\r\n"] {
+        let mut wire = connect_plain(server.address()).await;
+        let response = call(&mut wire, bytes).await;
+        assert_eq!((response.status, response.body.as_str()), (400, ""), "{bytes:?}: {response:?}");
+        assert_eq!(response.header("content-type"), None, "{response:?}");
+        assert!(is_closed(&mut wire).await, "{bytes:?}");
     }
 }
 
