@@ -34,6 +34,14 @@ impl HttpConnection {
         Ok(Self { stream, headers, buffer: Vec::with_capacity(16 * 1024) })
     }
 
+    /// Connects without a token, with another header.
+    pub(super) async fn unauthenticated(address: SocketAddr, header: &str) -> anyhow::Result<Self> {
+        let stream = TcpStream::connect(address).await?;
+        stream.set_nodelay(true)?;
+        let headers = format!("Host: {address}\r\n{header}\r\n");
+        Ok(Self { stream, headers, buffer: Vec::with_capacity(16 * 1024) })
+    }
+
     /// Selects another space than that of the token for all further requests.
     pub(super) fn in_space(mut self, space: &str) -> Self {
         self.headers.push_str(&format!("Quorate-Space: {space}\r\n"));

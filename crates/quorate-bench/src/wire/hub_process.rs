@@ -42,11 +42,24 @@ struct Disk {
 impl HubProcess {
     /// Starts a hub in a new directory.
     pub(super) fn start(scale: &Scale) -> anyhow::Result<Self> {
+        Self::start_in(scale, new_directory(scale.data.as_deref())?, &[])
+    }
+
+    /// Starts a hub with a webhook that sends its events to a topic.
+    pub(super) fn start_with_webhook(scale: &Scale, name: &str, secret: &str) -> anyhow::Result<Self> {
         let directory = new_directory(scale.data.as_deref())?;
+        let file = directory.path().join("webhook.secret");
+        std::fs::write(&file, secret)?;
+        let webhook = format!("{name}={}:topic:events", file.display());
+        Self::start_in(scale, directory, &["--webhook", &webhook])
+    }
+
+    fn start_in(scale: &Scale, directory: TempDir, options: &[&str]) -> anyhow::Result<Self> {
         let start = Instant::now();
         let mut child = Command::new(&scale.binary)
             .args(["serve", "--listen", "127.0.0.1:0", "--data"])
             .arg(directory.path().join("data"))
+            .args(options)
             .stdin(Stdio::null())
             .stdout(Stdio::piped())
             .stderr(Stdio::null())

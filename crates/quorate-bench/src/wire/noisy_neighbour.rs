@@ -1,7 +1,8 @@
 //! NEIGHBOUR: round-trip latency of a well-behaved agent, first on an idle hub, then with noisy neighbours: event
 //! streams, audit exports and lists whose responses are not read, scans without matches, as-of reads, verifications of
-//! the audit log, unauthenticated connections that stall, and an agent that fills its share of a quota. The neighbours are
-//! in a space with large records; the agent is in another space, then in the same one.
+//! the audit log, unauthenticated connections that stall or send data, and agents that fill a quota or an inbox. The
+//! neighbours are in a space with large records; the agent is in another space, then in the same one. Where a load
+//! occupies one kind of call, the same call of the well-behaved side is measured as well (the probe).
 
 use std::net::SocketAddr;
 use std::time::{Duration, Instant};
@@ -42,7 +43,16 @@ struct Load {
     request: Request,
     by: Caller,
     /// A call that the well-behaved side repeats under this load. Failures are counted.
-    probe: Option<&'static str>,
+    probe: Option<Probe>,
+}
+
+/// A call of the well-behaved side.
+#[derive(Clone, Copy)]
+enum Probe {
+    /// GET request of a viewer.
+    Get(&'static str),
+    /// A signed event.
+    Webhook,
 }
 
 /// What each client of a load does, until the measurement ends.
@@ -54,8 +64,12 @@ enum Request {
     LeaveUnread(&'static str),
     /// POST request of a large body, of which only this many bytes are sent.
     Stall(&'static str, usize),
+    /// WebSocket that sends a frame of this size instead of `hello`.
+    FrameBeforeHello(usize),
     /// Creates lists of tasks until the quota refuses them, and then keeps trying.
     CreateTasks,
+    /// Sends commits of messages to an agent that receives none, until its inbox is full, and then keeps trying.
+    FillInbox,
 }
 
 /// Who makes the requests of a load.
@@ -70,17 +84,28 @@ enum Caller {
 
 const STATE: &str = "/v1/state?at=2";
 const VERIFY: &str = "/v1/audit/verify";
+/// Webhook of the hub, with a signature of [`EVENT`].
+const WEBHOOK: &str = "x";
+const WEBHOOK_SECRET: &str = "0123456789abcdef0123456789abcdef";
+const EVENT: &str = r#"{"n":1}"#;
+const EVENT_SIGNATURE: &str = "c57ddb108654ffc64fc2e4906ce65cada8690cfb565fad6529da97e8f0272e0e";
+/// Agent that receives no messages.
+const SILENT: &str = "nobody";
 
-const LOADS: [Load; 9] = [
+const LOADS: [Load; 11] = [
     Load::new("32 event readers", 32, Request::LeaveUnread("/v1/events?from=1"), Caller::Agents),
     Load::new("32 audit readers", 32, Request::LeaveUnread("/v1/audit"), Caller::Viewers),
     Load::new("64 unread lists", 64, Request::LeaveUnread("/v1/context?prefix=&limit=1000"), Caller::Agents),
     Load::new("16 message scans", 16, Request::Read("/v1/messages?from=nobody"), Caller::Agents),
-    Load::new("16 as-of reads", 16, Request::Read("/v1/state?at=300"), Caller::Viewers).probed(STATE),
-    Load::new("16 verifications", 16, Request::Read(VERIFY), Caller::Viewers).probed(VERIFY),
-    Load::new("64 stalled webhooks", 64, Request::Stall("/v1/webhooks/x", 64), Caller::Unauthenticated),
+    Load::new("16 as-of reads", 16, Request::Read("/v1/state?at=300"), Caller::Viewers)
+        .probed(Probe::Get(STATE)),
+    Load::new("16 verifications", 16, Request::Read(VERIFY), Caller::Viewers).probed(Probe::Get(VERIFY)),
+    Load::new("64 stalled webhooks", 64, Request::Stall("/v1/webhooks/x", 64), Caller::Unauthenticated)
+        .probed(Probe::Webhook),
     Load::new("300 large sign-ins", 300, Request::Stall("/v1/sign-in", 1 << 20), Caller::Unauthenticated),
+    Load::new("300 frames before hello", 300, Request::FrameBeforeHello(1 << 20), Caller::Unauthenticated),
     Load::new("4 task creators", 4, Request::CreateTasks, Caller::Agents),
+    Load::new("4 inbox fillers", 4, Request::FillInbox, Caller::Agents),
 ];
 
 impl Load {
@@ -88,8 +113,8 @@ impl Load {
         Self { name, clients, request, by, probe: None }
     }
 
-    const fn probed(self, path: &'static str) -> Self {
-        Self { probe: Some(path), ..self }
+    const fn probed(self, probe: Probe) -> Self {
+        Self { probe: Some(probe), ..self }
     }
 }
 
@@ -130,7 +155,7 @@ struct Tokens {
 
 pub(crate) async fn measure(scale: &Scale) -> anyhow::Result<Vec<Measurement>> {
     let size = Size::of(scale);
-    let hub = HubProcess::start(scale)?;
+    let hub = HubProcess::start_with_webhook(scale, WEBHOOK, WEBHOOK_SECRET)?;
     let tokens = prepare(&hub, &size).await?;
     let mut lines = Vec::new();
     for (location, token) in [("other space", &tokens.calm), ("same space", &tokens.same)] {
@@ -142,7 +167,8 @@ pub(crate) async fn measure(scale: &Scale) -> anyhow::Result<Vec<Measurement>> {
             let is_within_limit = busy.latencies.quantile(0.99) <= limit_us;
             let mut line = line(format!("{location}, {}", load.name), &busy, &size);
             if load.probe.is_some() {
-                line = line.set("probes", probes.sent).set("probesFailed", probes.failed);
+                line = line.set("probes", probes.latencies.count()).set("probesFailed", probes.failed);
+                line = line.set("probeP99Us", probes.latencies.quantile(0.99));
             }
             lines.push(line.set("limitUs", limit_us).set("withinLimit", is_within_limit));
         }
@@ -157,10 +183,9 @@ fn line(variant: String, rounds: &Rounds, size: &Size) -> Measurement {
     line.set("records", size.commits).set("opsARecord", OPS)
 }
 
-/// Number of calls of a probe, and how many of them failed.
-#[derive(Default)]
+/// Latencies of the calls of a probe, and how many of them failed.
 struct Probes {
-    sent: u64,
+    latencies: Latencies,
     failed: u64,
 }
 
@@ -199,7 +224,9 @@ async fn client(address: SocketAddr, token: String, request: Request) {
             Request::Read(path) => read(address, &token, path).await,
             Request::LeaveUnread(path) => leave_unread(address, &token, path).await,
             Request::Stall(path, sent) => stall(address, path, sent).await,
+            Request::FrameBeforeHello(bytes) => frame_before_hello(address, bytes).await,
             Request::CreateTasks => create_tasks(address, &token).await,
+            Request::FillInbox => fill_inbox(address, &token).await,
         };
         tokio::task::yield_now().await;
     }
@@ -233,6 +260,33 @@ async fn stall(address: SocketAddr, path: &str, sent: usize) -> anyhow::Result<(
     Ok(())
 }
 
+/// Opens a WebSocket, sends a frame of this size instead of `hello`, and waits.
+async fn frame_before_hello(address: SocketAddr, bytes: usize) -> anyhow::Result<()> {
+    let mut stream = TcpStream::connect(address).await?;
+    let upgrade = format!(
+        "GET /v1/ws HTTP/1.1\r\nHost: {address}\r\nConnection: Upgrade\r\nUpgrade: websocket\r\n\
+         Sec-WebSocket-Version: 13\r\nSec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==\r\n\r\n"
+    );
+    stream.write_all(upgrade.as_bytes()).await?;
+    // A text frame with a length of 8 bytes, masked with zeros.
+    let mut frame = vec![0x81, 0xff];
+    frame.extend_from_slice(&(bytes as u64).to_be_bytes());
+    frame.extend_from_slice(&[0; 4]);
+    frame.resize(frame.len() + bytes, b' ');
+    let _ = tokio::time::timeout(UNREAD, stream.write_all(&frame)).await;
+    tokio::time::sleep(UNREAD).await;
+    Ok(())
+}
+
+async fn fill_inbox(address: SocketAddr, token: &str) -> anyhow::Result<()> {
+    let mut http = HttpConnection::connect(address, token).await?;
+    let send = json!({"op": "send", "to": SILENT, "action": "fill", "payload": {}});
+    let commit = json!({"ops": vec![send; OPS as usize]});
+    loop {
+        http.call("POST", "/v1/commit", &commit).await?;
+    }
+}
+
 async fn create_tasks(address: SocketAddr, token: &str) -> anyhow::Result<()> {
     let mut http = HttpConnection::connect(address, token).await?;
     let tasks: Vec<Value> = (0..1_000).map(|_| json!({"type": "fill"})).collect();
@@ -243,19 +297,33 @@ async fn create_tasks(address: SocketAddr, token: &str) -> anyhow::Result<()> {
 }
 
 /// Repeats a call for the duration of a measurement, one after the other.
-async fn probe(address: SocketAddr, token: &str, path: Option<&str>, duration: Duration) -> Probes {
-    let mut probes = Probes::default();
-    let Some(path) = path else { return probes };
+async fn probe(address: SocketAddr, token: &str, probe: Option<Probe>, duration: Duration) -> Probes {
+    let mut probes = Probes { latencies: Latencies::new(), failed: 0 };
+    let Some(probe) = probe else { return probes };
     let start = Instant::now();
     while start.elapsed() < duration {
-        let call = async {
-            HttpConnection::connect(address, token).await?.call("GET", path, &Value::Null).await.map(drop)
-        };
-        probes.sent += 1;
-        probes.failed += u64::from(!matches!(tokio::time::timeout(ROUND_MAX, call).await, Ok(Ok(()))));
+        let call_start = Instant::now();
+        let outcome = tokio::time::timeout(ROUND_MAX, call_probe(address, token, probe)).await;
+        probes.latencies.record(call_start.elapsed());
+        probes.failed += u64::from(!matches!(outcome, Ok(Ok(()))));
         tokio::time::sleep(PROBE_INTERVAL).await;
     }
     probes
+}
+
+async fn call_probe(address: SocketAddr, token: &str, probe: Probe) -> anyhow::Result<()> {
+    match probe {
+        Probe::Get(path) => {
+            let mut http = HttpConnection::connect(address, token).await?;
+            http.call("GET", path, &Value::Null).await.map(drop)
+        }
+        Probe::Webhook => {
+            let signature = format!("X-Hub-Signature-256: sha256={EVENT_SIGNATURE}");
+            let mut http = HttpConnection::unauthenticated(address, &signature).await?;
+            let event: Value = serde_json::from_str(EVENT)?;
+            http.call("POST", &format!("/v1/webhooks/{WEBHOOK}"), &event).await.map(drop)
+        }
+    }
 }
 
 /// Runs sequential round trips: query the hub info, send a message to itself, claim it, and ack it.
@@ -304,7 +372,7 @@ async fn prepare(hub: &HubProcess, size: &Size) -> anyhow::Result<Tokens> {
         agents.push(agent(&mut crowded, &format!("a{index}")).await?);
         viewers.push(viewer(&mut crowded, &format!("v{index}")).await?);
     }
-    agent(&mut crowded, "nobody").await?;
+    agent(&mut crowded, SILENT).await?;
     let mut filler = HttpConnection::connect(hub.address, &agents[0]).await?;
     for commit in 0..size.commits {
         filler.call("POST", "/v1/commit", &json!({"ops": large(commit)})).await?;

@@ -354,8 +354,8 @@ fn bench_measures_and_prints_one_object_a_line() {
         seen.push(measurement["workload"].as_str().unwrap_or_default().to_owned());
     }
     let expected = "W0 W1 W1 W2 W2 W3 W3 W3 W3 W4 W4 W5 W5 W6 W6 W7 W9 BEATS WAITS HOLD HOLD HOLD HOLD HOLD HOLD HOLD HTTP HTTP LOAD LOAD";
-    // Idle, and with nine kinds of neighbours, in another space and in the same one.
-    let neighbours = " NEIGHBOUR".repeat(20);
+    // Idle, and with eleven kinds of neighbours, in another space and in the same one.
+    let neighbours = " NEIGHBOUR".repeat(24);
     assert_eq!(seen.join(" "), format!("{expected}{neighbours}"));
     assert_eq!(quorate(&["bench", "W99"]).status.code(), Some(2));
 }
