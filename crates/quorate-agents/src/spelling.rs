@@ -6,11 +6,6 @@ pub fn closest_match<'a>(word: &str, known: impl Iterator<Item = &'a str>) -> Op
     (closest.0 <= 1 + word.chars().count() / 3).then_some(closest.1)
 }
 
-/// Returns the entry of a list with the smallest edit distance.
-pub(crate) fn nearest<'a>(word: &str, list: &[&'a str]) -> &'a str {
-    list.iter().copied().min_by_key(|candidate| distance(word, candidate)).unwrap_or_default()
-}
-
 /// Formats a list as `a, b and c`.
 pub(crate) fn join_with_and(words: &[&str]) -> String {
     match words {
@@ -49,7 +44,6 @@ mod tests {
         assert_eq!(closest("ulr"), Some("url"));
         assert_eq!(closest("Sapce"), Some("space"));
         assert_eq!(closest("confidence_floor"), None);
-        assert_eq!(nearest("confidence_floor", &["space", "profile"]), "profile");
         assert_eq!(join_with_and(&KNOWN), "url, token_file, space and profile");
     }
 }

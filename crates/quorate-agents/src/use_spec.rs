@@ -12,7 +12,7 @@ use quorate_core::{Code, Refused};
 
 use crate::http_client::Url;
 use crate::llm::Provider;
-use crate::spelling::{join_with_and, nearest};
+use crate::spelling::{closest_match, join_with_and};
 
 /// Implementation of an agent, as declared.
 #[derive(Clone, PartialEq, Debug)]
@@ -68,7 +68,7 @@ fn unknown(scheme: &str, line: &str) -> Refused {
     let hint = match scheme {
         _ if Provider::from_name(scheme).is_some() => format!("use `llm:{scheme}/MODEL`"),
         "py" | "a2a" => format!("`{scheme}:` is not supported yet; run a program with `cmd:python3 FILE`"),
-        _ => format!("did you mean `{}:`? Available: {}", nearest(scheme, SCHEMES), join_with_and(SCHEMES)),
+        _ => available(scheme, SCHEMES, |closest| format!("{closest}:")),
     };
     Refused::new(Code::Invalid, detail).hint(hint)
 }
@@ -76,11 +76,7 @@ fn unknown(scheme: &str, line: &str) -> Refused {
 fn heuristic(name: &str) -> Result<UseSpec, Refused> {
     let names: Vec<&str> = Heuristic::ALL.iter().map(|heuristic| heuristic.name()).collect();
     Heuristic::from_name(name).map(UseSpec::Heuristic).ok_or_else(|| {
-        let hint = format!(
-            "did you mean `heuristic:{}`? Available: {}",
-            nearest(name, &names),
-            join_with_and(&names)
-        );
+        let hint = available(name, &names, |closest| format!("heuristic:{closest}"));
         Refused::new(Code::Invalid, format!("unknown heuristic `{name}`")).hint(hint)
     })
 }
@@ -108,9 +104,8 @@ fn model(rest: &str) -> Result<UseSpec, Refused> {
     let (provider_name, model) = name.split_once('/').unwrap_or((name, ""));
     let Some(provider) = Provider::from_name(provider_name) else {
         let hint = format!(
-            "did you mean `llm:{}/…`? Available: {}; for any server with an OpenAI-compatible API, use `llm:openai/MODEL@URL`",
-            nearest(provider_name, &names),
-            join_with_and(&names)
+            "{}; for any server with an OpenAI-compatible API, use `llm:openai/MODEL@URL`",
+            available(provider_name, &names, |closest| format!("llm:{closest}/…"))
         );
         return Err(invalid(format!("unknown provider `{provider_name}` in `llm:{rest}`")).hint(hint));
     };
@@ -125,6 +120,15 @@ fn model(rest: &str) -> Result<UseSpec, Refused> {
 fn http(scheme: &str, rest: &str) -> Result<UseSpec, Refused> {
     let url = if rest.starts_with("//") { format!("{scheme}:{rest}") } else { rest.to_owned() };
     Url::parse(&url).map(UseSpec::Http)
+}
+
+/// Returns a hint with the available names, and the one that the user may have meant.
+fn available(word: &str, names: &[&str], render: impl Fn(&str) -> String) -> String {
+    let all = join_with_and(names);
+    match closest_match(word, names.iter().copied()) {
+        Some(closest) => format!("did you mean `{}`? Available: {all}", render(closest)),
+        None => format!("available: {all}"),
+    }
 }
 
 #[cfg(test)]
@@ -175,6 +179,20 @@ mod tests {
             let refused = UseSpec::parse(line).unwrap_err();
             assert!(refused.detail.contains(detail), "{line}: {}", refused.detail);
             assert!(refused.hint.contains(hint), "{line}: {}", refused.hint);
+        }
+    }
+
+    // Fails under: a suggestion that has nothing in common with the word; a hint without the available names.
+    #[test]
+    fn n21_a_word_that_is_not_similar_to_any_gets_no_suggestion() {
+        for (line, hint) in [
+            ("llm:bogus/x", "available: groq, "),
+            ("llm:bogus", "available: groq, "),
+            ("bogus:y", "available: heuristic, cmd, llm, http and https"),
+            ("heuristic:bogus", "available: "),
+        ] {
+            let refused = UseSpec::parse(line).unwrap_err();
+            assert!(refused.hint.starts_with(hint), "{line}: {}", refused.hint);
         }
     }
 }
