@@ -230,8 +230,12 @@ pub struct Agent {
     pub available: bool,
     /// Current load.
     pub load: AgentLoad,
-    /// Time at which the agent was last seen.
-    pub heard_at: Timestamp,
+    /// Time at which the agent was last seen. Omitted if it was not seen since the restart of the hub.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub heard_at: Option<Timestamp>,
+    /// Time of the restart of the hub, if the agent was not seen since. Its connections ended with the restart.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub not_seen_since: Option<Timestamp>,
     /// Time at which the agent is declared offline unless a heartbeat arrives.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub offline_at: Option<Timestamp>,

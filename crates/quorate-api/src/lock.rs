@@ -301,6 +301,18 @@ pub struct LockHolder {
     pub ttl_ms: u64,
 }
 
+/// A lock of a list, with its holders and the length of its queue.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[serde(rename_all = "camelCase")]
+pub struct ListedLock {
+    /// The lock.
+    #[serde(flatten)]
+    pub lock: Lock,
+    /// Number of agents that wait for the lock.
+    pub waiting_count: usize,
+}
+
 /// A lock with its holders and its queue.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]

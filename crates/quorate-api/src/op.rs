@@ -395,6 +395,7 @@ pub fn serialize_op(
         | Op::Inspect(_)
         | Op::Backfill(_)
         | Op::HeartbeatBatch { .. }
+        | Op::ConnectionClosed { .. }
         | Op::Sweep => {
             Err(Refused::new(Code::Invalid, "this operation is not supported in a commit over the network")
                 .hint("use the dedicated call"))

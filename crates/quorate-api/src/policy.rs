@@ -35,7 +35,8 @@ pub struct NewPolicy {
     /// Maximum number of broadcasts per agent and minute.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub broadcasts_per_minute: Option<u32>,
-    /// Whether payloads must be JSON other than one string, and responses must reference the message that they answer.
+    /// Whether payloads, and what holders of tasks report, must be JSON other than one string, and responses must reference
+    /// the message that they answer.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub structured: Option<bool>,
     /// Whether a response must state its confidence, unless it reports a failure.
@@ -114,7 +115,8 @@ pub struct Policy {
     pub actions_max: Option<u32>,
     /// Maximum number of broadcasts per agent and minute.
     pub broadcasts_per_minute: u32,
-    /// Whether messages must be JSON, and responses must reference the message that they answer.
+    /// Whether payloads, and what holders of tasks report, must be JSON other than one string, and responses must reference
+    /// the message that they answer.
     pub structured: bool,
     /// Whether a response must state its confidence.
     pub confidence: bool,

@@ -138,7 +138,11 @@ const COLUMNS: &[Column] = &[
     ("OPEN", |agent| field(&agent["load"], "open")),
     ("LEASED", |agent| field(&agent["load"], "leased")),
     ("TASKS", |agent| field(&agent["load"], "tasks")),
-    ("LAST SEEN", |agent| format_age(&agent["heardAt"]).map(|age| format!("{age} ago")).unwrap_or_default()),
+    ("LAST SEEN", |agent| match format_age(&agent["heardAt"]) {
+        Some(age) => format!("{age} ago"),
+        // Not since the restart, whose time follows the table.
+        None => "–".to_owned(),
+    }),
     ("CAPABILITIES", |agent| field(agent, "capabilities")),
 ];
 
@@ -157,7 +161,10 @@ pub(crate) async fn run(args: AgentArgs) -> anyhow::Result<()> {
                 ("limit", page.limit()),
                 ("cursor", page.cursor()),
             ];
-            output.list(&hub.get("/v1/agents", &query).await?, "agents", COLUMNS)
+            let response = hub.get("/v1/agents", &query).await?;
+            output.list(&response, "agents", COLUMNS)?;
+            note_restart(&parse_response(&response)?["agents"], &output);
+            Ok(())
         }
         AgentVerb::Show { id } => {
             let id = hub.resolve_id(Resource::Agent, &id).await?;
@@ -206,6 +213,14 @@ pub(crate) async fn run(args: AgentArgs) -> anyhow::Result<()> {
     }
 }
 
+/// Prints when the hub was restarted, if an agent was not seen since.
+fn note_restart(agents: &Value, output: &OutputArgs) {
+    let not_seen = agents.as_array().into_iter().flatten().find(|agent| !agent["notSeenSince"].is_null());
+    if let (Some(agent), false) = (not_seen, output.is_json()) {
+        terminal::note(format!("the hub was restarted at {}", format_time(&agent["notSeenSince"])));
+    }
+}
+
 /// Registers an agent that does not exist yet. The hub treats a second registration as a restart: it begins a new epoch and
 /// replaces the registration. A user who repeats the command wants neither, and may have truncated the token file already by
 /// redirecting stdout to it.
@@ -243,11 +258,31 @@ fn token_for(id: &str) -> String {
     format!("quorate token create --role agent --agent {id} --name {id}")
 }
 
-/// Returns the status of an agent. A closed connection shows before the agent counts as offline.
+/// Returns the status of an agent. A closed connection, or a restart of the hub, shows before the agent counts as offline.
 fn status(agent: &Value) -> String {
+    if agent["status"] == "offline" {
+        return field(agent, "status");
+    }
     match format_age(&agent["disconnectedAt"]) {
-        Some(age) if agent["status"] != "offline" => format!("disconnected {age} ago"),
-        _ => field(agent, "status"),
+        Some(age) => format!("disconnected {age} ago"),
+        None if !agent["notSeenSince"].is_null() => "not seen".to_owned(),
+        None => field(agent, "status"),
+    }
+}
+
+/// Returns how long ago an agent was last seen.
+pub(crate) fn last_seen_age(agent: &Value) -> String {
+    match format_age(&agent["heardAt"]) {
+        Some(age) => format!("{age} ago"),
+        None => last_seen(agent),
+    }
+}
+
+/// Returns the time at which an agent was last seen.
+fn last_seen(agent: &Value) -> String {
+    match &agent["notSeenSince"] {
+        Value::Null => format_time(&agent["heardAt"]),
+        restarted_at => format!("not since the restart at {}", format_time(restarted_at)),
     }
 }
 
@@ -271,6 +306,6 @@ fn details(agent: &Value) -> Details {
             "current work",
             [field(load, "currentTask"), field(load, "currentDelivery")].join(" ").trim().to_owned(),
         )
-        .add("last seen", format_time(&agent["heardAt"]))
+        .add("last seen", last_seen(agent))
         .add("offline at", format_time(&agent["offlineAt"]))
 }

@@ -58,7 +58,7 @@ The exit code is 5 if the lock is not held under this fencing token.")]
         #[command(flatten)]
         page: PageArgs,
     },
-    /// Show a lock and its holders. [ro]
+    /// Show a lock, its holders, and the agents that wait for it. [ro]
     #[command(after_help = "Example: quorate lock show report")]
     Show {
         /// Name of the lock.
@@ -120,6 +120,7 @@ const COLUMNS: &[Column] = &[
     ("HELD BY", |lock| or_dash(holders(lock, |holder| field(holder, "agent")).join(", "))),
     ("FENCE", |lock| or_dash(holders(lock, |holder| field(holder, "fence")).join(", "))),
     ("CAPACITY", |lock| field(lock, "capacity")),
+    ("WAITING", |lock| field(lock, "waitingCount")),
     ("SINCE", |lock| format_time(&lock["holders"][0]["since"])),
 ];
 
@@ -220,10 +221,19 @@ fn details(lock: &Value) -> Details {
             holder["fence"], holder["ttlMs"]
         )
     });
+    let waiting = lock["waiting"].as_array().into_iter().flatten().map(|waiter| {
+        let since = format_time(&waiter["since"]);
+        let locks = waiter["locks"].as_array().map_or(0, Vec::len);
+        let several =
+            if locks > 1 { format!(", for {} together", field(waiter, "locks")) } else { String::new() };
+        format!("{}, since {since}, priority {}{several}", field(waiter, "agent"), field(waiter, "priority"))
+    });
+    let waiting: Vec<_> = waiting.collect();
     Details::default()
         .add("name", field(lock, "name"))
         .add("state", if held.is_empty() { "free" } else { "held" })
         .add("held by", held.join("\n"))
+        .add("waiting", waiting.join("\n"))
         .add("capacity", field(lock, "capacity"))
         .add("last fence", field(lock, "lastFence"))
 }

@@ -1,5 +1,6 @@
 //! `quorate memory`: reads, writes and rolls back entries of the shared memory.
 
+mod check;
 mod diff;
 
 use clap::{Args, Subcommand};
@@ -15,6 +16,7 @@ use crate::output::{
     to_text,
 };
 use crate::terminal;
+pub(crate) use check::inconsistencies;
 
 /// Arguments of `quorate memory`.
 #[derive(Args, Debug)]
@@ -114,6 +116,17 @@ By default compares the last two versions.")]
         from: Option<u64>,
         /// New version; by default the newest.
         to: Option<u64>,
+    },
+    /// Check the shared memory: entries that depend on deleted or outdated entries or on each other, and tasks that are done
+    /// without a result. [ro]
+    #[command(after_help = "Example: quorate memory check
+
+The hub checks every space from time to time (`quorate serve --consistency-check-ms`, every 10 minutes by default); --last prints what \
+the last check found. Nothing is changed.")]
+    Check {
+        /// Print the result of the last check instead of running one.
+        #[arg(long)]
+        last: bool,
     },
     /// Restore earlier content, from a version, time or snapshot, as a new version. [rw]
     #[command(after_help = "Example: quorate memory rollback plan --to-version 2")]
@@ -234,6 +247,7 @@ pub(crate) async fn run(args: MemoryArgs) -> anyhow::Result<()> {
             output.list(&hub.get(&history_of(&key), &query).await?, "versions", VERSIONS)
         }
         MemoryVerb::Diff { key, from, to } => diff::run(&hub, &output, &key, from, to).await,
+        MemoryVerb::Check { last } => check::run(&hub, &output, last).await,
         MemoryVerb::Rollback(args) => rollback(&hub, &output, args).await,
     }
 }

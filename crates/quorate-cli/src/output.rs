@@ -325,7 +325,8 @@ pub(crate) fn truncated(text: &str, length: usize) -> String {
     text.chars().take(length.saturating_sub(1)).chain([ascii::ellipsis()]).collect()
 }
 
-fn terminal_width() -> Option<usize> {
+/// Returns the width of the terminal; `None` if stdout is not a terminal.
+pub(crate) fn terminal_width() -> Option<usize> {
     let width = std::io::stdout().is_terminal().then(terminal_size::terminal_size).flatten();
     width.map(|(terminal_size::Width(width), _)| usize::from(width))
 }

@@ -51,8 +51,9 @@ const VIOLATIONS: &[Column] = &[
     ("AT", |violation| format_time(&violation["at"])),
     ("PRINCIPAL", |violation| field(violation, "principal")),
     ("RULE", |violation| field(violation, "rule")),
-    ("FIELD", |violation| field(violation, "place")),
+    ("PLACE", |violation| field(violation, "place")),
     ("CODE", |violation| field(violation, "code")),
+    ("COUNT", |violation| field(violation, "count")),
 ];
 
 pub(crate) async fn run(args: PolicyArgs) -> anyhow::Result<()> {

@@ -3,6 +3,8 @@
 use std::time::Duration;
 
 use clap::{Args, Subcommand};
+use quorate_core::limits::REQUEST_RETRIES_MAX;
+use quorate_core::retry;
 use serde_json::Value;
 
 use crate::hub::{DryRunArgs, Hub, HubArgs, Method, OrderedPageArgs, Resource, percent_encode};
@@ -78,6 +80,14 @@ struct SendArgs {
     /// How long to wait: 500ms, 90s or 15m; by default 30 s for a command, 5 s for a query, 1 s for several recipients.
     #[arg(long, value_name = "DURATION", value_parser = parse_duration)]
     timeout: Option<Duration>,
+    /// How often to send it again after TIMEOUT, UNAVAILABLE or OVERLOADED, after 1, 2, 4, 8, then 16 s; at most 10 times.
+    #[arg(long, value_name = "N", default_value_t = 0, hide_default_value = true, conflicts_with = "no_wait",
+        value_parser = clap::value_parser!(u32).range(..=i64::from(REQUEST_RETRIES_MAX)))]
+    retries: u32,
+    /// Which agents may answer: `chain` are the recipients and the agents to which they delegate the answer (the default), `asked`
+    /// only the recipients.
+    #[arg(long, value_name = "WHO", value_parser = ["chain", "asked"])]
+    answer_from: Option<String>,
     /// Print the id of the request, without waiting for answers.
     #[arg(long)]
     no_wait: bool,
@@ -141,7 +151,14 @@ async fn path_of(hub: &Hub, id: &str) -> anyhow::Result<String> {
 async fn send(hub: &Hub, output: &OutputArgs, args: SendArgs) -> anyhow::Result<()> {
     let timeout = args.timeout.map(|timeout| timeout.as_millis());
     let recipients = args.message.to.join(", ");
-    let body = args.message.into_fields()?.set_if_some("timeoutMs", timeout)?.to_json();
+    let retries = Some(args.retries).filter(|retries| *retries > 0);
+    let body = args
+        .message
+        .into_fields()?
+        .set_if_some("timeoutMs", timeout)?
+        .set_if_some("retries", retries)?
+        .set_if_some("answerFrom", args.answer_from)?
+        .to_json();
     let path = if args.no_wait { "/v1/requests" } else { "/v1/request" };
     if args.no_wait || args.dry_run.is_set() {
         let response = hub.write(args.dry_run, (Method::Post, path), Some(body)).await?;
@@ -154,7 +171,11 @@ async fn send(hub: &Hub, output: &OutputArgs, args: SendArgs) -> anyhow::Result<
         );
         return Ok(());
     }
-    let response = hub.request(body, args.timeout.unwrap_or(DEFAULT_TIMEOUT)).await?;
+    // The call takes as long as all attempts and the pauses between them.
+    let pauses = (0..args.retries).map(retry::backoff_ms).sum();
+    let timeout =
+        args.timeout.unwrap_or(DEFAULT_TIMEOUT) * (args.retries + 1) + Duration::from_millis(pauses);
+    let response = hub.request(body, timeout).await?;
     if output.is_explicit() {
         return output.item(&response, || Ok(answer_details(&parse_response(&response)?)));
     }

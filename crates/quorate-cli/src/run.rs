@@ -15,8 +15,10 @@ use quorate::deliberation::{Outcome, Spec, estimate};
 use quorate::{Code, Hub, ProcedureDraft, ProcedureInfo, ProcedureStatus};
 use quorate_agents::DeclaredAgent;
 use quorate_agents::playbook::{InputSource, Playbook};
+use quorate_procedures::deliberation::MissingAnswer;
 use quorate_procedures::tally::Agreement;
 use quorate_procedures::tokens;
+use serde::Deserialize as _;
 use serde_json::Value;
 
 use crate::deliberation;
@@ -289,15 +291,8 @@ fn cancelled(id: &str, reason: &str) -> quorate::Error {
 fn failed(id: &str, result: &Value) -> CommandError {
     let reason = result["reason"].as_str().unwrap_or("there is no result");
     let mut message = format!("deliberation {id} failed: {reason}");
-    for missing in result["missing"].as_array().into_iter().flatten() {
-        let reasons: Vec<&str> =
-            missing["why"].as_array().into_iter().flatten().filter_map(Value::as_str).collect();
-        message.push_str(&format!(
-            "\n  {}: {}",
-            missing["agent"].as_str().unwrap_or_default(),
-            reasons.join("; then: ")
-        ));
-    }
+    let missing = Vec::<MissingAnswer>::deserialize(&result["missing"]).unwrap_or_default();
+    missing.iter().for_each(|answer| message.push_str(&format!("\n  {}: {}", answer.agent, answer.reason())));
     CommandError::new(
         FAILED,
         terminal::sanitize(&message),

@@ -4,7 +4,7 @@ use clap::Args;
 use jiff::Timestamp;
 use quorate_api::budget::Budget;
 use quorate_api::policy::Violation;
-use quorate_api::procedure::Procedure;
+use quorate_api::rollback::ConsistencyReport;
 use quorate_api::session::Session;
 use quorate_api::status::{SpaceStatus, StuckKind, StuckWork};
 use quorate_core::SessionStatus;
@@ -13,11 +13,23 @@ use serde::Deserialize as _;
 use serde_json::{Value, json};
 
 use crate::hub::{Hub, HubArgs};
-use crate::output::{OutputArgs, OutputFormat, Table, field, format_time, to_text, truncated};
+use crate::memory::inconsistencies;
+use crate::output::{
+    OutputArgs, OutputFormat, Table, field, format_time, terminal_width, to_text, truncated,
+};
 use crate::terminal;
 
 /// Maximum number of lines per group.
 const NAMED_MAX: usize = 5;
+
+/// Maximum length of the text of a line.
+const TEXT_MAX: usize = 160;
+
+/// Columns before a suggested command on a line of its own.
+const NEXT_INDENT: usize = 17;
+
+/// Minimum width of wrapped text.
+const TEXT_MIN: usize = 30;
 
 /// Arguments of `quorate status`.
 #[derive(Args, Debug)]
@@ -50,12 +62,15 @@ struct Status {
     audit: Value,
 }
 
-/// Number of agents: registered, online (with a consumer or heartbeats), and offline (missed heartbeats). The rest is not
-/// connected.
+/// Number of agents: registered, online (with a consumer or heartbeats), offline (missed heartbeats), and not seen since the
+/// restart of the hub. The rest is not connected.
 struct Agents {
     known: usize,
     online: usize,
     offline: usize,
+    not_seen: usize,
+    /// Time of the restart, if there are agents that were not seen since.
+    restarted_at: Option<Value>,
 }
 
 impl Agents {
@@ -64,15 +79,23 @@ impl Agents {
         let offline = |agent: &&Value| agent["status"] == "offline";
         let online = |agent: &&Value| {
             let is_listening = number(&agent["load"], "listening") > 0;
-            let beats = number(agent, "heartbeatMs") > 0 && agent["disconnectedAt"].is_null();
+            let is_gone = !agent["disconnectedAt"].is_null() || !agent["notSeenSince"].is_null();
+            let beats = number(agent, "heartbeatMs") > 0 && !is_gone;
             !offline(agent) && (is_listening || beats)
         };
+        let not_seen = |agent: &&Value| !agent["notSeenSince"].is_null() && !offline(agent);
         let count = |predicate: &dyn Fn(&&Value) -> bool| agents.iter().filter(predicate).count();
-        Self { known: agents.len(), online: count(&online), offline: count(&offline) }
+        Self {
+            known: agents.len(),
+            online: count(&online),
+            offline: count(&offline),
+            not_seen: count(&not_seen),
+            restarted_at: agents.iter().find(not_seen).map(|agent| agent["notSeenSince"].clone()),
+        }
     }
 
     fn not_connected(&self) -> usize {
-        self.known - self.online - self.offline
+        self.known - self.online - self.offline - self.not_seen
     }
 }
 
@@ -123,8 +146,8 @@ async fn load_status(hub: &Hub) -> anyhow::Result<Status> {
     status.blocked.extend(dead_letters(hub, &status.queue).await?);
     status.attention.extend(found.low_budgets.iter().map(budget_line));
     status.attention.extend(found.violations.iter().flatten().map(violation_line));
+    status.attention.extend(found.consistency.as_ref().and_then(consistency_line));
     status.blocked.extend(found.stuck.iter().map(stuck_line));
-    status.active.extend(found.running_procedures.iter().map(procedure_line));
     status.blocked.extend(failed_tasks(hub, &status.tasks).await?);
     for session in state["sessions"].as_array().map_or(&[][..], Vec::as_slice) {
         let Session { id, title, reason, status: state, .. } = Session::deserialize(session)?;
@@ -190,15 +213,20 @@ fn attempts(count: &Value) -> String {
 
 /// Returns a line for work that no agent will do soon, such as `bob disconnected 14 s ago, 3 messages wait`.
 fn stuck_line(work: &StuckWork) -> Line {
-    let name = &work.name;
-    let next = match (work.kind, &work.task) {
-        (StuckKind::Inbox, _) => format!("restart {name}, or inspect with `quorate msg list --to {name}`"),
-        (StuckKind::Lock, _) => "restart the holder, or wait until its grant ends".to_owned(),
-        (StuckKind::AgentTasks, Some(task)) => format!("restart {name}, or `quorate task cancel {task}`"),
-        (_, Some(task)) => {
-            format!("start an agent with the capability {name}, or `quorate task cancel {task}`")
+    let StuckWork { name, task, procedure, .. } = work;
+    let cancel = task.as_ref().map_or(String::new(), |task| format!("quorate task cancel {task}"));
+    let next = match work.kind {
+        StuckKind::Inbox => format!("restart {name}, or inspect with `quorate msg list --to {name}`"),
+        StuckKind::Lock => "restart the holder, or wait until its grant ends".to_owned(),
+        StuckKind::AgentTasks => format!("restart {name}, or `{cancel}`"),
+        StuckKind::TaskType => format!("start an agent with the capability {name}, or `{cancel}`"),
+        StuckKind::Capability => format!("start an agent with the capability {name}"),
+        StuckKind::Dependency => cancel,
+        StuckKind::Procedures => {
+            let show = procedure.as_ref().map_or(String::new(), |id| format!("quorate procedure why {id}"));
+            format!("restart {name}, or inspect with `{show}`")
         }
-        (_, None) => format!("start an agent with the capability {name}"),
+        StuckKind::Held => format!("restart {name}, or release all with `quorate agent register {name}`"),
     };
     let subject = if work.kind == StuckKind::Lock { format!("lock {name}: ") } else { String::new() };
     Line { text: format!("{subject}{}", work.reason), next }
@@ -227,9 +255,13 @@ fn violation_line(violation: &Violation) -> Line {
     Line { text: format!("{principal}: {what}{times}{age}"), next: format!("quorate explain {code}") }
 }
 
-fn procedure_line(procedure: &Procedure) -> Line {
-    let Procedure { id, kind, phase, .. } = procedure;
-    Line { text: format!("{id} {kind}: {phase}"), next: format!("quorate deliberation show {id}") }
+/// Returns a line for the inconsistencies that the last check found.
+fn consistency_line(report: &ConsistencyReport) -> Option<Line> {
+    let found = inconsistencies(&report.counts);
+    (!found.is_empty()).then(|| Line {
+        text: format!("shared memory: {found}"),
+        next: "quorate memory check --last".to_owned(),
+    })
 }
 
 /// Lists pending approvals, oldest first.
@@ -289,21 +321,28 @@ fn print(status: &Status) {
         }
         for (index, line) in lines.iter().take(NAMED_MAX).enumerate() {
             let prefix = if index == 0 { format!("{name:<9}  {:<3}", lines.len()) } else { " ".repeat(14) };
-            let next = if name == "ACTIVE" { String::new() } else { format!("   → {}", line.next) };
-            terminal::print(terminal::sanitize_line(&format!(
-                "{prefix} {}{next}",
-                truncated(&line.text, 90)
-            )));
+            let next = if name == "ACTIVE" { String::new() } else { format!("→ {}", line.next) };
+            print_line(&prefix, &line.text, &next);
+        }
+        if let more @ 1.. = lines.len().saturating_sub(NAMED_MAX) {
+            terminal::print(format!("{:15}{more} more: quorate status --json", ""));
         }
     }
-    let Agents { known, online, offline } = status.agents;
-    let not_connected = match status.agents.not_connected() {
+    let Agents { known, online, offline, .. } = status.agents;
+    let counted = |count: usize, text: &str| match count {
         0 => String::new(),
-        count => format!(", {count} not connected"),
+        count => format!(", {count} {text}"),
     };
+    let not_connected = counted(status.agents.not_connected(), "not connected");
+    let not_seen = counted(status.agents.not_seen, "not seen since the restart");
     let ready = count_of(&status.queue, &["ready", "scheduled"]);
     let open = count_of(&status.tasks, &["blocked", "ready", "scheduled", "leased"]);
-    terminal::print(format!("AGENTS     {known:<3} {online} online, {offline} offline{not_connected}"));
+    terminal::print(format!(
+        "AGENTS     {known:<3} {online} online, {offline} offline{not_connected}{not_seen}"
+    ));
+    if let Some(restarted_at) = &status.agents.restarted_at {
+        terminal::print(format!("{:15}the hub was restarted at {}", "", format_time(restarted_at)));
+    }
     terminal::print(format!("QUEUE      {ready:<3} ready, {} leased", to_text(&status.queue["leased"])));
     terminal::print(format!(
         "TASKS      {open:<3} open, {} done",
@@ -317,6 +356,24 @@ fn print(status: &Status) {
     terminal::note(format!("{}   see also: quorate tail, quorate doctor", status.url));
 }
 
+/// Prints a line of a group and the suggested command, which follows below if the terminal is too narrow for both.
+fn print_line(prefix: &str, text: &str, next: &str) {
+    let text = terminal::sanitize_line(&truncated(text, TEXT_MAX));
+    let next = terminal::sanitize_line(next);
+    let one_line = format!("{prefix} {text}   {next}");
+    let Some(width) = terminal_width().filter(|width| one_line.trim_end().chars().count() > *width) else {
+        return terminal::print(one_line.trim_end());
+    };
+    let room = width.saturating_sub(NEXT_INDENT).max(TEXT_MIN);
+    for (index, part) in terminal::wrap(&text, room).iter().enumerate() {
+        terminal::print(format!("{:<15}{part}", if index == 0 { prefix } else { "" }));
+    }
+    for (index, part) in terminal::wrap(&next, room).iter().filter(|part| !part.is_empty()).enumerate() {
+        let indent = NEXT_INDENT + if index == 0 { 0 } else { 2 };
+        terminal::print(format!("{:indent$}{part}", ""));
+    }
+}
+
 /// Describes how far the hub has verified the log; `None` before the first verification.
 pub(crate) fn audit_summary(audit: &Value) -> Option<String> {
     let age = format_age(&audit["verifiedAt"])?;
@@ -327,7 +384,7 @@ fn to_json(status: &Status) -> Value {
     let lines = |lines: &[Line]| -> Vec<Value> {
         lines.iter().map(|line| json!({"what": line.text, "next": line.next})).collect()
     };
-    let Agents { known, online, offline } = status.agents;
+    let Agents { known, online, offline, not_seen, .. } = status.agents;
     json!({
         "url": status.url,
         "seq": status.seq,
@@ -335,7 +392,7 @@ fn to_json(status: &Status) -> Value {
         "needsYou": lines(&status.attention),
         "stuck": lines(&status.blocked),
         "moving": lines(&status.active),
-        "agents": {"known": known, "up": online, "down": offline, "notConnected": status.agents.not_connected()},
+        "agents": {"known": known, "up": online, "down": offline, "notSeen": not_seen, "notConnected": status.agents.not_connected()},
         "deliveries": status.queue,
         "tasks": status.tasks,
         "audit": status.audit,

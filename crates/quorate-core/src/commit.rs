@@ -328,6 +328,11 @@ pub enum Op {
         /// The agents that sent a heartbeat.
         agents: Vec<AgentNo>,
     },
+    /// A connection of an agent other than a consumer was closed, such as that of a waiting call. Writes no record.
+    ConnectionClosed {
+        /// The agent.
+        agent: AgentNo,
+    },
     /// `token.create`: create an access token.
     CreateToken(CreateToken),
     /// `token.revoke`: revoke an access token.
@@ -667,7 +672,8 @@ impl Op {
             | Self::Inspect(_)
             | Self::AwaitTask(_)
             | Self::RevokeToken { .. }
-            | Self::HeartbeatBatch { .. } => Ok(()),
+            | Self::HeartbeatBatch { .. }
+            | Self::ConnectionClosed { .. } => Ok(()),
         }
     }
 }

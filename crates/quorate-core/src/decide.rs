@@ -431,6 +431,7 @@ impl<'a> Draft<'a> {
             Op::Inspect(query) => self.inspect(query),
             Op::AwaitTask(wait) => self.await_task(wait),
             Op::HeartbeatBatch { agents } => Ok(self.heartbeat_batch(agents)),
+            Op::ConnectionClosed { agent } => Ok(self.connection_closed(*agent)),
             Op::CreateToken(new) => self.create_token(new).map_err(DecideError::Refused),
             Op::RevokeToken { token } => self.revoke_token(*token).map_err(DecideError::Refused),
             Op::RequestApproval(request) => self.request_approval(request),

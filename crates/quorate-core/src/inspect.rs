@@ -1,8 +1,8 @@
 //! Inspection of the state at the head: data that only the writer has, such as waiting consumers and lease deadlines.
 
-use crate::ids::{AgentId, AgentNo, DeliveryNo, LockName, Seq, TaskId};
+use crate::ids::{AgentId, AgentNo, DeliveryNo, LockName, ProcedureId, Seq, TaskId};
 use crate::message::Priority;
-use crate::presence::AgentStatus;
+use crate::presence::{AbsentAgent, AgentStatus, LastSeen};
 use crate::registry::{Agent, AgentRole};
 use crate::request::Request;
 use crate::stuck::StuckWork;
@@ -39,11 +39,17 @@ pub enum Inspect {
         /// Maximum number of results.
         limit: usize,
     },
-    /// Work that waits for agents that are gone, or that do not exist.
+    /// Work that waits for agents that are gone, or that do not exist, or that they hold.
     Stuck {
         /// Maximum number of results.
         limit: usize,
     },
+    /// The lease of an open task, and whether the agents that it waits for are gone.
+    Task(TaskId),
+    /// Whether the driver of a running procedure is gone.
+    Procedure(ProcedureId),
+    /// The number of agents that wait for each of these locks.
+    LockQueueLengths(Vec<LockName>),
     /// The agents that wait for a lock, first to last.
     LockQueue {
         /// Name of the lock.
@@ -95,8 +101,24 @@ pub enum InspectResult {
     Agents(Vec<AgentInspection>),
     /// Result of [`Inspect::Stuck`].
     Stuck(Vec<StuckWork>),
+    /// Result of [`Inspect::Task`].
+    Task(TaskInspection),
+    /// Result of [`Inspect::Procedure`]: how the driver is gone; `None` if it is present.
+    Procedure(Option<AbsentAgent>),
+    /// Result of [`Inspect::LockQueueLengths`], in the order of the names.
+    LockQueueLengths(Vec<usize>),
     /// Result of [`Inspect::LockQueue`].
     LockQueue(Vec<LockWait>),
+}
+
+/// The runtime state of a task.
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+pub struct TaskInspection {
+    /// Time at which its lease ends.
+    pub lease_until: Option<Timestamp>,
+    /// How its holder is gone, or the agents that could claim it; empty if there are none. `None` if one of them is present,
+    /// or if it waits for something else.
+    pub absent: Option<Vec<AbsentAgent>>,
 }
 
 /// A request that waits for a lock.
@@ -125,8 +147,9 @@ pub struct DeliveryInspection {
     pub agent: Option<AgentId>,
     /// Whether that agent is unavailable.
     pub is_unavailable: bool,
-    /// Time at which the last connection of that agent was closed, unless it has acted since.
-    pub disconnected_at: Option<Timestamp>,
+    /// How that agent is gone, or all agents that could claim it from a pool; empty if there are none. `None` if one of them is
+    /// present.
+    pub absent: Option<Vec<AbsentAgent>>,
     /// Number of claims and streams that wait for deliveries of that agent.
     pub consumers: usize,
     /// Number of deliveries ahead of it in the queue. Only set for a ready delivery that is the only result.
@@ -166,8 +189,8 @@ pub struct AgentInspection {
     pub leased_tasks: usize,
     /// The oldest task that is leased to it.
     pub current_task: Option<TaskId>,
-    /// Time of the last activity since the hub's start.
-    pub last_seen_at: Timestamp,
+    /// Its last activity.
+    pub last_seen: LastSeen,
     /// Time at which it goes offline without further activity.
     pub offline_at: Option<Timestamp>,
     /// Time at which its last connection was closed, unless it has acted since.

@@ -93,7 +93,9 @@ pub use ids::{
     LockName, MessageId, PoolNo, ProcedureId, Seq, SessionId, SessionNo, SnapshotName, SpaceId, SpaceName,
     SpaceNo, TaskId, TokenId, Version, row_id,
 };
-pub use inspect::{AgentFilter, AgentInspection, DeliveryInspection, Inspect, InspectResult, LockWait};
+pub use inspect::{
+    AgentFilter, AgentInspection, DeliveryInspection, Inspect, InspectResult, LockWait, TaskInspection,
+};
 pub use item::{Item, ItemKey, ItemKind, ItemTimer, Retention, Verb};
 pub use json_error::describe_json_error;
 pub use lock::{AcquireLocks, FenceRef, Grant, Lock, RenewLocks};
@@ -105,7 +107,9 @@ pub use message::{Durability, IfUnavailable, Message, MessageType, Payload, Prio
 pub use permissions::Permission;
 pub use policy::{ActivePolicy, BroadcastQuota, Policy, Preset, Violation};
 pub use pool::{Pool, PoolAccess};
-pub use presence::{AgentStatus, Health, Heartbeat, Presence, check_health_note};
+pub use presence::{
+    Absence, AbsentAgent, AgentStatus, Health, Heartbeat, LastSeen, Presence, check_health_note,
+};
 pub use procedure::{
     ControlProcedure, Procedure, ProcedureControl, ProcedureStatus, SignalProcedure, StartProcedure,
     StepProcedure, truncate_reason,
@@ -123,7 +127,7 @@ pub use session::{
 };
 pub use snapshot::{MakeSnapshot, Rollback, RollbackScope, RollbackTarget, Snapshot, SnapshotState};
 pub use store_error::StoreError;
-pub use stuck::{AbsentAgent, StuckSubject, StuckWork};
+pub use stuck::{HeldCount, StuckSubject, StuckWork};
 pub use subscription::{
     Backfill, EarlierMessage, History, RecordedMessage, Subscribe, Subscription, SubscriptionState,
 };

@@ -210,6 +210,8 @@ pub const WEB_SESSIONS_PER_TOKEN_MAX: usize = 32;
 pub const TOKEN_NAME_CHARS_MAX: usize = 128;
 /// Names that the text of one refusal lists.
 pub(crate) const REFUSAL_NAMES_MAX: usize = 16;
+/// Tasks, messages and locks of one absent agent up to which the first end of a lease is determined.
+pub(crate) const HELD_SCANNED_MAX: usize = 256;
 /// Agents, deliveries or messages returned by one inspection.
 pub const INSPECT_MAX: usize = 1_000;
 /// Size limit of a page of results: it ends with the item that reaches 4 MB; the cursor continues after it.

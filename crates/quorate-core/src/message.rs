@@ -33,6 +33,12 @@ impl Payload {
         Self { bytes, salt, digest }
     }
 
+    /// Whether JSON content is one string: text without structure, whatever the text contains.
+    #[must_use]
+    pub fn is_json_string(&self) -> bool {
+        self.bytes.trim_ascii_start().starts_with(b"\"")
+    }
+
     /// Whether the content was erased (bytes and salt zeroed).
     #[must_use]
     pub fn is_erased(&self) -> bool {
@@ -386,12 +392,6 @@ impl Message {
     #[must_use]
     pub fn is_json(&self) -> bool {
         is_json(self.content_type.as_deref())
-    }
-
-    /// Whether the payload is one JSON string: text without structure, whatever the text contains.
-    #[must_use]
-    pub fn is_json_string(&self) -> bool {
-        self.is_json() && self.payload.bytes.trim_ascii_start().starts_with(b"\"")
     }
 
     /// Validates the message independently of the state.

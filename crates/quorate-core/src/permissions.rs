@@ -105,7 +105,9 @@ fn required_permission(op: &Op) -> (Permission, &'static str) {
 
         Op::Sweep => (Internal, "sweep"),
         Op::Backfill(_) => (Internal, "deliver message history"),
-        Op::HeartbeatBatch { .. } => (Internal, "report heartbeats of other agents"),
+        Op::HeartbeatBatch { .. } | Op::ConnectionClosed { .. } => {
+            (Internal, "report heartbeats and connections of other agents")
+        }
 
         Op::RegisterAgent(_) | Op::RemoveAgent { .. } | Op::Heartbeat(_) => (Work, "act as an agent"),
         Op::Subscribe(_) | Op::Unsubscribe { .. } => (Work, "act as an agent"),

@@ -7,7 +7,7 @@ use crate::limits::{
     BROADCASTS_PER_MINUTE_DEFAULT, COMMIT_BYTES_DEFAULT, COMMIT_BYTES_MAX, OPEN_TASKS_DEFAULT,
     OPEN_TASKS_MAX, PAYLOAD_BYTES_DEFAULT, PAYLOAD_BYTES_MAX, REASON_CHARS_MAX,
 };
-use crate::message::{Message, MessageType};
+use crate::message::{Message, MessageType, Payload, is_json};
 use crate::refused::{Code, Refused};
 use crate::registry::{Agent, AgentRole};
 use crate::time::Timestamp;
@@ -53,7 +53,8 @@ pub struct Policy {
     pub actions_max: Option<u32>,
     /// Rate limit of broadcasts per agent and minute.
     pub broadcasts_per_minute: u32,
-    /// Whether messages must be JSON other than one string, and responses must set `inReplyTo`.
+    /// Whether messages, and what holders of tasks report, must be JSON other than one string, and responses must set
+    /// `inReplyTo`.
     pub structured: bool,
     /// Whether responses that do not report a failure must include a confidence.
     pub confidence: bool,
@@ -247,23 +248,7 @@ impl Policy {
     /// # Errors
     /// `POLICY_VIOLATION` or `TOO_LARGE`, naming the rule.
     pub fn check_required_fields(&self, message: &Message) -> Result<(), Refused> {
-        if self.structured && !message.is_json() {
-            let content_type = message.content_type.as_deref().unwrap_or("");
-            return Err(Refused::new(
-                Code::PolicyViolation,
-                format!("the payload is not JSON: contentType is {content_type}"),
-            )
-            .rule("structured", "contentType")
-            .hint("send JSON: the policy of this space requires it"));
-        }
-        if self.structured && message.is_json_string() {
-            return Err(Refused::new(
-                Code::PolicyViolation,
-                "the payload is not structured: it is one JSON string",
-            )
-            .rule("structured", "payload")
-            .hint("send an object, such as {\"text\": \"…\"}: the policy of this space requires it"));
-        }
+        self.check_structure("payload", message.content_type.as_deref(), &message.payload)?;
         if message.kind == MessageType::Response && message.from.is_some() {
             if self.structured && message.in_reply_to.is_none() {
                 return Err(Refused::new(Code::PolicyViolation, "missing inReplyTo in the response")
@@ -275,6 +260,34 @@ impl Policy {
             return self.check_justification(confidence, message.rationale.as_deref());
         }
         self.check_rationale(message.rationale.as_deref())
+    }
+
+    /// Refuses the payload of a message, or what the holder of a task reports, if it has no structure. `place` is its field.
+    ///
+    /// # Errors
+    /// `POLICY_VIOLATION`, naming the rule.
+    pub fn check_structure(
+        &self,
+        place: &str,
+        content_type: Option<&str>,
+        payload: &Payload,
+    ) -> Result<(), Refused> {
+        if !self.structured {
+            return Ok(());
+        }
+        let refused = |detail: String| Refused::new(Code::PolicyViolation, detail);
+        if !is_json(content_type) {
+            let content_type = content_type.unwrap_or("");
+            return Err(refused(format!("the {place} is not JSON: contentType is {content_type}"))
+                .rule("structured", "contentType")
+                .hint("send JSON: the policy of this space requires it"));
+        }
+        if payload.is_json_string() {
+            return Err(refused(format!("the {place} is not structured: it is one JSON string"))
+                .rule("structured", place)
+                .hint("send an object, such as {\"text\": \"…\"}: the policy of this space requires it"));
+        }
+        Ok(())
     }
 
     /// Refuses a payload that lists too many actions. `place` is the path of the payload.

@@ -5,6 +5,8 @@ use crate::ids::AgentId;
 use crate::limits::{HEARTBEAT_MS_MAX, HEARTBEAT_MS_MIN};
 use crate::message::check_reason;
 use crate::refused::{Code, Refused};
+use crate::time::Timestamp;
+use crate::why::format_time_of_day;
 
 /// The activity of an agent.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Default)]
@@ -101,6 +103,79 @@ impl Presence {
         let status = if self.status == AgentStatus::Offline { AgentStatus::Idle } else { self.status };
         Self { status, available: true, ..self }
     }
+}
+
+/// When an agent was last seen.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum LastSeen {
+    /// At this time.
+    At(Timestamp),
+    /// Not since the hub was restarted at this time.
+    BeforeRestart(Timestamp),
+}
+
+/// How an agent is gone.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Absence {
+    /// It was removed.
+    Removed,
+    /// It missed three heartbeats.
+    Offline,
+    /// Its last connection was closed at this time, and it has not acted since.
+    Disconnected(Timestamp),
+    /// It has not acted since the hub was restarted at this time.
+    BeforeRestart(Timestamp),
+}
+
+/// An agent that is gone.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct AbsentAgent {
+    /// The agent.
+    pub agent: AgentId,
+    /// How it is gone.
+    pub absence: Absence,
+}
+
+impl AbsentAgent {
+    /// Describes how the agent is gone, such as `bob disconnected at 08:00:05`.
+    #[must_use]
+    pub fn describe(&self, now: Timestamp) -> String {
+        match self.absence {
+            Absence::Removed => format!("{} was removed", self.agent),
+            Absence::Offline => format!("{} is offline", self.agent),
+            Absence::Disconnected(at) => {
+                format!("{} disconnected at {}", self.agent, format_time_of_day(at, now))
+            }
+            Absence::BeforeRestart(at) => {
+                format!(
+                    "{} has not been seen since the restart at {}",
+                    self.agent,
+                    format_time_of_day(at, now)
+                )
+            }
+        }
+    }
+
+    /// Describes how the agent is gone, with the age of a closed connection, such as `bob disconnected 14 s ago`.
+    #[must_use]
+    pub fn describe_with_age(&self, now: Timestamp) -> String {
+        match self.absence {
+            Absence::Disconnected(at) => {
+                format!("{} disconnected {} s ago", self.agent, now.0.saturating_sub(at.0) / 1000)
+            }
+            Absence::Removed | Absence::Offline | Absence::BeforeRestart(_) => self.describe(now),
+        }
+    }
+}
+
+/// Describes how agents are gone, or that none has the capability of a destination such as `can:review`.
+pub(crate) fn describe_absent(absent: &[AbsentAgent], destination: &str, now: Timestamp) -> String {
+    if absent.is_empty() {
+        let capability = destination.strip_prefix("can:").unwrap_or(destination);
+        return format!("no agent has the capability {capability}");
+    }
+    let absent: Vec<_> = absent.iter().map(|agent| agent.describe(now)).collect();
+    absent.join(", ")
 }
 
 /// `agent.heartbeat`: reports that an agent is alive.

@@ -7,6 +7,7 @@ use crate::effect::EndState;
 use crate::ids::Seq;
 use crate::inspect::DeliveryInspection;
 use crate::message::IfUnavailable;
+use crate::presence::{AbsentAgent, describe_absent};
 use crate::refused::Code;
 use crate::time::{Timestamp, civil_date};
 use crate::working::{OpenDelivery, OpenDeliveryState};
@@ -103,9 +104,10 @@ impl Why {
                 let since_text =
                     since.map_or(String::new(), |since| format!(" since {}", format_time_of_day(since, now)));
                 let summary = format!(
-                    "leased to {agent}{since_text} {}; if not acked by {} {outcome}",
+                    "leased to {agent}{since_text} {}; if not acked by {} {outcome}{}",
                     attempts("attempt", attempt),
-                    format_time_of_day(at, now)
+                    format_time_of_day(at, now),
+                    absent_holder(delivery.absent.as_deref(), now)
                 );
                 let waits_for = WaitsFor::Ack(agent.to_owned());
                 Self { state: "leased".into(), since, waits_for, next, next_at: Some(at), summary, ..base }
@@ -136,7 +138,8 @@ impl Why {
                     summary.push_str(&format!("; expires at {}", format_time_of_day(at, now)));
                 }
                 let next = if expires.is_some() { NextTransition::Expires } else { NextTransition::Nothing };
-                let waits_for = match delivery.is_unavailable || delivery.disconnected_at.is_some() {
+                let is_gone = delivery.agent.is_some() && delivery.absent.is_some();
+                let waits_for = match delivery.is_unavailable || is_gone {
                     true => WaitsFor::Return(agent.to_owned()),
                     false => WaitsFor::Claim(agent.to_owned()),
                 };
@@ -149,13 +152,8 @@ impl Why {
                     format_time_of_day(since, now),
                     attempts("attempts used", attempt)
                 );
-                Self {
-                    state: "held".into(),
-                    since: Some(since),
-                    waits_for: WaitsFor::Resume,
-                    summary,
-                    ..base
-                }
+                let (since, waits_for) = (Some(since), WaitsFor::Resume);
+                Self { state: "held".into(), since, waits_for, summary, ..base }
             }
             // A leased delivery always has a deadline; without one there is nothing more to explain.
             (OpenDeliveryState::Leased { .. }, None) => Self { state: "leased".into(), ..base },
@@ -290,11 +288,24 @@ fn after_lease(open: &OpenDelivery, until: Timestamp) -> (NextTransition, Timest
     }
 }
 
+/// Describes that a ready delivery or task stays queued, because the agents that could claim it are gone.
+fn stays_queued(absent: &[AbsentAgent], claimer: &str, now: Timestamp) -> String {
+    format!("; {}, so it stays queued", describe_absent(absent, claimer, now))
+}
+
+/// Describes how the holder of a delivery or task is gone; empty if it is present.
+fn absent_holder(absent: Option<&[AbsentAgent]>, now: Timestamp) -> String {
+    match absent {
+        None | Some([]) => String::new(),
+        Some(absent) => format!("; {}", describe_absent(absent, "", now)),
+    }
+}
+
 /// Describes what delays a ready delivery: its recipient's availability, or deliveries ahead in the queue.
 fn queue_position(delivery: &DeliveryInspection, now: Timestamp) -> String {
     let agent = delivery.holder_or_recipient();
-    if let (false, Some(at)) = (delivery.is_unavailable, delivery.disconnected_at) {
-        return format!("; {agent} disconnected at {}, so it stays queued", format_time_of_day(at, now));
+    if let (false, Some(absent)) = (delivery.is_unavailable, &delivery.absent) {
+        return stays_queued(absent, agent, now);
     }
     match (delivery.is_unavailable, delivery.open.if_unavailable, delivery.ahead.unwrap_or(0)) {
         (true, IfUnavailable::Queue, _) => format!("; {agent} is unavailable, so it stays queued"),

@@ -40,6 +40,7 @@ use crate::recipient::{QueueId, Recipient};
 use crate::registry::{Agent, AgentRegistry};
 use crate::time::{Mono, Now, Timestamp};
 
+pub(crate) use activity::LastActivity;
 pub(crate) use consumers::Consumer;
 pub(crate) use inbox::Inbox;
 pub(crate) use locks::LockWaiter;
@@ -246,7 +247,7 @@ enum Undo {
         deadlock_check_at: Option<Mono>,
         presence_check_at: Option<Mono>,
     },
-    Activity(AgentNo, Mono),
+    Activity(AgentNo, activity::LastActivity),
     Disconnected(AgentNo, Option<Mono>),
     Listener(requests::MessagePosition, Option<ReplyListeners>),
 }
@@ -565,7 +566,7 @@ impl WorkingState {
                     self.last_epoch = last_epoch;
                     self.activity.check_at = presence_check_at;
                 }
-                Undo::Activity(agent, at) => self.activity.set_last_seen(agent, at),
+                Undo::Activity(agent, last_seen) => self.activity.set_last_seen(agent, last_seen),
                 Undo::Disconnected(agent, at) => self.activity.set_disconnected(agent, at),
                 Undo::Listener(position, before) => drop(self.items.requests.put_listener(position, before)),
             }

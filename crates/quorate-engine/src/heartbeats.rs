@@ -4,7 +4,7 @@
 use std::collections::BTreeSet;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-use quorate_core::{Agent, AgentId, AgentNo, Commit, Epoch, Heartbeat, Op, Principal};
+use quorate_core::{AgentId, AgentNo, Commit, Epoch, Heartbeat, Op, Principal};
 use quorate_store::PublishedState;
 use tokio::sync::Notify;
 
@@ -41,11 +41,9 @@ impl HeartbeatBuffer {
         true
     }
 
-    /// Buffers the activity of an agent that is no commit, such as a read. An agent that is not monitored is skipped.
+    /// Buffers the activity of an agent that is no commit, such as a read.
     pub(crate) fn buffer_activity(&self, published: &PublishedState, id: &AgentId) {
-        let Some(number) = published.agents.number(id) else { return };
-        let monitored = |agent: &Agent| agent.heartbeat_ms > 0 || agent.presence.is_unavailable();
-        if published.agents.get(number).is_some_and(monitored) {
+        if let Some(number) = published.agents.number(id) {
             self.insert(number);
         }
     }

@@ -29,6 +29,17 @@ impl Space {
         }
     }
 
+    /// Returns the number of agents that wait for each of up to [`INSPECT_MAX`] locks, in the order of the names.
+    ///
+    /// # Errors
+    /// Storage failures.
+    pub async fn lock_queue_lengths(&self, names: Vec<LockName>) -> Result<Vec<usize>, Error> {
+        match self.inspect(Inspect::LockQueueLengths(names)).await? {
+            InspectResult::LockQueueLengths(lengths) => Ok(lengths),
+            other => Err(unexpected_inspection(&other)),
+        }
+    }
+
     /// Acquires locks atomically, waiting for at most this long. The `waiting` field of the request is ignored.
     ///
     /// # Errors

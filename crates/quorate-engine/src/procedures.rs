@@ -5,14 +5,15 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use quorate_core::{
-    Commit, ControlProcedure, Effect, Epoch, Item, ItemKind, ItemRange, Op, OpResult, PartRef, Payload,
-    Principal, Procedure, ProcedureControl, ProcedureId, ProcedureStatus, Seq, StartProcedure, StepProcedure,
-    Version, Why, codec,
+    Commit, ControlProcedure, Effect, Epoch, Inspect, InspectResult, Item, ItemKind, ItemRange, Op, OpResult,
+    PartRef, Payload, Principal, Procedure, ProcedureControl, ProcedureId, ProcedureStatus, Seq,
+    StartProcedure, StepProcedure, Version, Why, codec,
 };
 use quorate_store::{BoxFuture, ReadQuery, ReadResult, StoreError};
 
 use crate::error::Error;
 use crate::items::StoredItem as _;
+use crate::registry::unexpected_inspection;
 use crate::space::Space;
 
 /// Checks a procedure that is about to be started, and completes it.
@@ -253,7 +254,11 @@ impl Space {
     /// Explains the state of a procedure.
     pub(crate) async fn why_procedure(&self, id: &ProcedureId) -> Result<Why, Error> {
         let now = self.engine().clock().now().wall;
-        Ok(Why::of_procedure(&self.procedure(id).await?, now))
+        let procedure = self.procedure(id).await?;
+        match self.inspect(Inspect::Procedure(id.clone())).await? {
+            InspectResult::Procedure(absent) => Ok(Why::of_procedure(&procedure, absent, now)),
+            other => Err(unexpected_inspection(&other)),
+        }
     }
 }
 

@@ -88,7 +88,7 @@ impl Space {
         Ok(deliveries.into_iter().map(inbox_entry).collect())
     }
 
-    /// Returns work that waits for agents that are gone, or that do not exist, up to a limit.
+    /// Returns work that waits for agents that are gone, or that do not exist, or that they hold, up to a limit.
     ///
     /// # Errors
     /// Storage failures.
@@ -125,6 +125,14 @@ impl Space {
         self.heartbeats().buffer_activity(&self.published(), agent);
     }
 
+    /// Records that a connection of an agent was closed that is not a consumer, such as that of a waiting call. The agent shows
+    /// as disconnected, unless it has another waiting client.
+    pub fn note_closed_connection(&self, agent: &AgentId) {
+        if let Some(agent) = self.published().agents.number(agent) {
+            self.submit_after_heartbeats(Op::ConnectionClosed { agent });
+        }
+    }
+
     /// Sends heartbeats of an agent until the future is dropped or a new epoch of the agent starts.
     pub async fn run_heartbeats(
         &self,
@@ -151,6 +159,9 @@ pub(crate) fn unexpected_inspection(result: &InspectResult) -> Error {
         InspectResult::Inbox(_) => "an inbox",
         InspectResult::Agents(_) => "agents",
         InspectResult::Stuck(_) => "stuck work",
+        InspectResult::Task(_) => "a task",
+        InspectResult::Procedure(_) => "a procedure",
+        InspectResult::LockQueueLengths(_) => "lengths of lock queues",
         InspectResult::LockQueue(_) => "a lock queue",
     };
     StoreError::Read(format!("unexpected result of an inspection: {kind}").into()).into()

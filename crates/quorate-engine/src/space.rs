@@ -397,9 +397,15 @@ impl Space {
 
     /// Closes a consumer without awaiting the outcome.
     pub(crate) fn close_consumer_detached(&self, id: ConsumerId) {
-        let commit = Commit::new(Principal::System, vec![Op::CloseConsumer { consumer: id }]);
         // If the queue is full or closed, its leases expire and the deliveries are redelivered.
-        self.submit(vec![commit]);
+        self.submit_after_heartbeats(Op::CloseConsumer { consumer: id });
+    }
+
+    /// Submits the end of a connection. An earlier heartbeat that is still buffered comes first: it must not hide that the
+    /// connection was closed.
+    pub(crate) fn submit_after_heartbeats(&self, op: Op) {
+        let commit = Commit::new(Principal::System, vec![op]);
+        self.submit(self.heartbeats().take_commit().into_iter().chain([commit]).collect());
     }
 }
 

@@ -13,7 +13,7 @@ use quorate_api::session::{
 };
 use quorate_api::task::{HeldTask, StoredTaskPayloads, TaskWithPayloads};
 use quorate_api::{RawJson, payload};
-use quorate_core::{AgentRegistry, Message, OpenDeliveryState, TimelineKind, Timestamp};
+use quorate_core::{AgentRegistry, LastSeen, Message, OpenDeliveryState, TimelineKind, Timestamp};
 use quorate_store::{StoredDeliveryState, StoredEntry};
 
 use crate::mailboxes::{MessageRef, ReceivedDelivery};
@@ -143,7 +143,14 @@ pub fn agent(space: &Space, view: &AgentView) -> Agent {
             current_task: view.current_task.clone(),
             current_delivery: view.current_delivery.map(|number| generations.delivery_id(number)),
         },
-        heard_at: view.last_seen_at,
+        heard_at: match view.last_seen {
+            LastSeen::At(at) => Some(at),
+            LastSeen::BeforeRestart(_) => None,
+        },
+        not_seen_since: match view.last_seen {
+            LastSeen::At(_) => None,
+            LastSeen::BeforeRestart(restarted_at) => Some(restarted_at),
+        },
         disconnected_at: view.disconnected_at,
         offline_at: view.offline_at,
     }

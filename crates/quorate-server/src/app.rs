@@ -14,6 +14,7 @@ use tokio::sync::Mutex;
 use tower::ServiceExt as _;
 
 use crate::bulk::BulkReads;
+use crate::caller_activity::AgentConnections;
 use crate::exclusive_jobs::ExclusiveJobs;
 use crate::large_requests::LargeRequests;
 use crate::observe::{self, Telemetry};
@@ -40,6 +41,8 @@ struct Inner {
     spaces: RwLock<BTreeMap<SpaceName, Space>>,
     /// Active WebSocket of each connected agent.
     active_connections: ActiveConnections,
+    /// Waiting calls and event streams of each agent.
+    agent_connections: AgentConnections,
     /// Rate limits per principal and per address.
     rates: RateLimits,
     /// Sign-in codes that were not redeemed yet.
@@ -108,6 +111,7 @@ impl App {
             settings,
             spaces: RwLock::default(),
             active_connections: ActiveConnections::default(),
+            agent_connections: AgentConnections::default(),
             rates,
             sign_in_codes: SignInCodes::default(),
             message_cache: MessageCache::default(),
@@ -147,6 +151,10 @@ impl App {
 
     pub(crate) fn settings(&self) -> &Settings {
         &self.0.settings
+    }
+
+    pub(crate) fn agent_connections(&self) -> &AgentConnections {
+        &self.0.agent_connections
     }
 
     pub(crate) fn active_connections(&self) -> &ActiveConnections {

@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use axum::extract::{FromRequest, FromRequestParts as _, Query, RawPathParams, Request};
 use axum::http::request::Parts;
-use axum::http::{HeaderMap, Method, StatusCode, Uri, header};
+use axum::http::{HeaderMap, StatusCode, Uri, header};
 use axum::response::{IntoResponse, Response};
 use bytes::Bytes;
 use quorate_api::ParseContext;
@@ -25,6 +25,7 @@ use serde::{Serialize, Serializer};
 use crate::api::{Access, RouteAccess};
 use crate::app::{App, DEFAULT_SPACE};
 use crate::body;
+use crate::caller_activity::CallerActivity;
 use crate::large_requests::LargeRequest;
 use crate::listen::Connection;
 use crate::observe;
@@ -59,8 +60,8 @@ pub(crate) struct Call {
     connection: Option<Connection>,
     /// Trace context of the request's `traceparent` header.
     pub(crate) trace: Option<TraceContext>,
-    /// Whether it only reads.
-    is_read: bool,
+    /// The calling agent: each call is a heartbeat.
+    activity: CallerActivity,
     /// Slot of a large request, occupied until the call ends.
     _large: Option<LargeRequest>,
 }
@@ -80,6 +81,13 @@ impl FromRequest<App> for Call {
         })?;
         let Authenticated { space, token_space, principal, bearer, agent_token } = authenticated;
         connection.as_ref().inspect(|connection| connection.authenticated());
+        // An invalid header is refused below, but the agent is alive.
+        let epoch = epoch_of(&head.headers);
+        let stated_epoch = epoch.as_ref().ok().copied().flatten();
+        let activity = CallerActivity::new(&space, bearer.agent(), stated_epoch, app.agent_connections());
+        if let Some(slot) = head.extensions.get::<observe::CallerSlot>() {
+            slot.set_activity(&activity);
+        }
         app.rates().check_call(token_space, &principal, app.engine().clock().now().mono)?;
         if let Some(slot) = head.extensions.get::<observe::CallerSlot>() {
             slot.set(space.number(), &principal);
@@ -96,55 +104,40 @@ impl FromRequest<App> for Call {
             }
             check_query(route, &head.uri)?;
         }
-        let epoch = header_text(&head.headers, EPOCH)?.map(|text| {
-            let invalid = || {
-                Refused::new(Code::Invalid, format!("{EPOCH}: {text:?} is not a valid epoch"))
-                    .hint("send the epoch returned by the agent's registration, or omit the header")
-            };
-            let number = text.parse().ok().filter(|number| *number <= NUMBER_MAX);
-            number.map(Epoch).ok_or_else(invalid)
-        });
+        let epoch = epoch?;
         let key = header_text(&head.headers, KEY)?.map(IdempotencyKey::new).transpose()?;
         let policy = Arc::clone(&space.published().policy);
         let slot = || app.large_requests().clone().acquire(space.number(), &principal);
         let read_timeout = app.settings().timeouts.body;
         let (body, large) = body::read(&head.headers, body, &policy.policy, read_timeout, slot).await?;
-        let call = Self {
+        Ok(Self {
             app: app.clone(),
             space,
             token_space,
             principal,
             bearer,
             agent_token,
-            epoch: epoch.transpose()?,
+            epoch,
             key,
             uri: head.uri,
             body,
             credential,
             connection,
             trace,
-            is_read: head.method == Method::GET,
+            activity,
             _large: large,
-        };
-        call.note_activity();
-        Ok(call)
+        })
     }
 }
 
-/// The agent that made a call. A call that takes long reports its activity repeatedly.
-#[derive(Clone)]
-pub(crate) struct CallerActivity {
-    space: Space,
-    agent: Option<AgentId>,
-}
-
-impl CallerActivity {
-    /// Records that the agent is alive.
-    pub(crate) fn note(&self) {
-        if let Some(agent) = &self.agent {
-            self.space.note_activity(agent);
-        }
-    }
+/// Returns the epoch of the calling agent, if the call states one.
+fn epoch_of(headers: &HeaderMap) -> Result<Option<Epoch>, Refused> {
+    let Some(text) = header_text(headers, EPOCH)? else { return Ok(None) };
+    let number = text.parse().ok().filter(|number| *number <= NUMBER_MAX);
+    number.map(|number| Some(Epoch(number))).ok_or_else(|| {
+        Refused::new(Code::Invalid, format!("{EPOCH}: {text:?} is not a valid epoch"))
+            .hint("send the epoch returned by the agent's registration, or omit the header")
+    })
 }
 
 /// Rejects query parameters on operations that take none, instead of ignoring them silently.
@@ -347,21 +340,9 @@ impl Call {
         &self.app.settings().durations
     }
 
-    /// Records that the calling agent is alive. A commit counts by itself, unless it only raises a conduct flag: no public
-    /// output may depend on that.
-    pub(crate) fn note_activity(&self) {
-        self.activity().note();
-    }
-
     /// Returns the agent whose activity this call is.
-    pub(crate) fn activity(&self) -> CallerActivity {
-        let agent = self.bearer.agent().filter(|_| self.is_read).filter(|_| {
-            // A process of an earlier epoch does not keep its successor alive.
-            let published = self.space.published();
-            let current = self.bearer.agent().and_then(|id| published.agents.by_id(id));
-            self.epoch.is_none_or(|epoch| current.is_some_and(|agent| agent.epoch == epoch))
-        });
-        CallerActivity { space: self.space.clone(), agent: agent.cloned() }
+    pub(crate) fn activity(&self) -> &CallerActivity {
+        &self.activity
     }
 
     /// Awaits a long-running operation while the token is valid and the hub is running.
@@ -391,11 +372,13 @@ impl Call {
         };
         let revoked = async {
             while self.credential.is_valid() {
-                self.note_activity();
+                self.activity.note();
                 tokio::time::sleep(self.durations().token_check).await;
             }
         };
-        tokio::select! {
+        // The future is dropped in the middle of the wait if the client closes its connection.
+        let connection = self.activity.open_connection();
+        let outcome = tokio::select! {
             biased;
             done = operation => done.map_err(Problem::from),
             () = revoked => {
@@ -406,7 +389,9 @@ impl Call {
                     .hint("retry when the hub is back"),
             )
             .into()),
-        }
+        };
+        connection.answered();
+        outcome
     }
 
     /// Returns the context for parsing the request.

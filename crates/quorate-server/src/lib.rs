@@ -9,6 +9,7 @@ mod app;
 mod body;
 mod bulk;
 mod call;
+mod caller_activity;
 mod dialect;
 mod drain_body;
 mod exclusive_jobs;

@@ -31,7 +31,7 @@
 //! | | `asks Q to A,B [query] [only] [within T] [notifying C] [again Q]` and message options, `answers Q`, `rejoins Q notifying C`, `withdraws Q` |
 //! | | `sends … [doing ACTION] [else redirect]`, `heartbeats [STATUS] [degraded W]`, `starts [again] … [beating T] [does X,Y]` |
 //! | | `proposes A [saying W] [within T] [default W] [then B,B]`; `approver approves A`, `rejects A`, `modifies A to W`, each `[of W] [because W]` |
-//! | hub | all of the above, and `sweeps`, `relays A,B` (a batch of heartbeats), `redrives M`, `purges A`, `removes A`, `erases M` or `erases K vN`, `claims N of A` |
+//! | hub | all of the above, and `sweeps`, `relays A,B` (a batch of heartbeats), `disconnects A`, `redrives M`, `purges A`, `removes A`, `erases M` or `erases K vN`, `claims N of A` |
 //! | | `registers A [as ROLE] [able C,C]`, `backfills M,M to A of P wanting last N [until #SEQ] [by A]` |
 //! | | `creates T for A`, `creates T as ROLE`, each `[until T] [secret T] [granting ROLE,ROLE] [able C,C]` (`all`: everything), `revokes T` |
 //! | | `sets mesh|supervised [bytes N] [chars N] [broadcasts N] [asking structured,confidence,rationale]` |
@@ -42,7 +42,7 @@
 //! Queries:
 //!
 //! - `read K [at vN | at #SEQ | at T]`, `history K`, `list [PREFIX]`
-//! - `where M`, `text M`, `why M`, `inbox A`, `dead`, `counts`
+//! - `where M`, `text M`, `why M`, `why task T`, `inbox A`, `dead`, `counts`
 //! - `request Q`, `approval A`, `task T`, `tasks`, `locks`, `queue X`, `stuck`, `budget B`, `subscriptions`
 //! - `agents [can X] [does X] [being STATUS]`
 //! - `session S`, `timeline S [KIND] [after #SEQ | before #SEQ]` (three records per page)

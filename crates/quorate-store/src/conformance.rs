@@ -42,6 +42,8 @@ pub mod memory;
 #[allow(missing_docs)]
 pub mod message_chains;
 #[allow(missing_docs)]
+pub mod presence;
+#[allow(missing_docs)]
 pub mod procedure_control;
 #[allow(missing_docs)]
 pub mod procedures;
@@ -379,6 +381,13 @@ macro_rules! conformance_tests {
                 e3_invalid_approval_requests_are_refused,
                 d8_waiting_for_an_approval_is_not_a_deadlock,
             }
+            presence {
+                n5_work_held_by_an_absent_agent_is_stuck_until_its_lease_ends,
+                n5_tasks_behind_a_dependency_that_did_not_succeed_are_stuck,
+                n5_running_procedures_of_an_absent_driver_are_stuck,
+                n5_a_closed_connection_marks_an_agent_that_does_not_wait_elsewhere,
+                n21_an_agent_is_not_seen_after_a_restart_until_it_acts,
+            }
             procedure_control {
                 a_paused_procedure_accepts_no_step_until_it_is_resumed,
                 a_stuck_procedure_states_its_reason_until_it_is_resumed,
@@ -416,6 +425,7 @@ macro_rules! conformance_tests {
                 d9_a_session_has_limits,
             }
             tasks {
+                e6_what_a_holder_reports_has_the_structure_that_the_policy_requires,
                 c4_a_task_graph_is_created_in_one_record,
                 c4_a_task_is_ready_when_all_its_dependencies_are_done,
                 c4_each_task_chooses_how_a_failed_dependency_affects_it,

@@ -15,10 +15,11 @@ use quorate_procedures::{finding, tokens};
 use quorate_store::{Clock as _, SystemClock};
 use serde_json::{Map, Value, json};
 
+use super::last_seen;
 use crate::doctor::{Check, CheckResult, print_checks};
 use crate::exit::{CommandError, NOT_FOUND};
 use crate::hub::{DryRunArgs, Hub, Method, Resource, percent_encode};
-use crate::output::{OutputArgs, field, format_time};
+use crate::output::{OutputArgs, field};
 use crate::playbook::{AccessArgs, read_playbook};
 use crate::terminal;
 
@@ -183,7 +184,7 @@ pub(super) async fn test_hub_agent(
 /// then, because an agent that was registered but never started still has its initial status.
 fn check_online(agent: &Value, id: &str) -> Check {
     let (status, health) = (field(agent, "status"), field(agent, "health"));
-    let found = format!("{status}, {health}, last seen {}", format_time(&agent["heardAt"]));
+    let found = format!("{status}, {health}, last seen {}", last_seen(agent));
     let connected = agent["load"]["listening"].as_u64().is_some_and(|count| count > 0);
     match (status.as_str(), health.as_str(), connected) {
         ("offline", _, _) => Check::failed(
@@ -192,10 +193,7 @@ fn check_online(agent: &Value, id: &str) -> Check {
             format!("start the agent; for details: quorate agent show {id}"),
         ),
         (_, _, false) => {
-            let found = format!(
-                "no consumer is connected to its mailbox; last seen {}",
-                format_time(&agent["heardAt"])
-            );
+            let found = format!("no consumer is connected to its mailbox; last seen {}", last_seen(agent));
             let fix = "start the agent; if it polls, it may be between two calls: try again";
             Check::failed("reachable", found, fix)
         }

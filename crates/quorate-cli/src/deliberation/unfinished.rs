@@ -98,7 +98,7 @@ pub(super) fn print_failed(
     }
     let mut lines = vec![("✗ failed", failure.reason)];
     for missing in &failure.record.missing {
-        lines.push(("missing", format!("{}: {}", missing.agent, missing.why.join("; then: "))));
+        lines.push(("missing", format!("{}: {}", missing.agent, missing.reason())));
     }
     for (agent, finding) in &failure.record.findings {
         lines.push(("finding", format!("{agent}: {}", finding.summary)));

@@ -251,11 +251,7 @@ pub(super) fn missing_and_not_asked(outcome: &Outcome) -> Vec<(&'static str, Str
 /// Returns the missing agent with its conflict, and the reason.
 fn missing_answer(missing: &MissingAnswer) -> (String, String) {
     let conflict = missing.conflict.as_ref().map_or(String::new(), |conflict| format!(" on {conflict}"));
-    let reason = match missing.why.as_slice() {
-        [first, second] if first == second => format!("{first} (twice)"),
-        reason => reason.join("; then: "),
-    };
-    (format!("{}{conflict}", missing.agent), reason)
+    (format!("{}{conflict}", missing.agent), missing.reason())
 }
 
 /// Returns the smallest change of votes that would have changed the decision.

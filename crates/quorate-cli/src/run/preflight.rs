@@ -5,9 +5,9 @@ use quorate::{AgentInfo, AgentStatus, Hub};
 use quorate_agents::worker::{AgentCheck, check_agents};
 use quorate_agents::{CheckOutcome, DeclaredAgent};
 
+use crate::agent::last_seen_age;
 use crate::exit::{CommandError, FAILED};
 use crate::output::plural;
-use crate::status::format_age;
 use crate::terminal::{Style, note, paint_note, sanitize_line, wrap};
 
 /// Width of the text of a check.
@@ -68,8 +68,7 @@ impl PrintedCheck {
     /// Judges an agent of the hub. One that is not connected may be between two polls, so that is only a warning.
     fn of_registered(name: &str, agent: &AgentInfo) -> anyhow::Result<Self> {
         let info = serde_json::to_value(agent)?;
-        let last_seen = format_age(&info["heardAt"])
-            .map_or("never seen".to_owned(), |age| format!("last seen {age} ago"));
+        let last_seen = format!("last seen {}", last_seen_age(&info));
         let start = format!("start it; for details: quorate agent show {name}");
         let check = |outcome, detail: String, hint: &str| Self { outcome, detail, hint: hint.to_owned() };
         Ok(match (agent.status, agent.load.listening) {

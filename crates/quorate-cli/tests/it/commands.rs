@@ -220,6 +220,27 @@ fn memory_is_written_compared_and_restored() {
     expect_file!["golden/memory.txt"].assert_eq(&transcript);
 }
 
+// Fails under: inconsistencies that no command shows; a line in the status without inconsistencies.
+#[test]
+fn m10_inconsistencies_of_the_memory_are_listed_and_named_in_the_status() {
+    let fixture = Fixture::with_hub();
+    fixture.call("PUT", "/v1/agents/bob", r#"{"capabilities":["sum"]}"#);
+    let transcript = fixture.transcript(&[
+        "quorate memory check --last",
+        "quorate memory check",
+        "quorate status | grep 'shared memory'",
+        "for key in a b c; do quorate memory set $key 1; done 2> /dev/null",
+        "for key in d e; do quorate memory set $key 1 --depends-on a; done 2> /dev/null",
+        "quorate memory set f 1 --depends-on b 2> /dev/null; quorate memory set b 2 2> /dev/null",
+        "quorate memory delete a",
+        "quorate task add sum --id t1 1 2> /dev/null; quorate task claim --agent bob > /dev/null 2>&1; quorate task complete t1 1",
+        "quorate memory check",
+        "quorate memory check --last --format compact",
+        "quorate status | grep 'shared memory'",
+    ]);
+    expect_file!["golden/memory-check.txt"].assert_eq(&transcript);
+}
+
 #[test]
 fn sessions_are_opened_paused_and_ended() {
     let fixture = Fixture::with_hub();

@@ -26,6 +26,7 @@ mod llm;
 mod logging;
 mod offline_commands;
 mod output_fidelity;
+mod presence;
 mod program_access;
 mod run;
 #[path = "../../../quorate-agents/tests/it/declared/scripted_server.rs"]

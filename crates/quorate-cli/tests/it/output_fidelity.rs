@@ -178,7 +178,7 @@ fn d6_an_agent_that_never_connected_is_not_online() {
     let output = fixture.shell("quorate status");
     assert!(output.out.contains("AGENTS     1   0 online, 0 offline, 1 not connected"), "{}", output.out);
     let found = document(&fixture.shell("quorate status --json").out);
-    assert_eq!(found["agents"], json!({"known": 1, "up": 0, "down": 0, "notConnected": 1}));
+    assert_eq!(found["agents"], json!({"known": 1, "up": 0, "down": 0, "notConnected": 1, "notSeen": 0}));
     // A waiting claim is a connected consumer.
     let token = fs::read_to_string(fixture.data().join("admin-token")).expect("a token");
     let mut claim = fixture.command("curl");

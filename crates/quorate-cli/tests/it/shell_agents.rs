@@ -122,6 +122,30 @@ fn locks_requests_budgets_and_policies_have_commands() {
     expect_file!["golden/shell-other.txt"].assert_eq(&transcript);
 }
 
+// Fails under: a queue that no command shows; retries or the restriction of answers that only other interfaces have; violations
+// without their number.
+#[test]
+fn n20_commands_show_queues_and_counts_and_take_every_option_of_a_request() {
+    let fixture = with_agents();
+    let transcript = fixture.transcript(&[
+        "quorate lock acquire report --token-file bob --ttl 1m 2> /dev/null",
+        "quorate lock acquire report other --token-file alice --wait 30s --priority high > /dev/null 2>&1 &",
+        "until quorate lock list --jsonl | grep -q '\"waitingCount\":1'; do :; done",
+        "quorate lock show report | sed 's/for [0-9]* ms/for N ms/'",
+        "quorate lock list",
+        "quorate lock release report 1 --token-file bob",
+        "quorate request send --to bob --token-file alice hello --retries 1 --timeout 50ms 2>&1 | cut -c1-40",
+        "quorate request list --token-file alice --format compact | cut -f2-4",
+        "quorate request send --to bob --token-file alice hello --retries 2 --answer-from asked --dry-run",
+        "quorate request send --to bob --token-file alice hello --retries 11",
+        "quorate request send --to bob --token-file alice hello --retries 1 --no-wait",
+        "quorate policy set mesh --rule confidence=true 2> /dev/null",
+        "for n in 1 2; do quorate msg send --to alice --type response --in-reply-to msg_0-5-0 yes --token-file bob; done 2> /dev/null",
+        "quorate policy violations | cut -c23-",
+    ]);
+    expect_file!["golden/shell-queues.txt"].assert_eq(&transcript);
+}
+
 // Fails under: an extension that is reported although the lease has ended with its request.
 #[test]
 fn m16_extending_the_lease_of_a_cancelled_request_fails() {

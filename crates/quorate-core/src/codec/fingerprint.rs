@@ -211,6 +211,7 @@ fn write_op(out: &mut Writer, op: &Op) {
         // These write no record either.
         Op::AwaitTask(_) => out.number(57),
         Op::HeartbeatBatch { .. } => out.number(59),
+        Op::ConnectionClosed { .. } => out.number(89),
         Op::CreateToken(new) => write_create_token(out, new),
         Op::RevokeToken { token } => {
             out.numbers(&[61, token.generation.0, token.seq.0, u64::from(token.n)]);

@@ -5,11 +5,12 @@ use crate::decide::{DecideError, Draft};
 use crate::ids::{AgentId, AgentNo, DeliveryNo, LockName, Seq};
 use crate::inspect::{AgentFilter, AgentInspection, DeliveryInspection, Inspect, InspectResult, LockWait};
 use crate::limits::INSPECT_MAX;
-use crate::presence::AgentStatus;
+use crate::presence::{AgentStatus, LastSeen};
+use crate::procedure::ProcedureStatus;
 use crate::recipient::QueueId;
 use crate::registry::Agent;
 use crate::time::{Mono, Timestamp};
-use crate::working::LockWaiter;
+use crate::working::{LastActivity, LockWaiter};
 
 impl Draft<'_> {
     pub(super) fn inspect(&self, query: &Inspect) -> Result<OpResult, DecideError> {
@@ -20,6 +21,20 @@ impl Draft<'_> {
             Inspect::Inbox { agent, after, limit } => self.inspect_inbox(agent, *after, *limit)?,
             Inspect::Agents { filter, after, limit } => self.inspect_agents(filter, *after, *limit),
             Inspect::Stuck { limit } => InspectResult::Stuck(self.stuck_work((*limit).min(INSPECT_MAX))),
+            Inspect::Task(id) => {
+                let task = self.working.tasks().get(id);
+                InspectResult::Task(task.map(|task| self.inspect_task(task)).unwrap_or_default())
+            }
+            Inspect::Procedure(id) => {
+                let procedure = self.working.items().procedures.get(id.as_str());
+                let running = procedure.filter(|found| found.status == ProcedureStatus::Running);
+                InspectResult::Procedure(running.and_then(|procedure| self.absent_driver(procedure)))
+            }
+            Inspect::LockQueueLengths(names) => {
+                let locks = self.working.locks();
+                let lengths = names.iter().take(INSPECT_MAX).map(|name| locks.queue_length(name));
+                InspectResult::LockQueueLengths(lengths.collect())
+            }
             Inspect::LockQueue { name, limit } => InspectResult::LockQueue(self.lock_queue(name, *limit)),
         };
         Ok(OpResult::Inspected(Box::new(result)))
@@ -51,13 +66,18 @@ impl Draft<'_> {
         let holder = open.to.agent_no();
         let agent = holder.and_then(|agent| self.working.agents().get(agent));
         let lease = self.working.lease(number).filter(|_| open.token().is_some());
+        let absent = match (holder, open.to.pool_no()) {
+            (Some(holder), _) => self.absent(holder).map(|absent| vec![absent]),
+            (None, Some(pool)) => self.absent_servers(pool),
+            (None, None) => None,
+        };
         Some(DeliveryInspection {
             number,
             open,
             to: self.recipient_name(open.to.without_holder()),
             agent: agent.map(|agent| agent.id.clone()),
             is_unavailable: agent.is_some_and(|agent| agent.presence.is_unavailable()),
-            disconnected_at: holder.and_then(|agent| self.disconnected_at(agent)),
+            absent,
             consumers: holder.map_or(0, |agent| self.working.inbox(agent).consumers()),
             ahead: None,
             lease_period: lease.map(|lease| (lease.since, self.wall_at(lease.deadline))),
@@ -110,7 +130,7 @@ impl Draft<'_> {
             AgentStatus::Idle if open_requests > 0 || waits > 0 => AgentStatus::Waiting,
             reported => reported,
         };
-        let (last_activity, offline_at) = self.working.last_activity(number);
+        let (_, offline_at) = self.working.last_activity(number);
         AgentInspection {
             number,
             agent: agent.clone(),
@@ -122,7 +142,7 @@ impl Draft<'_> {
             current_delivery: inbox.leased.first().copied(),
             leased_tasks: tasks.len(),
             current_task: first.map(|task| task.spec.id.clone()),
-            last_seen_at: self.wall_at(last_activity),
+            last_seen: self.last_seen(number),
             offline_at: offline_at
                 .filter(|_| !self.working.has_waiting_client(number))
                 .map(|at| self.wall_at(at)),
@@ -133,6 +153,14 @@ impl Draft<'_> {
     /// Returns the time at which the last connection of an agent was closed, unless it has acted since.
     pub(super) fn disconnected_at(&self, agent: AgentNo) -> Option<Timestamp> {
         self.working.disconnected_since(agent).map(|at| self.wall_at(at))
+    }
+
+    /// Returns when an agent was last seen.
+    pub(super) fn last_seen(&self, agent: AgentNo) -> LastSeen {
+        match self.working.last_activity(agent).0 {
+            LastActivity::At(at) => LastSeen::At(self.wall_at(at)),
+            LastActivity::BeforeStart(start) => LastSeen::BeforeRestart(self.wall_at(start)),
+        }
     }
 
     fn lock_queue(&self, name: &LockName, limit: usize) -> Vec<LockWait> {

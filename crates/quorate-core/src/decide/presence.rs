@@ -44,6 +44,18 @@ impl Draft<'_> {
         OpResult::Done
     }
 
+    /// Records that a connection of an agent was closed. It counted as activity until now, and was the last one unless the
+    /// agent has another waiting client.
+    pub(super) fn connection_closed(&mut self, number: AgentNo) -> OpResult {
+        if self.working.agents().get(number).is_some_and(|agent| !agent.removed) {
+            self.working.record_activity(number, self.now);
+            if !self.working.has_waiting_client(number) {
+                self.working.set_disconnected(number, Some(self.now.mono));
+            }
+        }
+        OpResult::Done
+    }
+
     /// Marks an agent as online again, because it acted.
     pub(super) fn mark_online(&mut self, number: AgentNo) {
         if let Some(presence) = self.presence(number).filter(Presence::is_unavailable) {

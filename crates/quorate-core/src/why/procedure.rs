@@ -1,6 +1,7 @@
 //! Explanation of a procedure: its phase, and whose step is next.
 
-use super::{WaitsFor, Why, format_time_of_day};
+use super::{WaitsFor, Why, absent_holder, format_time_of_day};
+use crate::presence::AbsentAgent;
 use crate::procedure::{Procedure, ProcedureStatus};
 use crate::time::Timestamp;
 
@@ -9,21 +10,22 @@ fn in_phase(phase: &str) -> String {
 }
 
 impl Why {
-    /// Explains a procedure.
+    /// Explains a procedure; `absent` states how its driver is gone.
     #[must_use]
-    pub fn of_procedure(procedure: &Procedure, now: Timestamp) -> Self {
+    pub fn of_procedure(procedure: &Procedure, absent: Option<AbsentAgent>, now: Timestamp) -> Self {
         let Procedure { kind, phase, version, .. } = procedure;
         let driver = procedure.driver.as_ref().map_or("an operator", |agent| agent.as_str());
         let since = format_time_of_day(procedure.since, now);
         let reason = Some(&procedure.reason).filter(|reason| !reason.is_empty());
         let reason = reason.map_or_else(String::new, |reason| format!(": {reason}"));
+        let gone = absent_holder(Some(absent.as_slice()), now);
         let summary = match procedure.status {
             ProcedureStatus::Running if phase.is_empty() => {
-                format!("{kind}, started at {since}; waiting for the first step by {driver}")
+                format!("{kind}, started at {since}; waiting for the first step by {driver}{gone}")
             }
             ProcedureStatus::Running => format!(
                 "{kind}, in phase {phase} since {since} (version {version}, last step at {}); \
-                 waiting for the next step by {driver}",
+                 waiting for the next step by {driver}{gone}",
                 format_time_of_day(procedure.stepped_at, now)
             ),
             ProcedureStatus::Done => format!("{kind}, done at {since} after {phase} (version {version})"),

@@ -1,7 +1,8 @@
 //! Explanation of a task, in the same form as for messages.
 
-use super::{NextTransition, WaitsFor, Why, format_time_of_day};
+use super::{NextTransition, WaitsFor, Why, absent_holder, format_time_of_day, stays_queued};
 use crate::ids::{AgentNo, TaskId};
+use crate::inspect::TaskInspection;
 use crate::task::{Task, TaskNext, TaskState, TaskWaitsFor};
 use crate::time::Timestamp;
 
@@ -10,6 +11,7 @@ impl Why {
     #[must_use]
     pub fn of_task(
         task: &Task,
+        inspection: &TaskInspection,
         blocked_on: Vec<TaskId>,
         name: impl Fn(AgentNo) -> String,
         now: Timestamp,
@@ -21,6 +23,7 @@ impl Why {
             TaskWaitsFor::Tasks(ids) => WaitsFor::Tasks(ids.iter().map(ToString::to_string).collect()),
             TaskWaitsFor::Capability(capability) => WaitsFor::Claim(format!("can:{capability}")),
             TaskWaitsFor::Agent(agent) if task.lease().is_some() => WaitsFor::Ack(name(agent)),
+            TaskWaitsFor::Agent(agent) if inspection.absent.is_some() => WaitsFor::Return(name(agent)),
             TaskWaitsFor::Agent(agent) => WaitsFor::Claim(name(agent)),
             TaskWaitsFor::Approval(approval) => WaitsFor::Approval(approval),
         };
@@ -43,14 +46,15 @@ impl Why {
             attempt: Some((task.attempt, task.spec.attempts_max)),
             waits_for,
             next,
-            next_at: why.at,
+            next_at: inspection.lease_until.or(why.at),
             ..Self::of(task.spec.id.to_string())
         };
-        Self { summary: summarize(&base, task, now), ..base }
+        Self { summary: summarize(&base, task, inspection, now), ..base }
     }
 }
 
-fn summarize(why: &Why, task: &Task, now: Timestamp) -> String {
+fn summarize(why: &Why, task: &Task, inspection: &TaskInspection, now: Timestamp) -> String {
+    let absent = inspection.absent.as_deref();
     let at = |time: Option<Timestamp>| time.map_or(String::new(), |time| format_time_of_day(time, now));
     let (attempt, max) = (task.attempt, task.spec.attempts_max);
     match (&task.state, &why.waits_for) {
@@ -60,11 +64,12 @@ fn summarize(why: &Why, task: &Task, now: Timestamp) -> String {
         (TaskState::Blocked { .. }, WaitsFor::Tasks(ids)) => {
             format!("blocked by failed dependencies: {}; stays blocked until cancelled", ids.join(", "))
         }
-        (TaskState::Ready { .. }, WaitsFor::Claim(claimer)) => {
-            format!(
-                "ready since {} (attempts used {attempt} of {max}); waiting for a claim by {claimer}",
-                at(why.since)
-            )
+        (TaskState::Ready { .. }, WaitsFor::Claim(claimer) | WaitsFor::Return(claimer)) => {
+            let waits = match absent {
+                Some(absent) => stays_queued(absent, claimer, now),
+                None => format!("; waiting for a claim by {claimer}"),
+            };
+            format!("ready since {} (attempts used {attempt} of {max}){waits}", at(why.since))
         }
         (TaskState::Scheduled { .. }, _) => {
             format!("scheduled (attempts used {attempt} of {max}); available from {}", at(why.next_at))
@@ -72,9 +77,10 @@ fn summarize(why: &Why, task: &Task, now: Timestamp) -> String {
         (TaskState::Leased(_), WaitsFor::Ack(holder)) => {
             let outcome = if why.next == NextTransition::Fails { "it fails" } else { "it is redelivered" };
             format!(
-                "leased to {holder} since {} (attempt {attempt} of {max}); without a heartbeat by {} {outcome}",
+                "leased to {holder} since {} (attempt {attempt} of {max}); without a heartbeat by {} {outcome}{}",
                 at(why.since),
-                at(why.next_at)
+                at(why.next_at),
+                absent_holder(absent, now)
             )
         }
         _ => {

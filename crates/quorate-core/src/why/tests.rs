@@ -2,6 +2,7 @@
 
 use super::*;
 use crate::ids::{AgentId, AgentNo, DeliveryNo, LeaseToken};
+use crate::presence::Absence;
 
 const NOON: Timestamp = Timestamp(1_800_014_400_000);
 
@@ -14,7 +15,7 @@ fn delivery(state: OpenDeliveryState, attempt: u16) -> DeliveryInspection {
         to: "bob".into(),
         agent: AgentId::new("bob").ok(),
         is_unavailable: false,
-        disconnected_at: None,
+        absent: None,
         consumers: 0,
         ahead: Some(0),
         lease_period: None,
@@ -74,4 +75,34 @@ fn a_ready_delivery_states_what_it_waits_for() {
         NOON,
     );
     assert_eq!(unavailable.waits_for, WaitsFor::Return("bob".into()));
+}
+
+// Fails under: a holder that is gone left out of the sentence; a pool that nobody serves taken for one that is claimed.
+#[test]
+fn n5_a_delivery_states_which_agents_are_gone() {
+    let bob = AbsentAgent { agent: AgentId::new("bob").expect("valid id"), absence: Absence::Offline };
+    let leased = DeliveryInspection {
+        lease_period: Some((Some(NOON), NOON.plus_ms(31_000))),
+        absent: Some(vec![bob.clone()]),
+        ..delivery(OpenDeliveryState::Leased { token: LeaseToken(2) }, 2)
+    };
+    assert!(
+        sentence(&leased).ends_with("by 12:00:31 it is redelivered; bob is offline"),
+        "{}",
+        sentence(&leased)
+    );
+    let pooled = |absent| DeliveryInspection {
+        to: "can:rare".into(),
+        agent: None,
+        absent,
+        ..delivery(OpenDeliveryState::Ready { since: NOON }, 0)
+    };
+    let ends_with = |absent, end: &str| {
+        let why = Why::of_open_delivery("d".into(), &pooled(absent), NOON);
+        assert!(why.summary.ends_with(end), "{}", why.summary);
+        assert_eq!(why.waits_for, WaitsFor::Claim("can:rare".into()));
+    };
+    ends_with(Some(vec![]), "; no agent has the capability rare, so it stays queued");
+    ends_with(Some(vec![bob]), "; bob is offline, so it stays queued");
+    ends_with(None, "; delivered with the next claim by can:rare");
 }

@@ -16,8 +16,8 @@ use crate::working::{OpenDelivery, Undo, WorkingState};
 /// Last activity of all agents.
 #[derive(Debug, Default)]
 pub(super) struct ActivityTracker {
-    /// By agent number: time of the last activity, and the silence timeout. 0 = not watched, or already offline.
-    agents: Vec<(Mono, u64)>,
+    /// By agent number.
+    agents: Vec<Activity>,
     /// Time of the next check. Never later than the earliest possible timeout; too early does no harm.
     pub(super) check_at: Option<Mono>,
     /// Agents whose last connection was closed and that have not acted since, with the time at which it was closed.
@@ -26,14 +26,46 @@ pub(super) struct ActivityTracker {
     displaced: BTreeSet<AgentNo>,
 }
 
+/// Last activity of one agent.
+#[derive(Clone, Copy, Debug, Default)]
+struct Activity {
+    last_seen: LastActivity,
+    /// The silence timeout. 0 = not watched, or already offline.
+    silence_ms: u64,
+}
+
+/// Time of the last activity of an agent.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum LastActivity {
+    /// Its last activity.
+    At(Mono),
+    /// The start of the hub: the agent has not acted since.
+    BeforeStart(Mono),
+}
+
+impl Default for LastActivity {
+    fn default() -> Self {
+        Self::BeforeStart(Mono(0))
+    }
+}
+
+impl LastActivity {
+    /// The time from which the silence timeout counts.
+    fn time(self) -> Mono {
+        match self {
+            Self::At(at) | Self::BeforeStart(at) => at,
+        }
+    }
+}
+
 impl ActivityTracker {
     pub(super) fn wake(&self) -> Option<Mono> {
         if self.displaced.is_empty() { self.check_at } else { Some(Mono(0)) }
     }
 
-    pub(super) fn set_last_seen(&mut self, agent: AgentNo, at: Mono) {
-        if let Some((last_seen, _)) = self.agents.get_mut(agent.0 as usize - 1) {
-            *last_seen = at;
+    pub(super) fn set_last_seen(&mut self, agent: AgentNo, last_seen: LastActivity) {
+        if let Some(activity) = self.agents.get_mut(agent.0 as usize - 1) {
+            activity.last_seen = last_seen;
         }
     }
 
@@ -52,11 +84,13 @@ impl ActivityTracker {
 impl WorkingState {
     /// Records activity of an agent.
     pub(crate) fn record_activity(&mut self, agent: AgentNo, now: Now) {
-        let Some((last_seen, silence_ms)) = self.activity.agents.get(agent.0 as usize - 1).copied() else {
+        let Some(Activity { last_seen, silence_ms }) =
+            self.activity.agents.get(agent.0 as usize - 1).copied()
+        else {
             return;
         };
         self.journal.push(Undo::Activity(agent, last_seen));
-        self.activity.set_last_seen(agent, now.mono);
+        self.activity.set_last_seen(agent, LastActivity::At(now.mono));
         if silence_ms > 0 {
             self.activity.check_by(now.mono.plus_ms(silence_ms));
         }
@@ -76,12 +110,13 @@ impl WorkingState {
         self.activity.disconnected.get(&agent).copied()
     }
 
-    /// Restarts all silence timeouts after a hub start. The start times of leases are unknown from then on.
+    /// Restarts all silence timeouts after a hub start. The start times of leases, closed connections and the last activity
+    /// of agents are unknown from then on.
     pub fn reset_activity(&mut self, now: Now) {
         self.leases.values_mut().for_each(|lease| lease.since = None);
         self.activity.disconnected.clear();
-        for (last_seen, silence_ms) in &mut self.activity.agents {
-            *last_seen = now.mono;
+        for Activity { last_seen, silence_ms } in &mut self.activity.agents {
+            *last_seen = LastActivity::BeforeStart(now.mono);
             if *silence_ms > 0 {
                 let deadline = now.mono.plus_ms(*silence_ms);
                 self.activity.check_at =
@@ -91,10 +126,10 @@ impl WorkingState {
     }
 
     /// Returns the last activity of an agent, and the time at which it goes offline without further activity.
-    pub(crate) fn last_activity(&self, agent: AgentNo) -> (Mono, Option<Mono>) {
-        let (last_seen, silence_ms) =
+    pub(crate) fn last_activity(&self, agent: AgentNo) -> (LastActivity, Option<Mono>) {
+        let Activity { last_seen, silence_ms } =
             self.activity.agents.get(agent.0 as usize - 1).copied().unwrap_or_default();
-        (last_seen, (silence_ms > 0).then(|| last_seen.plus_ms(silence_ms)))
+        (last_seen, (silence_ms > 0).then(|| last_seen.time().plus_ms(silence_ms)))
     }
 
     /// Returns up to `max` agents whose silence timeout has passed, if a check is due, and schedules the next check. An
@@ -105,12 +140,12 @@ impl WorkingState {
         }
         let mut silent = Vec::new();
         let mut next: Option<Mono> = None;
-        for (index, (last_seen, silence_ms)) in self.activity.agents.iter().enumerate() {
+        for (index, Activity { last_seen, silence_ms }) in self.activity.agents.iter().enumerate() {
             if *silence_ms == 0 {
                 continue;
             }
             let is_waiting = self.has_waiting_client(AgentNo(index as u64 + 1));
-            let offline_at = if is_waiting { now } else { *last_seen }.plus_ms(*silence_ms);
+            let offline_at = if is_waiting { now } else { last_seen.time() }.plus_ms(*silence_ms);
             if offline_at > now {
                 next = Some(next.map_or(offline_at, |next| next.min(offline_at)));
             } else if silent.len() < max {
@@ -150,7 +185,7 @@ impl WorkingState {
         let is_offline = agent.presence.status == AgentStatus::Offline;
         let watched = !agent.removed && !is_offline;
         let silence_ms = if watched { HEARTBEATS_MISSED_MAX * agent.heartbeat_ms } else { 0 };
-        self.activity.agents[number.0 as usize - 1].1 = silence_ms;
+        self.activity.agents[number.0 as usize - 1].silence_ms = silence_ms;
         self.update_displaced(number, is_offline);
     }
 

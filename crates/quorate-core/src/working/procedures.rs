@@ -36,6 +36,11 @@ impl Procedures {
         self.running.get(id)
     }
 
+    /// Returns all procedures that have not ended, in no particular order.
+    pub(crate) fn iter(&self) -> impl Iterator<Item = &Procedure> {
+        self.running.values()
+    }
+
     pub(crate) fn len(&self) -> usize {
         self.running.len()
     }

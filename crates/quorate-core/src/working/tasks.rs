@@ -5,7 +5,7 @@ mod claimers;
 mod ready_tasks;
 mod waiters;
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 use bytes::Bytes;
 
@@ -31,6 +31,8 @@ pub(crate) struct Tasks {
     queues: ready_tasks::ReadyTasks,
     /// The tasks leased to each agent.
     held: Map<AgentNo, BTreeSet<TaskNo>>,
+    /// The tasks that stay blocked until cancelled, by the first of their dependencies that did not succeed.
+    held_back: BTreeMap<TaskId, BTreeSet<TaskNo>>,
     /// Number of open tasks that are assigned to each agent by name.
     assigned: Map<AgentNo, usize>,
     /// Number of open tasks that each agent created.
@@ -147,6 +149,11 @@ impl Tasks {
         match &task.state {
             TaskState::Ready { .. } => self.queues.insert(task.spec.target(), task.spec.priority, number),
             TaskState::Leased(lease) => drop(self.held.entry(lease.by).or_default().insert(number)),
+            TaskState::Blocked { held_by } => {
+                if let Some(dependency) = held_by.first() {
+                    self.held_back.entry(dependency.clone()).or_default().insert(number);
+                }
+            }
             _ => {}
         }
     }
@@ -161,6 +168,16 @@ impl Tasks {
                     held.remove(&number);
                     if held.is_empty() {
                         self.held.remove(&lease.by);
+                    }
+                }
+            }
+            TaskState::Blocked { held_by } => {
+                if let Some(dependency) = held_by.first()
+                    && let Some(blocked) = self.held_back.get_mut(dependency)
+                {
+                    blocked.remove(&number);
+                    if blocked.is_empty() {
+                        self.held_back.remove(dependency);
                     }
                 }
             }
@@ -225,6 +242,11 @@ impl Tasks {
     /// Returns the tasks leased to an agent, oldest first.
     pub(crate) fn held(&self, agent: AgentNo) -> Vec<TaskNo> {
         self.held.get(&agent).into_iter().flatten().copied().collect()
+    }
+
+    /// Returns the tasks that stay blocked until cancelled, by the first of their dependencies that did not succeed.
+    pub(crate) fn held_back(&self) -> impl Iterator<Item = (&TaskId, &BTreeSet<TaskNo>)> {
+        self.held_back.iter()
     }
 
     /// Returns the number of tasks leased to an agent.

@@ -124,6 +124,7 @@ fn fields<'a, E>(op: &'a Op, visit: Visit<'_, 'a, E>) -> Result<(), E> {
         | Op::AwaitTask(_)
         | Op::RevokeToken { .. }
         | Op::HeartbeatBatch { .. }
+        | Op::ConnectionClosed { .. }
         | Op::ResumeLeases { .. } => Ok(()),
     }
 }

@@ -4,13 +4,14 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use quorate_core::{
-    AgentNo, Item, ItemKey, ItemKind, ItemRange, LeaseToken, OnDependencyFailure, PartRef, Seq, Task,
-    TaskCounts, TaskId, TaskInput, TaskPartial, TaskState, TaskStatus, Timestamp, Why,
+    AgentNo, Inspect, InspectResult, Item, ItemKey, ItemKind, ItemRange, LeaseToken, OnDependencyFailure,
+    PartRef, Seq, Task, TaskCounts, TaskId, TaskInput, TaskPartial, TaskState, TaskStatus, Timestamp, Why,
 };
 use quorate_store::{ReadQuery, ReadResult};
 
 use crate::error::Error;
 use crate::items::ItemPage;
+use crate::registry::unexpected_inspection;
 use crate::space::Space;
 
 pub use quorate_api::query::TaskFilter;
@@ -122,8 +123,12 @@ impl Space {
     pub(crate) async fn why_task(&self, id: &TaskId) -> Result<Why, Error> {
         let task = self.item(id).await?;
         let blocked_on = self.blocked_on(&task).await?;
+        let inspection = match self.inspect(Inspect::Task(id.clone())).await? {
+            InspectResult::Task(inspection) => inspection,
+            other => return Err(unexpected_inspection(&other)),
+        };
         let now = self.engine().clock().now().wall;
-        Ok(Why::of_task(&task, blocked_on, |agent| self.agent_name(agent), now))
+        Ok(Why::of_task(&task, &inspection, blocked_on, |agent| self.agent_name(agent), now))
     }
 
     /// Returns a page of tasks.

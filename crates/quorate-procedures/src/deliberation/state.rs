@@ -159,6 +159,17 @@ pub struct MissingAnswer {
     pub why: Vec<String>,
 }
 
+impl MissingAnswer {
+    /// Describes the errors as one text. The same error of both attempts is stated once.
+    #[must_use]
+    pub fn reason(&self) -> String {
+        match self.why.as_slice() {
+            [first, second] if first == second => format!("{first} (twice)"),
+            reasons => reasons.join("; then: "),
+        }
+    }
+}
+
 impl DeliberationState {
     /// Current phase.
     #[must_use]

@@ -5,19 +5,30 @@ use std::sync::{Arc, OnceLock, PoisonError};
 
 use axum::extract::{MatchedPath, Request};
 use axum::http::{Method, Response};
-use quorate_core::{Mono, Principal, SpaceNo};
+use quorate_core::{Code, Mono, Principal, SpaceNo};
 use tracing::field::display;
 
 use crate::app::App;
+use crate::caller_activity::CallerActivity;
 use crate::problem::ReportedError;
 
 /// Caller of a request, set once it is authenticated.
 #[derive(Clone, Default)]
-pub(crate) struct CallerSlot(Arc<OnceLock<(SpaceNo, Principal)>>);
+pub(crate) struct CallerSlot(Arc<Caller>);
+
+#[derive(Default)]
+struct Caller {
+    principal: OnceLock<(SpaceNo, Principal)>,
+    activity: OnceLock<CallerActivity>,
+}
 
 impl CallerSlot {
     pub(crate) fn set(&self, space: SpaceNo, principal: &Principal) {
-        let _ = self.0.set((space, principal.clone()));
+        let _ = self.0.principal.set((space, principal.clone()));
+    }
+
+    pub(crate) fn set_activity(&self, activity: &CallerActivity) {
+        let _ = self.0.activity.set(activity.clone());
     }
 }
 
@@ -78,7 +89,7 @@ impl ObservedRequest {
         Some(Self { method, route, caller, start: app.engine().clock().now().mono })
     }
 
-    /// Counts and logs the request.
+    /// Counts and logs the request. It is a heartbeat of the calling agent, also if it was refused: the agent is alive.
     pub(crate) fn finish(self, app: &App, response: &Response<axum::body::Body>) {
         if response.extensions().get::<Unobserved>().is_some() {
             return;
@@ -86,7 +97,12 @@ impl ObservedRequest {
         let ms = app.engine().clock().now().mono.0.saturating_sub(self.start.0);
         count(app, self.method, response, ms);
         let error = response.extensions().get::<ReportedError>();
-        let caller = self.caller.0.get();
+        let caller = self.caller.0.principal.get();
+        if error.is_none_or(|error| error.code != Code::StaleEpoch)
+            && let Some(activity) = self.caller.0.activity.get()
+        {
+            activity.note();
+        }
         if let Some(error) = error {
             app.telemetry().count_error(caller.map(|(space, principal)| (*space, principal)), error.code);
         }

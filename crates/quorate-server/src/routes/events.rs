@@ -12,7 +12,8 @@ use quorate_engine::{Error, Space, Yielder};
 
 use crate::api::{Route, get};
 use crate::bulk::{self, ChunkSender, Owner, RECORD_CHUNK_BYTES, ReaderGone};
-use crate::call::{ApiResult, Call, CallerActivity, Credential};
+use crate::call::{ApiResult, Call, Credential};
+use crate::caller_activity::{CallerActivity, OpenConnection};
 use crate::wire::visibility::{self, EventFilter};
 
 /// Records per read.
@@ -60,7 +61,8 @@ pub(crate) async fn events(headers: HeaderMap, call: Call) -> ApiResult {
     let stream = EventStream {
         space: call.space.clone(),
         credential: call.credential.clone(),
-        activity: call.activity(),
+        activity: call.activity().clone(),
+        _connection: call.activity().open_connection(),
         token_check: call.durations().token_check,
         filter,
         next,
@@ -95,6 +97,8 @@ struct EventStream {
     space: Space,
     credential: Credential,
     activity: CallerActivity,
+    /// Counted until the stream ends, which is when its connection is closed.
+    _connection: OpenConnection,
     /// Interval of token checks.
     token_check: Duration,
     filter: EventFilter,

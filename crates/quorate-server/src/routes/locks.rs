@@ -1,8 +1,10 @@
 //! Locks: acquire, renew, release, get, list.
 
+use std::collections::HashMap;
+
 use axum::extract::Path;
 use quorate_api::lock::{
-    AcquiredLocks, FencingToken, Lock, LockRenewal, LockRequest, LockWithQueue, RenewedLock,
+    AcquiredLocks, FencingToken, ListedLock, Lock, LockRenewal, LockRequest, LockWithQueue, RenewedLock,
 };
 use quorate_api::page::{CursorQuery, invalid_cursor};
 use quorate_api::result::ChangeReceipt;
@@ -18,7 +20,7 @@ pub(crate) fn routes() -> Vec<Route> {
     vec![
         get("/v1/locks", "locks.list", "List locks by name.")
             .query_parameters::<CursorQuery>()
-            .returns_page::<Lock>("locks")
+            .returns_page::<ListedLock>("locks")
             .handled_in_bulk_by(list),
         get("/v1/locks/{name}", "locks.get", "Get a lock, its holders and the agents that wait for it.")
             .path_parameter::<schema::LongId>("name", "Name of the lock.")
@@ -80,8 +82,14 @@ pub(crate) async fn list(call: Call) -> ApiResult {
     let after = request.cursor.map(LockName::new).transpose().map_err(|_| invalid_cursor())?;
     let range = ItemRange::ById(after.map(|name| name.as_str().into()));
     let page = call.space.list(range, limit, |_: &CoreLock| true).await?;
+    let names: Vec<_> = page.items.iter().map(|(_, lock)| lock.name.clone()).collect();
+    let lengths = call.space.lock_queue_lengths(names.clone()).await?;
+    let waiting: HashMap<_, _> = names.into_iter().zip(lengths).collect();
     let agents = &call.space.published().agents;
-    item_page("locks", &page, |lock| Lock::new(agents, lock))
+    item_page("locks", &page, |lock| ListedLock {
+        lock: Lock::new(agents, lock),
+        waiting_count: waiting.get(&lock.name).copied().unwrap_or(0),
+    })
 }
 
 pub(crate) async fn show(Path(name): Path<String>, call: Call) -> ApiResult {

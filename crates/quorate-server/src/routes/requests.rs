@@ -114,14 +114,17 @@ async fn ask(
         Some(_) => call.space.request_idempotent(&|ops| call.retry_commit(ops, retries), send_request).await,
         None => call.space.request(&call.principal, call.epoch, send_request).await,
     };
-    let mut waiter = sent.map_err(not_sent)?;
+    let sent = sent.map_err(not_sent)?;
+    // Dropped in reverse order: cancelling the request is a commit of the agent, and its connection was closed after that.
+    let (connection, mut waiter) = (call.activity().open_connection(), sent);
     if has_client_id {
         waiter.keep_open();
     }
     // The request remains open, whatever ends the wait.
     let request_id = waiter.id();
-    let answer = call.wait_mapping_refusal(waiter.answer(), |refused| refused.sent_request(request_id));
-    answer.await.map_err(|error| FailedRequest { request: Some(request_id), error })
+    let answer = call.wait_mapping_refusal(waiter.answer(), |refused| refused.sent_request(request_id)).await;
+    connection.answered();
+    answer.map_err(|error| FailedRequest { request: Some(request_id), error })
 }
 
 /// Parses the request of a call; `take` takes the fields that only this call has.

@@ -15,7 +15,7 @@ pub(crate) fn routes() -> Vec<Route> {
         get(
             "/v1/status",
             "status.get",
-            "Get what is stuck, what is running, and recent violations of a space.",
+            "Get what is stuck, what is running, inconsistencies, and recent violations of a space.",
         )
         .returns::<SpaceStatus>(200, "The status. Each list has at most 100 items.")
         .handled_in_bulk_by(show),
@@ -42,6 +42,7 @@ pub(crate) async fn show(call: Call) -> ApiResult {
         stuck: stuck.iter().map(|work| StuckWork::new(work, now)).collect(),
         running_procedures: running.items.iter().map(|(_, procedure)| procedure.into()).collect(),
         low_budgets: budgets.items.iter().map(|(_, budget)| Budget::new(&published.agents, budget)).collect(),
+        consistency: space.last_check().map(|report| (*report).clone()),
         violations,
     })
 }

@@ -362,6 +362,8 @@ async fn m10_without_a_check_there_is_no_result() {
     let hub = TestHub::new().await;
     let alice = hub.register("alice").await;
     hub.get(&alice, "/v1/context:check?last=true").await.refused(404, "NOT_FOUND");
+    assert_eq!(hub.get(&alice, "/v1/status").await.ok(200).get("consistency"), None);
     let checked = hub.get(&alice, "/v1/context:check").await.ok(200);
     assert_eq!(hub.get(&alice, "/v1/context:check?last=true").await.ok(200), checked);
+    assert_eq!(hub.get(&alice, "/v1/status").await.ok(200)["consistency"], checked);
 }

@@ -68,3 +68,22 @@ async fn e7_a_rationale_in_a_payload_has_at_most_1000_characters() {
     let listed = hub.get(&hub.admin, "/v1/violations").await.ok(200);
     assert!(listed.to_string().contains("payload.rationale"), "{listed}");
 }
+
+// Fails under: a result of a task that is one JSON string and passes as structured, although a message is refused.
+#[tokio::test]
+async fn e6_a_result_that_is_a_json_string_is_refused_as_a_message_is() {
+    let hub = TestHub::new().await;
+    let worker = hub.register_with_capabilities("worker", &["sum"]).await;
+    hub.set_policy(Policy::supervised()).await;
+    hub.post(&hub.admin, "/v1/tasks", &json!({"id": "t1", "type": "sum"})).await.ok(201);
+    let claimed = hub.post(&worker, "/v1/tasks/claim", &json!({})).await.ok(200);
+    let token = &claimed["tasks"][0]["leaseToken"];
+    let result = |result: Value| json!({"leaseToken": token, "result": result, "confidence": 0.9, "rationale": "so it is"});
+    let text = hub.post(&worker, "/v1/tasks/t1/complete", &result(json!("{\"a\":1}"))).await;
+    let refused = text.refused(403, "POLICY_VIOLATION");
+    assert_eq!((&refused["rule"], &refused["place"]), (&json!("structured"), &json!("result")), "{refused}");
+    let partial = json!({"leaseToken": token, "partial": "half of it"});
+    let refused = hub.post(&worker, "/v1/tasks/t1/heartbeat", &partial).await;
+    assert_eq!(refused.refused(403, "POLICY_VIOLATION")["place"], "partial");
+    hub.post(&worker, "/v1/tasks/t1/complete", &result(json!({"a": 1}))).await.ok(200);
+}

@@ -14,7 +14,7 @@ use quorate_core::{
 use super::plan::{AGENTS, VersionChoice};
 use super::resolve::{agent_id, expected_version, payload};
 
-const NAMES: [&str; 2] = ["p1", "p2"];
+pub(super) const NAMES: [&str; 2] = ["p1", "p2"];
 
 /// Operation on a procedure.
 #[derive(Clone, Debug)]
@@ -60,7 +60,7 @@ impl ProcedureVersions {
     }
 }
 
-fn procedure_id(name: usize) -> ProcedureId {
+pub(super) fn procedure_id(name: usize) -> ProcedureId {
     ProcedureId::new(NAMES[name]).expect("valid procedure id")
 }
 

@@ -12,7 +12,9 @@ use quorate_core::{
 
 use super::locks::{LOCKS, lock_name};
 use super::plan::{AGENTS, Actor, MessageSpec, StatedEpoch};
+use super::procedures::{NAMES, procedure_id};
 use super::resolve::{SeenResults, SpaceView, agent_id, build_message, client_id, consumer, payload};
+use super::tasks::{TASKS, task_id};
 use super::topics::registration;
 
 /// First consumer slot for answers; lower slots are for deliveries, locks and tasks.
@@ -91,6 +93,10 @@ pub(super) enum RequestOp {
     HeartbeatBatch {
         agents: Vec<u64>,
     },
+    /// Closed connection of an agent, which may be unknown.
+    ConnectionClosed {
+        agent: u64,
+    },
 }
 
 /// Returns the initial registration of an agent: with the extra capabilities, and with a heartbeat interval for all but
@@ -135,8 +141,9 @@ pub(super) fn hub_ops() -> BoxedStrategy<RequestOp> {
     prop_oneof![
         2 => register(agent()),
         1 => heartbeat(agent()),
-        2 => (0..8u8, 0..6u64).prop_map(|(kind, number)| RequestOp::Inspect { kind, number }),
+        2 => (0..10u8, 0..6u64).prop_map(|(kind, number)| RequestOp::Inspect { kind, number }),
         1 => proptest::collection::vec(0..7u64, 0..=3).prop_map(|agents| RequestOp::HeartbeatBatch { agents }),
+        1 => (0..7u64).prop_map(|agent| RequestOp::ConnectionClosed { agent }),
         1 => recent().prop_map(|back| RequestOp::Cancel { back }),
     ]
     .boxed()
@@ -252,6 +259,7 @@ impl RequestOp {
             Self::HeartbeatBatch { agents } => {
                 Op::HeartbeatBatch { agents: agents.iter().map(|number| AgentNo(*number)).collect() }
             }
+            Self::ConnectionClosed { agent } => Op::ConnectionClosed { agent: AgentNo(*agent) },
         }
     }
 
@@ -304,6 +312,9 @@ fn inspection(seen: &SeenResults, kind: u8, number: u64) -> Inspect {
         2 => Inspect::Inbox { agent: agent_id(number as usize % 4), after: DeliveryNo(number / 2), limit: 3 },
         3 => Inspect::Agents { filter: AgentFilter::default(), after: AgentNo(0), limit: 100 },
         6 => Inspect::Stuck { limit: 3 + number as usize },
+        7 => Inspect::Task(task_id(number as usize % TASKS.len())),
+        8 => Inspect::Procedure(procedure_id(number as usize % NAMES.len())),
+        4 if number == 5 => Inspect::LockQueueLengths((0..LOCKS.len()).map(lock_name).collect()),
         4 => Inspect::LockQueue { name: lock_name(number as usize % LOCKS.len()), limit: 2 },
         5 => {
             let filter = AgentFilter { capability: Some("cooking".into()), ..AgentFilter::default() };
@@ -372,6 +383,7 @@ impl fmt::Display for RequestOp {
             }
             Self::Inspect { kind, number } => write!(f, "inspects {kind} {number}"),
             Self::HeartbeatBatch { agents } => write!(f, "relays heartbeats of {agents:?}"),
+            Self::ConnectionClosed { agent } => write!(f, "reports a closed connection of {agent}"),
         }
     }
 }

@@ -18,7 +18,7 @@ use super::resolve::{agent_id, consumer};
 use super::sessions::SESSION_IDS;
 
 /// Task ids of a plan.
-const TASKS: [&str; 6] = ["t0", "t1", "t2", "t3", "t4", "t5"];
+pub(super) const TASKS: [&str; 6] = ["t0", "t1", "t2", "t3", "t4", "t5"];
 const TYPES: [&str; 2] = ["x", "y"];
 /// First consumer slot for waits until a task ends.
 const AWAIT_SLOT: u64 = 10;
@@ -301,7 +301,7 @@ pub(super) fn leased_tokens<'a>(tasks: impl IntoIterator<Item = &'a Task>) -> BT
     tasks.into_iter().filter_map(|task| task.lease()).map(|lease| lease.token).collect()
 }
 
-fn task_id(task: usize) -> TaskId {
+pub(super) fn task_id(task: usize) -> TaskId {
     TaskId::new(TASKS[task]).expect("valid task id")
 }
 

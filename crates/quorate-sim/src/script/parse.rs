@@ -154,6 +154,7 @@ impl ScriptRunner {
                 let agents = names.map(|name| self.agent_no(name)).collect();
                 Op::HeartbeatBatch { agents }
             }
+            "disconnects" => Op::ConnectionClosed { agent: self.agent_no(words.require("an agent")) },
             "leaves" => Op::RemoveAgent { agent: agent_id(actor) },
             "removes" => Op::RemoveAgent { agent: agent_id(words.require("an agent")) },
             "purges" => Op::Purge { agent: agent_id(words.next().unwrap_or(actor)) },

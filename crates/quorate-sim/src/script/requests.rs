@@ -1,10 +1,12 @@
 //! Statements about requests and presence, and their rendering.
 
+use std::sync::Arc;
+
 use quorate_core::{
     AgentFilter, AgentInspection, AgentNo, AgentStatus, AnswerFrom, DeliveryInspection, DeliveryNo, Health,
-    Heartbeat, Inspect, InspectResult, Item, ItemKey, ItemKind, LockName, LockWait, Message, MessageId,
-    MessageType, Op, OpResult, OpenDeliveryState, Presence, ReplyState, Request, RequestState, SendRequest,
-    Verb, Why,
+    Heartbeat, Inspect, InspectResult, Item, ItemKey, ItemKind, LastSeen, LockName, LockWait, Message,
+    MessageId, MessageType, Op, OpResult, OpenDeliveryState, Presence, ReplyState, Request, RequestState,
+    SendRequest, TaskId, Verb, Why,
 };
 use quorate_store::{ReadQuery, ReadResult, Store as _};
 
@@ -143,12 +145,17 @@ impl ScriptRunner {
                 leased_deliveries: leased,
                 open_requests: requests,
                 disconnected_at,
+                last_seen,
                 ..
             } = inspection;
-            let availability = match (agent.presence.available, disconnected_at) {
-                (false, _) => " (unavailable)".to_owned(),
-                (true, Some(at)) => format!(" (disconnected since {})", since_start(at)),
-                (true, None) => String::new(),
+            let availability = match (agent.presence.available, disconnected_at, last_seen) {
+                (false, _, LastSeen::At(_)) => " (unavailable)".to_owned(),
+                (false, _, LastSeen::BeforeRestart(at)) => {
+                    format!(" (unavailable, not seen since {})", since_start(at))
+                }
+                (true, Some(at), _) => format!(" (disconnected since {})", since_start(at)),
+                (true, None, LastSeen::BeforeRestart(at)) => format!(" (not seen since {})", since_start(at)),
+                (true, None, LastSeen::At(_)) => String::new(),
             };
             self.push_line(format!(
                 "{}: {}{availability}, {open} open, {leased} leased, {requests} requests pending",
@@ -202,6 +209,22 @@ impl ScriptRunner {
                 .map_or_else(String::new, |(_, until)| format!("leased until {}", since_start(until))),
         };
         format!("{name} {state}")
+    }
+
+    /// Renders the explanation of an open task (`why task T`).
+    pub(super) async fn render_task_explanation(&mut self, name: &str) {
+        let id = TaskId::new(name).expect("a valid task id");
+        let query = ReadQuery::Item(ItemKey::new(ItemKind::Task, id.to_shared()));
+        let ReadResult::Item(Some(Item::Task(task))) = self.read(query).await else {
+            panic!("no such task: {name}")
+        };
+        let InspectResult::Task(inspection) = self.inspect(Inspect::Task(id)).await else {
+            panic!("expected a task")
+        };
+        let agents = Arc::clone(&self.store().published(self.space()).expect("space exists").borrow().agents);
+        let name_of = |agent| agents.get(agent).map_or_else(String::new, |agent| agent.id.to_string());
+        let why = Why::of_task(&task, &inspection, task.spec.depends_on.to_vec(), name_of, self.now());
+        self.push_line(format!("{name}: {}", why.summary));
     }
 
     /// Renders the explanation of each open delivery of a message (`why M`).

@@ -118,7 +118,10 @@ impl ScriptRunner {
             "queue" => self.render_queue(words.require("a lock")).await,
             "stuck" => self.render_stuck().await,
             "request" => self.render_request(words.require("a request")).await,
-            "why" => self.render_explanation(words.require("a message")).await,
+            "why" => match words.require("a message, or `task`") {
+                "task" => self.render_task_explanation(words.require("a task")).await,
+                message => self.render_explanation(message).await,
+            },
             "session" | "timeline" => self.query_session(statement).await,
             "approval" => self.render_approval(words.require("an approval")).await,
             "tokens" => self.render_tokens(),

@@ -295,6 +295,7 @@ fn of_agents(big: Seq) -> Vec<Op> {
             health: Health::Degraded("slow".into()),
         }),
         Op::HeartbeatBatch { agents: (1..=1000).map(AgentNo).collect() },
+        Op::ConnectionClosed { agent: AgentNo(1) },
         Op::Inspect(Inspect::Agents { filter: AgentFilter::default(), after: AgentNo(0), limit: 1000 }),
         Op::SetPolicy(Policy::default()),
         Op::CreateToken(CreateToken {
@@ -429,6 +430,7 @@ fn number_of(op: &Op) -> usize {
         Op::DecideApproval(_) => 50,
         Op::ControlProcedure(_) => 51,
         Op::SignalProcedure(_) => 52,
+        Op::ConnectionClosed { .. } => 53,
     }
 }
 

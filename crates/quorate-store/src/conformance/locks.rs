@@ -1,8 +1,9 @@
 //! Locks: at most `capacity` holders, increasing fencing tokens, and waiters that are served in order.
 
 use quorate_core::{
-    AcquireLocks, Code, Commit, ConsumerEvent, ConsumerId, DeleteEntry, Fence, FenceRef, GrantedLocks, Item,
-    ItemKey, ItemKind, Lock, LockName, Op, OpResult, Priority, PutEntry, RenewLocks, WaitMode, limits,
+    AcquireLocks, Code, Commit, ConsumerEvent, ConsumerId, DeleteEntry, Fence, FenceRef, GrantedLocks,
+    Inspect, InspectResult, Item, ItemKey, ItemKind, Lock, LockName, Op, OpResult, Principal, Priority,
+    PutEntry, RenewLocks, WaitMode, limits,
 };
 
 use super::builders::{agent, delete, id, idempotency_key, key, message_to, put_entry, send};
@@ -151,6 +152,9 @@ pub async fn a_new_acquire_does_not_overtake_waiters(bench: TestBench) {
     enqueue(&bench, "bob", &["x", "y"], 1).await;
     bench.commit_refused_with(Code::Timeout, agent("carol"), vec![acquire("carol", &["y"])]).await;
     enqueue(&bench, "carol", &["y"], 2).await;
+    let lengths = Op::Inspect(Inspect::LockQueueLengths(["z", "y", "x"].map(name).to_vec()));
+    let lengths = bench.commit_ok(Principal::System, vec![lengths]).await.results.remove(0);
+    assert_eq!(lengths, OpResult::Inspected(Box::new(InspectResult::LockQueueLengths(vec![0, 2, 1]))));
     bench.commit_ok(agent("bob"), vec![Op::CloseConsumer { consumer: ConsumerId(1) }]).await;
     assert_eq!(
         bench.consumer_events(),

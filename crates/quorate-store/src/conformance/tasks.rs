@@ -5,8 +5,8 @@ use std::time::Duration;
 use quorate_core::{
     AgentRole, AttemptFailureKind, CancelTask, ClaimTasks, Code, Commit, CompleteTask, ConsumerEvent,
     ConsumerId, CreateTasks, Dependency, EscalateTo, FailTask, HeartbeatTask, Item, ItemKey, ItemKind,
-    LeaseLoss, LeaseToken, LeasedTask, NewTask, OnDependencyFailure, Op, OpResult, Principal, Receipt,
-    RegisterAgent, Task, TaskId, TaskLeaseRef, TaskState, TaskStatus, WaitMode, limits,
+    LeaseLoss, LeaseToken, LeasedTask, NewTask, OnDependencyFailure, Op, OpResult, Policy, Principal,
+    Receipt, RegisterAgent, Task, TaskId, TaskLeaseRef, TaskState, TaskStatus, WaitMode, limits,
 };
 
 use super::builders::{agent, id, idempotency_key, payload, put_if_version, register};
@@ -106,6 +106,37 @@ impl TestBench {
         });
         sent.collect()
     }
+}
+
+pub async fn e6_what_a_holder_reports_has_the_structure_that_the_policy_requires(bench: TestBench) {
+    bench.register_all(&["alice", "bob"]).await;
+    bench.create_tasks(vec![task("t1"), task("t2")]).await;
+    let held = bench.claim_tasks("bob", 2).await;
+    let policy = Policy { structured: true, ..Policy::default() };
+    bench.commit_ok(Principal::System, vec![Op::SetPolicy(policy)]).await;
+    let text = || Some(payload("\"{}\""));
+    let partial = |partial| Op::HeartbeatTask(HeartbeatTask { lease: held[0].lease_ref(), partial });
+    let complete = |result, content_type: Option<&str>| {
+        let content_type = content_type.map(str::to_owned);
+        Op::CompleteTask(CompleteTask { content_type, ..CompleteTask::done(held[0].lease_ref(), result) })
+    };
+    let fail = |details| {
+        let (lease, reason) = (held[1].lease_ref(), "no luck".into());
+        Op::FailTask(FailTask { lease, reason, details, recoverable: false })
+    };
+    for (op, place) in [
+        (partial(text()), "partial"),
+        (complete(text(), None), "result"),
+        (complete(Some(payload("plain")), Some("text/plain")), "contentType"),
+        (fail(text()), "details"),
+    ] {
+        let refused = bench.commit_refused(agent("bob"), vec![op]).await;
+        let rule = (refused.facts.rule.as_deref(), refused.facts.field.as_deref());
+        assert_eq!((refused.code, rule), (Code::PolicyViolation, (Some("structured"), Some(place))));
+    }
+    let structured = || Some(payload("{\"text\":\"{}\"}"));
+    let ops = vec![partial(structured()), complete(structured(), None), fail(structured())];
+    bench.commit_ok(agent("bob"), ops).await;
 }
 
 pub async fn c4_a_task_graph_is_created_in_one_record(bench: TestBench) {

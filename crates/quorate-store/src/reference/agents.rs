@@ -4,7 +4,7 @@ use quorate_core::{
     Agent, AgentId, AgentNo, Code, Epoch, Op, OpResult, Principal, QueueId, Refused, RegisterAgent, limits,
 };
 
-use crate::reference::space::Fairness;
+use crate::reference::space::{Fairness, LastActivity};
 use crate::reference::transaction::Transaction;
 
 impl Transaction<'_> {
@@ -97,7 +97,7 @@ impl Transaction<'_> {
             None => {
                 self.space.agents.push(agent);
                 self.space.fairness.push(Fairness::default());
-                self.space.last_seen.push(self.now.mono);
+                self.space.last_seen.push(LastActivity { at: self.now.mono, since_restart: true });
                 self.changed = true;
                 let number = AgentNo(self.space.agents.len() as u64);
                 self.record_activity(number);

@@ -2,8 +2,8 @@
 
 use quorate_core::{
     AgentFilter, AgentInspection, AgentNo, AgentStatus, DeliveryInspection, DeliveryNo, Inspect,
-    InspectResult, LockWait, Mono, OpResult, OpenDelivery, OpenDeliveryState, QueueId, Refused, Task, TaskId,
-    Timestamp,
+    InspectResult, LastSeen, LockWait, Mono, OpResult, OpenDelivery, OpenDeliveryState, ProcedureStatus,
+    QueueId, Refused, Task, TaskId, Timestamp,
 };
 
 use crate::reference::agents::unknown_agent;
@@ -46,6 +46,17 @@ impl Transaction<'_> {
                 InspectResult::Agents(page.collect())
             }
             Inspect::Stuck { limit } => InspectResult::Stuck(self.stuck_work(*limit)),
+            Inspect::Task(id) => InspectResult::Task(self.inspect_task(id)),
+            Inspect::Procedure(id) => {
+                let procedure = self.space.procedure(id);
+                let running = procedure.filter(|found| found.status == ProcedureStatus::Running);
+                InspectResult::Procedure(running.and_then(|procedure| self.absent_driver(procedure)))
+            }
+            Inspect::LockQueueLengths(names) => {
+                let queue = self.space.lock_queue();
+                let length = |name| queue.iter().filter(|waiter| waiter.names.contains(name)).count();
+                InspectResult::LockQueueLengths(names.iter().map(length).collect())
+            }
             Inspect::LockQueue { name, limit } => {
                 let queue = self.space.lock_queue().into_iter().filter(|waiter| waiter.names.contains(name));
                 let wait = |waiter: LockWaiter| LockWait {
@@ -90,9 +101,10 @@ impl Transaction<'_> {
             to: self.space.queue_name(delivery.to.queue()),
             agent: agent.map(|agent| agent.id.clone()),
             is_unavailable: agent.is_some_and(|agent| agent.presence.is_unavailable()),
-            disconnected_at: holder
-                .and_then(|holder| self.space.disconnected.get(&holder))
-                .map(|at| self.wall(*at)),
+            absent: match delivery.to.queue() {
+                QueueId::Pool(pool) if holder.is_none() => self.absent_servers(pool),
+                _ => holder.and_then(|holder| self.absent(holder)).map(|absent| vec![absent]),
+            },
             consumers,
             ahead: None,
             lease_period: held,
@@ -145,8 +157,11 @@ impl Transaction<'_> {
             current_delivery: held.first().copied(),
             leased_tasks: tasks.len(),
             current_task: tasks.first().cloned(),
-            last_seen_at: self.wall(last_seen),
-            offline_at: delay_ms.map(|delay_ms| self.wall(last_seen.plus_ms(delay_ms))),
+            last_seen: match self.wall(last_seen.at) {
+                at if last_seen.since_restart => LastSeen::At(at),
+                restarted_at => LastSeen::BeforeRestart(restarted_at),
+            },
+            offline_at: delay_ms.map(|delay_ms| self.wall(last_seen.at.plus_ms(delay_ms))),
             disconnected_at: self.space.disconnected.get(&number).map(|at| self.wall(*at)),
         }
     }

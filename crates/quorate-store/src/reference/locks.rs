@@ -44,6 +44,14 @@ impl Space {
         }
     }
 
+    pub(super) fn locks(&self) -> Vec<Lock> {
+        let held = self.items.values().filter_map(|item| match item {
+            Item::Lock(lock) => Some(lock.clone()),
+            _ => None,
+        });
+        held.collect()
+    }
+
     /// Returns the lock waiters in the order in which they are served.
     pub(super) fn lock_queue(&self) -> Vec<LockWaiter> {
         let mut queue = self.lock_waiters.clone();

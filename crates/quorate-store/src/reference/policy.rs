@@ -2,8 +2,8 @@
 
 use quorate_core::{
     ActivePolicy, AgentId, AgentNo, AgentRole, Code, CreationPosition, DeliveryNo, EscalateTo, Item, ItemKey,
-    ItemKind, Message, MessageType, NewTask, Op, OpResult, Policy, PoolAccess, Preset, Principal, QueueId,
-    Refused, Seq,
+    ItemKind, Message, MessageType, NewTask, Op, OpResult, Payload, Policy, PoolAccess, Preset, Principal,
+    QueueId, Refused, Seq,
 };
 
 use crate::reference::space::Space;
@@ -125,17 +125,27 @@ impl Transaction<'_> {
         Ok(())
     }
 
+    /// Checks that a payload is JSON other than one string, if the policy requires structure.
+    pub(super) fn check_structure(
+        &self,
+        place: &str,
+        content_type: Option<&str>,
+        payload: &Payload,
+    ) -> Result<(), Refused> {
+        let content_type = content_type.unwrap_or("application/json");
+        let text = std::str::from_utf8(&payload.bytes).unwrap_or_default();
+        match self.space.policy().policy.structured {
+            true if content_type != "application/json" && !content_type.ends_with("+json") => {
+                Err(violation("structured", "contentType"))
+            }
+            true if text.trim_start().starts_with('"') => Err(violation("structured", place)),
+            _ => Ok(()),
+        }
+    }
+
     pub(super) fn check_message_format(&self, message: &Message) -> Result<(), Refused> {
         let rules = self.space.policy().policy;
-        let content_type = message.content_type.as_deref().unwrap_or("application/json");
-        if rules.structured && content_type != "application/json" && !content_type.ends_with("+json") {
-            return Err(violation("structured", "contentType"));
-        }
-        let text = std::str::from_utf8(&message.payload.bytes).unwrap_or_default();
-        let is_json = content_type == "application/json" || content_type.ends_with("+json");
-        if rules.structured && is_json && text.trim_start().starts_with('"') {
-            return Err(violation("structured", "payload"));
-        }
+        self.check_structure("payload", message.content_type.as_deref(), &message.payload)?;
         let rationale = message.rationale.as_deref().unwrap_or("");
         if message.kind == MessageType::Response && message.from.is_some() {
             if rules.structured && message.in_reply_to.is_none() {

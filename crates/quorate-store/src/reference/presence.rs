@@ -5,7 +5,7 @@ use quorate_core::{
     OpResult, Presence, Principal, QueueId, Recipient, Refused, limits,
 };
 
-use crate::reference::space::{DeliveryPhase, Space};
+use crate::reference::space::{DeliveryPhase, LastActivity, Space};
 use crate::reference::transaction::Transaction;
 
 impl Space {
@@ -44,7 +44,7 @@ impl Space {
 impl Transaction<'_> {
     /// Records activity of an agent and schedules the next presence check.
     pub(super) fn record_activity(&mut self, agent: AgentNo) {
-        self.space.last_seen[agent.0 as usize - 1] = self.now.mono;
+        self.space.last_seen[agent.0 as usize - 1] = LastActivity { at: self.now.mono, since_restart: true };
         if let Some(delay_ms) = self.space.offline_after_ms(agent) {
             let check_at = self.now.mono.plus_ms(delay_ms);
             self.space.presence_check_at =
@@ -77,6 +77,20 @@ impl Transaction<'_> {
                 self.mark_online(*number);
                 self.record_activity(*number);
                 self.space.disconnected.remove(number);
+            }
+        }
+        Ok(OpResult::Done)
+    }
+
+    pub(super) fn connection_closed(&mut self, number: AgentNo) -> Result<OpResult, Refused> {
+        if let Principal::Agent(_) = self.commit.principal {
+            return Err(Refused::new(Code::Forbidden, "only the hub may report connections of other agents"));
+        }
+        let known = self.space.agents.get((number.0 as usize).wrapping_sub(1));
+        if known.is_some_and(|agent| !agent.removed) {
+            self.record_activity(number);
+            if !self.space.has_open_wait(number) {
+                self.space.disconnected.insert(number, self.now.mono);
             }
         }
         Ok(OpResult::Done)
@@ -116,7 +130,7 @@ impl Transaction<'_> {
                 let Some(delay_ms) = self.space.offline_after_ms(number) else { continue };
                 let last_seen = match self.space.has_open_wait(number) {
                     true => now,
-                    false => self.space.last_seen[number.0 as usize - 1],
+                    false => self.space.last_seen[number.0 as usize - 1].at,
                 };
                 let offline_at = last_seen.plus_ms(delay_ms);
                 if offline_at > now {

@@ -15,7 +15,7 @@ use crate::reference::space::Space;
 use crate::reference::transaction::Transaction;
 
 impl Space {
-    fn procedures(&self) -> impl Iterator<Item = &Procedure> {
+    pub(super) fn procedures(&self) -> impl Iterator<Item = &Procedure> {
         self.items.values().filter_map(|item| match item {
             Item::Procedure(procedure) => Some(procedure),
             _ => None,
@@ -27,7 +27,7 @@ impl Space {
         self.procedures().map(|procedure| procedure.version.0).sum()
     }
 
-    fn procedure(&self, id: &ProcedureId) -> Option<&Procedure> {
+    pub(super) fn procedure(&self, id: &ProcedureId) -> Option<&Procedure> {
         match self.items.get(&ItemKey::new(ItemKind::Procedure, id.as_str())) {
             Some(Item::Procedure(procedure)) => Some(procedure),
             _ => None,

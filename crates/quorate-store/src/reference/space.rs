@@ -63,8 +63,8 @@ pub(super) struct Space {
     pub(super) broadcasts: BTreeMap<AgentNo, (Timestamp, u32)>,
     /// Number of deliveries that each sender added to a crowded inbox or pool.
     pub(super) crowded_sends: BTreeMap<(QueueId, AgentNo), u32>,
-    /// Time of the last activity of each agent, parallel to `agents`.
-    pub(super) last_seen: Vec<Mono>,
+    /// Last activity of each agent, parallel to `agents`.
+    pub(super) last_seen: Vec<LastActivity>,
     /// Agents whose last connection was closed and that have not acted since.
     pub(super) disconnected: BTreeMap<AgentNo, Mono>,
     /// Time of the next presence check.
@@ -77,6 +77,15 @@ pub(super) struct Space {
     pub(super) task_waiters: Vec<TaskWaiter>,
     /// Number of waits for locks and tasks so far.
     pub(super) wait_count: u64,
+}
+
+/// Last activity of an agent.
+#[derive(Clone, Copy)]
+pub(super) struct LastActivity {
+    /// Its time, or the time of the restart if the agent has not acted since.
+    pub(super) at: Mono,
+    /// Whether the agent has acted since the restart.
+    pub(super) since_restart: bool,
 }
 
 /// Record of the log, without its effects.
@@ -283,7 +292,7 @@ impl Space {
         for request in self.open_requests() {
             self.request_deadlines.insert(request.id, now.mono.plus_ms(request.timeout_ms));
         }
-        self.last_seen.fill(now.mono);
+        self.last_seen.fill(LastActivity { at: now.mono, since_restart: false });
         self.disconnected.clear();
         let agents = (1..=self.agents.len() as u64).map(AgentNo);
         let offline_delays = agents.filter_map(|agent| self.offline_after_ms(agent));

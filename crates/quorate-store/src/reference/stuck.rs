@@ -3,9 +3,11 @@
 use std::collections::BTreeMap;
 
 use quorate_core::{
-    AbsentAgent, AgentNo, AgentStatus, QueueId, StuckSubject, StuckWork, Task, TaskState, TaskTarget,
+    Absence, AbsentAgent, AgentId, AgentNo, AgentStatus, Grant, HeldCount, Lock, Mono, PoolNo, Procedure,
+    ProcedureStatus, QueueId, StuckSubject, StuckWork, Task, TaskId, TaskInspection, TaskState, TaskTarget,
 };
 
+use crate::reference::space::DeliveryPhase;
 use crate::reference::transaction::Transaction;
 
 /// Names in one description.
@@ -24,8 +26,134 @@ impl Transaction<'_> {
             }
         }
         all.extend(self.stuck_locks());
+        all.extend(self.stuck_dependencies());
+        all.extend(self.stuck_procedures());
+        for number in (1..=self.space.agents.len() as u64).map(AgentNo) {
+            all.extend(self.held_by_absent(number));
+        }
         all.truncate(limit);
         all
+    }
+
+    /// Returns the state of a task that an explanation needs.
+    pub(super) fn inspect_task(&self, id: &TaskId) -> TaskInspection {
+        let Some(task) = self.space.task(id) else { return TaskInspection::default() };
+        let lease_until = self.space.task_lease_end(task).map(|at| self.wall(at));
+        let absent = match &task.state {
+            TaskState::Leased(lease) => self.absent(lease.by).map(|absent| vec![absent]),
+            TaskState::Ready { .. } => self.absent_claimers(&task.spec.target()),
+            _ => None,
+        };
+        TaskInspection { lease_until, absent }
+    }
+
+    fn absent_claimers(&self, target: &TaskTarget) -> Option<Vec<AbsentAgent>> {
+        if self.space.task_runtime.claimers.iter().any(|claimer| claimer.awaits(target)) {
+            return None;
+        }
+        let able: Vec<AgentNo> = match target {
+            TaskTarget::Agent(number) => vec![*number],
+            TaskTarget::Can(capability) => (1..=self.space.agents.len() as u64)
+                .map(AgentNo)
+                .filter(|number| {
+                    let agent = self.space.agent(*number);
+                    !agent.removed && agent.capabilities.iter().any(|name| **name == **capability)
+                })
+                .collect(),
+        };
+        self.absent_among(&able)
+    }
+
+    pub(super) fn absent_servers(&self, pool: PoolNo) -> Option<Vec<AbsentAgent>> {
+        let numbers = (1..=self.space.agents.len() as u64).map(AgentNo);
+        let able: Vec<_> = numbers.filter(|number| self.space.pools_of(*number).contains(&pool)).collect();
+        self.absent_among(&able)
+    }
+
+    pub(super) fn absent_driver(&self, procedure: &Procedure) -> Option<AbsentAgent> {
+        let driver = procedure.driver.as_ref()?;
+        match self.space.agent_number(driver) {
+            Some(number) => self.absent(number),
+            None => Some(AbsentAgent { agent: driver.clone(), absence: Absence::Removed }),
+        }
+    }
+
+    fn stuck_dependencies(&self) -> Vec<StuckWork> {
+        let mut blocked: BTreeMap<&TaskId, Vec<&Task>> = BTreeMap::new();
+        for task in self.space.tasks() {
+            if let TaskState::Blocked { held_by } = &task.state
+                && let Some(dependency) = held_by.first()
+            {
+                blocked.entry(dependency).or_default().push(task);
+            }
+        }
+        let work = |(dependency, tasks): (&TaskId, Vec<&Task>)| StuckWork {
+            subject: StuckSubject::Dependency { task: dependency.clone(), first: tasks[0].spec.id.clone() },
+            waiting: tasks.len(),
+            since: None,
+            absent: Vec::new(),
+        };
+        blocked.into_iter().map(work).collect()
+    }
+
+    fn stuck_procedures(&self) -> Vec<StuckWork> {
+        let mut by_driver: BTreeMap<AgentId, Vec<&Procedure>> = BTreeMap::new();
+        for procedure in self.space.procedures() {
+            if let (ProcedureStatus::Running, Some(driver)) = (procedure.status, &procedure.driver) {
+                by_driver.entry(driver.clone()).or_default().push(procedure);
+            }
+        }
+        let mut all = Vec::new();
+        for (driver, mut procedures) in by_driver {
+            procedures.sort_by(|a, b| a.id.cmp(&b.id));
+            let Some(absent) = self.absent_driver(procedures[0]) else { continue };
+            all.push(StuckWork {
+                subject: StuckSubject::Procedures { driver, first: procedures[0].id.clone() },
+                waiting: procedures.len(),
+                since: procedures.iter().map(|procedure| procedure.stepped_at).min(),
+                absent: vec![absent],
+            });
+        }
+        all
+    }
+
+    /// Returns what an absent agent holds: tasks, messages, and locks that are not listed with their queue.
+    fn held_by_absent(&self, number: AgentNo) -> Option<StuckWork> {
+        let absent = self.absent(number).filter(|_| !self.space.agent(number).removed)?;
+        let (tasks, deliveries) = (self.space.tasks_held_by(number), self.space.held_by(number));
+        let listed: Vec<_> = self.stuck_locks().into_iter().map(|work| work.subject).collect();
+        let is_listed = |lock: &Lock| {
+            listed
+                .iter()
+                .any(|subject| matches!(subject, StuckSubject::Lock { name, .. } if *name == lock.name))
+        };
+        let mut locks = self.space.locks();
+        locks.retain(|lock| lock.grants.iter().any(|grant| grant.holder == number) && !is_listed(lock));
+        locks.sort_by(|a, b| a.name.cmp(&b.name));
+        let count = HeldCount { tasks: tasks.len(), messages: deliveries.len(), locks: locks.len() };
+        let mut ends: Vec<Mono> = tasks.iter().filter_map(|task| self.space.task_lease_end(task)).collect();
+        for delivery in deliveries {
+            if let Some(DeliveryPhase::Leased { deadline, .. }) =
+                self.space.delivery(delivery).map(|delivery| &delivery.phase)
+            {
+                ends.push(*deadline);
+            }
+        }
+        for hold in &self.space.holds {
+            let is_own = |grant: &Grant| grant.fence == hold.fence && grant.holder == number;
+            if locks.iter().any(|lock| lock.name == hold.name && lock.grants.iter().any(is_own)) {
+                ends.push(hold.deadline);
+            }
+        }
+        let subject = StuckSubject::Held {
+            agent: absent.agent.clone(),
+            count,
+            first_task: tasks.first().map(|task| task.spec.id.clone()),
+            first_lock: locks.first().map(|lock| lock.name.clone()),
+            until: ends.into_iter().min().map(|at| self.wall(at)),
+        };
+        let work = StuckWork { subject, waiting: count.total(), since: None, absent: vec![absent] };
+        (work.waiting > 0).then_some(work)
     }
 
     fn stuck_tasks(&self) -> Vec<StuckWork> {
@@ -39,20 +167,7 @@ impl Transaction<'_> {
         for (target, mut tasks) in by_target {
             tasks.sort_by_key(|task| task.spec.number);
             let first = tasks[0].spec.id.clone();
-            let able: Vec<AgentNo> = match &target {
-                TaskTarget::Agent(number) => vec![*number],
-                TaskTarget::Can(capability) => (1..=self.space.agents.len() as u64)
-                    .map(AgentNo)
-                    .filter(|number| {
-                        let agent = self.space.agent(*number);
-                        !agent.removed && agent.capabilities.iter().any(|name| **name == **capability)
-                    })
-                    .collect(),
-            };
-            let Some(absent) = self.absent_among(&able) else { continue };
-            if self.space.task_runtime.claimers.iter().any(|claimer| claimer.awaits(&target)) {
-                continue;
-            }
+            let Some(absent) = self.absent_claimers(&target) else { continue };
             let TaskState::Ready { since } = tasks[0].state else { continue };
             let subject = match target {
                 TaskTarget::Agent(number) => {
@@ -73,10 +188,7 @@ impl Transaction<'_> {
         let mut all = Vec::new();
         for pool in pools {
             let waiting = self.ready_in(QueueId::Pool(pool.number));
-            let numbers = (1..=self.space.agents.len() as u64).map(AgentNo);
-            let able: Vec<_> =
-                numbers.filter(|number| self.space.pools_of(*number).contains(&pool.number)).collect();
-            if let Some(absent) = self.absent_among(&able).filter(|_| waiting > 0) {
+            if let Some(absent) = self.absent_servers(pool.number).filter(|_| waiting > 0) {
                 let subject = StuckSubject::Capability(pool.capability.to_string());
                 all.push(StuckWork { subject, waiting, since: None, absent });
             }
@@ -121,14 +233,23 @@ impl Transaction<'_> {
         Some(absent)
     }
 
-    fn absent(&self, number: AgentNo) -> Option<AbsentAgent> {
+    pub(super) fn absent(&self, number: AgentNo) -> Option<AbsentAgent> {
         let agent = self.space.agent(number);
-        let is_offline = agent.removed || agent.presence.status == AgentStatus::Offline;
-        let disconnected = self.space.disconnected.get(&number).map(|at| self.wall(*at));
-        if self.space.has_open_wait(number) || (!is_offline && disconnected.is_none()) {
+        let (disconnected, last_seen) =
+            (self.space.disconnected.get(&number), self.space.last_seen[number.0 as usize - 1]);
+        let absence = if agent.removed {
+            Absence::Removed
+        } else if self.space.has_open_wait(number) {
             return None;
-        }
-        let disconnected_at = if is_offline { None } else { disconnected };
-        Some(AbsentAgent { agent: agent.id.clone(), disconnected_at })
+        } else if agent.presence.status == AgentStatus::Offline {
+            Absence::Offline
+        } else if let Some(at) = disconnected {
+            Absence::Disconnected(self.wall(*at))
+        } else if !last_seen.since_restart {
+            Absence::BeforeRestart(self.wall(last_seen.at))
+        } else {
+            return None;
+        };
+        Some(AbsentAgent { agent: agent.id.clone(), absence })
     }
 }

@@ -100,9 +100,15 @@ impl Space {
         self.tasks().iter().filter(open).count()
     }
 
-    fn tasks_held_by(&self, agent: AgentNo) -> Vec<Task> {
+    pub(super) fn tasks_held_by(&self, agent: AgentNo) -> Vec<Task> {
         let held = |task: &&Task| task.lease().is_some_and(|lease| lease.by == agent);
         self.tasks().into_iter().filter(held).cloned().collect()
+    }
+
+    /// Returns the end of the lease of a task.
+    pub(super) fn task_lease_end(&self, task: &Task) -> Option<Mono> {
+        let key = (task.spec.id.clone(), task.lease()?.token.0, false);
+        self.task_runtime.deadlines.get(&key).copied()
     }
 
     pub(super) fn restart_tasks(&mut self, now: Mono) {

@@ -37,7 +37,7 @@ impl Transaction<'_> {
     /// approvals. Other roles are read-only.
     pub(super) fn check_permission(&self, op: &Op) -> Result<(), Refused> {
         let hub_only = match op {
-            Op::Sweep | Op::Backfill(_) | Op::HeartbeatBatch { .. } => true,
+            Op::Sweep | Op::Backfill(_) | Op::HeartbeatBatch { .. } | Op::ConnectionClosed { .. } => true,
             Op::Send { message, .. } => is_from_webhook(message),
             Op::Request(request) => is_from_webhook(&request.message),
             _ => false,

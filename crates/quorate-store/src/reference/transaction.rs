@@ -270,6 +270,7 @@ impl<'a> Transaction<'a> {
             Op::Inspect(query) => self.inspect(query),
             Op::AwaitTask(wait) => self.await_task(wait),
             Op::HeartbeatBatch { agents } => self.heartbeat_batch(agents),
+            Op::ConnectionClosed { agent } => self.connection_closed(*agent),
             Op::CreateToken(new) => self.create_token(new),
             Op::RevokeToken { token } => self.revoke_token(*token),
             Op::RequestApproval(request) => self.request_approval(request),

@@ -22,6 +22,7 @@ impl Draft<'_> {
     ) -> Result<OpResult, DecideError> {
         let (mut task, lease) = self.held_task(&heartbeat.lease)?;
         if let Some(partial) = &heartbeat.partial {
+            self.working.policy().check_structure("partial", None, partial)?;
             let part = self.add_part(partial);
             if task.partials.len() >= PARTIALS_MAX {
                 task.partials.remove(0);
@@ -45,6 +46,10 @@ impl Draft<'_> {
         };
         self.check_fence(complete.fence.as_ref())?;
         self.check_justification(complete.confidence, complete.rationale.as_deref())?;
+        if let Some(result) = &complete.result {
+            let content_type = complete.content_type.as_deref();
+            self.working.policy().check_structure("result", content_type, result)?;
+        }
         let completion = Box::new(Completion {
             by: lease.by,
             token,
@@ -109,6 +114,9 @@ impl Draft<'_> {
         };
         // A failure needs a reason, but no confidence.
         self.check_justification(Some(1.0), Some(&fail.reason))?;
+        if let Some(details) = &fail.details {
+            self.working.policy().check_structure("details", None, details)?;
+        }
         let details = fail.details.as_ref().map(|details| self.add_part(details));
         let kind = kind_of(fail);
         self.ends_task_lease = true;

@@ -64,6 +64,7 @@ const LIMITS: &[(&str, &str)] = &[
 
 /// Constants that callers cannot exceed, with the reason.
 const INTERNAL: &[(&str, &str)] = &[
+    ("agents/llm/recording.rs TEMPORARY_NAMES_MAX", "names that one recording tries for its temporary file"),
     ("server/body.rs BODY_BYTES_MAX", "listed by name"),
     ("server/large_requests.rs LARGE_REQUESTS_PER_SPACE_MAX", "listed by name"),
     ("server/large_requests.rs LARGE_REQUESTS_PER_PRINCIPAL_MAX", "listed by name"),

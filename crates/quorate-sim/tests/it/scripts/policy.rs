@@ -331,6 +331,32 @@ fn e6_a_json_string_is_not_structured() {
     );
 }
 
+// Fails under: what a holder of a task reports that counts as structured, because it is JSON or contains JSON.
+#[test]
+fn e6_a_result_of_a_task_that_is_a_json_string_is_not_structured() {
+    check(
+        r#"bob can x; alice makes t1 of x & makes t2 of x & makes t3 of x; bob takes 3; bob finishes t3 with "text";
+           hub sets mesh asking structured; bob beats t1 with "text"; bob finishes t1 with "{\"a\":1}";
+           bob flunks t2 leaving "text" because so; bob beats t1 with [1]; bob finishes t1 with {"a":1};
+           bob flunks t2 permanently leaving {"a":"text"} because so"#,
+        expect![[r#"
+            #3 bob starts epoch 3
+            #4 t1 created: ready
+            #4 t2 created: ready
+            #4 t3 created: ready
+            bob claims t1 (attempt 1, token 1), t2 (attempt 1, token 2), t3 (attempt 1, token 3)
+            #6 t3 done
+            #7 policy.set policy
+            refused POLICY_VIOLATION by structured at partial
+            refused POLICY_VIOLATION by structured at result
+            refused POLICY_VIOLATION by structured at details
+            #8 t1 progressed
+            #9 t1 done
+            #10 failures/t2 is at v1
+            #10 t2 failed, tried 1, last hopeless by bob"#]],
+    );
+}
+
 // Fails under: completions and failures without the fields required of answers.
 #[test]
 fn e6_task_completions_require_confidence_and_rationale() {

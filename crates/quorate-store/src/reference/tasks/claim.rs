@@ -211,6 +211,7 @@ impl Transaction<'_> {
     ) -> Result<OpResult, Refused> {
         let (mut task, lease) = self.task_held(&heartbeat.lease)?;
         if let Some(partial) = &heartbeat.partial {
+            self.check_structure("partial", None, partial)?;
             let part = self.add_part(partial);
             task.partials.push(TaskPartial { attempt: task.attempt, at: self.now.wall, part });
             let excess = task.partials.len().saturating_sub(limits::PARTIALS_MAX);
@@ -243,6 +244,9 @@ impl Transaction<'_> {
         let (mut task, lease) = self.task_held(&complete.lease)?;
         self.check_fence(complete.fence.as_ref())?;
         self.check_reasons(complete.confidence.is_some(), complete.rationale.as_deref().unwrap_or(""))?;
+        if let Some(result) = &complete.result {
+            self.check_structure("result", complete.content_type.as_deref(), result)?;
+        }
         let end = Box::new(Completion {
             by: lease.by,
             token,
@@ -280,6 +284,9 @@ impl Transaction<'_> {
         }
         let (task, _) = held?;
         self.check_reasons(true, &fail.reason)?;
+        if let Some(details) = &fail.details {
+            self.check_structure("details", None, details)?;
+        }
         let details = fail.details.as_ref().map(|details| self.add_part(details));
         self.ends_task_lease = true;
         let kind = if fail.recoverable { AttemptFailureKind::Failed } else { AttemptFailureKind::Permanent };
