@@ -434,7 +434,7 @@ fn number_of(op: &Op) -> usize {
     }
 }
 
-const OPERATIONS: usize = 53;
+const OPERATIONS: usize = 54;
 
 // Fails under: an operation that reads before its limits are checked, unmetered work, a limit per operation instead of per
 // commit, a batch that takes commits regardless of their cost.
