@@ -301,6 +301,10 @@ async fn run_scenario(flags: Flags) -> Vec<(String, String)> {
     hub.post(&bob, "/v1/commit", &ops).await.ok(200);
     hub.put(&bob, "/v1/budgets/b1", &json!({"messagesMax": 9})).await.ok(200);
     scenario.flag(&bob).await;
+    // The heartbeats of the calls above are recorded in the background, at the time of their commit.
+    for _ in 0..20 {
+        hub.get(&hub.admin, "/v1/agents").await.ok(200);
+    }
     clock.advance(std::time::Duration::from_secs(2));
     hub.post(&alice, "/v1/requests", &json!({"id": "q1", "to": "bob", "type": "query"})).await.ok(201);
     hub.post(&alice, "/v1/messages", &json!({"to": "unknown"})).await.refused(404, "UNKNOWN_RECIPIENT");
