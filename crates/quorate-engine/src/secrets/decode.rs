@@ -8,7 +8,16 @@
 
 use std::ops::Range;
 
+const NUL: u8 = 0;
+const BEL: u8 = 0x07;
 const ESC: u8 = 0x1b;
+/// First byte of a C1 control character in UTF-8.
+const C1: u8 = 0xc2;
+/// Second byte of the C1 control characters that start a control sequence, and start and end a control string.
+const CSI: u8 = 0x9b;
+const OSC: u8 = 0x9d;
+const ST: u8 = 0x9c;
+const STRING_TERMINATOR: [u8; 2] = [C1, ST];
 const REPLACEMENT: char = char::REPLACEMENT_CHARACTER;
 
 /// Decoded text with its mapping to the original.
@@ -35,30 +44,43 @@ pub(super) enum ControlCodes {
 
 /// Whether decoding can change the text. Can return false positives.
 pub(super) fn is_needed(bytes: &[u8]) -> bool {
-    memchr::memchr3_iter(b'\\', ESC, 0x9b, bytes).any(|at| match bytes[at] {
-        b'\\' => matches!(bytes.get(at + 1), Some(b'u' | b'/' | b'x' | b'e' | b'0'..=b'3')),
-        ESC => true,
-        _ => at > 0 && bytes[at - 1] == 0xc2,
-    })
+    let has_controls = || {
+        memchr::memchr3_iter(NUL, ESC, C1, bytes)
+            .any(|at| bytes[at] != C1 || matches!(bytes.get(at + 1), Some(&(CSI | OSC))))
+    };
+    let is_escape = |at| matches!(bytes.get(at + 1), Some(b'u' | b'/' | b'x' | b'e' | b'0'..=b'3'));
+    memchr::memchr_iter(b'\\', bytes).any(is_escape) || has_controls()
 }
 
 impl Decoded {
-    /// Decodes the escapes.
+    /// Decodes the escapes. The terminator of a control string (`\e\`) becomes its single-character form, because its
+    /// backslash, which JSON doubles, could also start the next escape.
     pub(super) fn decode_escapes(original: &[u8]) -> Self {
         let mut text = Self { bytes: Vec::with_capacity(original.len()), edits: Vec::new() };
         let mut at = 0;
         while let Some(found) = memchr::memchr(b'\\', &original[at..]) {
+            let found = at + found;
+            if original[at..found].ends_with(&[ESC]) {
+                text.bytes.extend_from_slice(&original[at..found - 1]);
+                at = text.replace(found - 1..found + 1, &STRING_TERMINATOR);
+                continue;
+            }
             // Each level of JSON doubles the backslashes of an escape; additional ones before it are literal.
-            let run = backslashes(&original[at + found..]);
+            let run = backslashes(&original[found..]);
             let own = 1 << run.trailing_zeros();
-            let escape = at + found + run - own;
+            let escape = found + run - own;
             text.bytes.extend_from_slice(&original[at..escape]);
             let start = text.bytes.len();
             at = match unescape(&original[escape..], &mut text.bytes) {
                 Some(length) => {
-                    let edit = Edit { decoded: start..text.bytes.len(), original: escape..escape + length };
-                    text.edits.push(edit);
-                    escape + length
+                    let mut end = escape + length;
+                    if text.bytes[start..] == [ESC] && backslashes(&original[end..]) >= 2 * own {
+                        text.bytes.truncate(start);
+                        text.bytes.extend(STRING_TERMINATOR);
+                        end += 2 * own;
+                    }
+                    text.edits.push(Edit { decoded: start..text.bytes.len(), original: escape..end });
+                    end
                 }
                 None => {
                     text.bytes.extend_from_slice(&original[escape..escape + own]);
@@ -70,10 +92,19 @@ impl Decoded {
         text
     }
 
-    /// Whether there are terminal control sequences.
+    /// Appends a replacement of original bytes. Returns their end.
+    fn replace(&mut self, original: Range<usize>, replacement: &[u8]) -> usize {
+        let (start, end) = (self.bytes.len(), original.end);
+        self.bytes.extend_from_slice(replacement);
+        self.edits.push(Edit { decoded: start..self.bytes.len(), original });
+        end
+    }
+
+    /// Whether there are terminal control sequences or NUL characters.
     pub(super) fn has_control_codes(&self) -> bool {
-        memchr::memchr(ESC, &self.bytes).is_some()
-            || memchr::memmem::find(&self.bytes, &[0xc2, 0x9b]).is_some()
+        memchr::memchr2(ESC, NUL, &self.bytes).is_some()
+            || memchr::memchr_iter(C1, &self.bytes)
+                .any(|at| matches!(self.bytes.get(at + 1), Some(&(CSI | OSC | ST))))
     }
 
     /// Replaces terminal control sequences.
@@ -86,13 +117,10 @@ impl Decoded {
                 at += 1;
                 continue;
             };
-            let start = text.bytes.len();
             // A lone ESC always separates: it is unknown whether the next byte belongs to it.
-            if codes == ControlCodes::Separate || length == 1 {
-                text.bytes.push(b' ');
-            }
-            text.edits.push(Edit { decoded: start..text.bytes.len(), original: at..at + length });
-            at += length;
+            let is_lone_escape = length == 1 && original[at] == ESC;
+            let is_separator = codes == ControlCodes::Separate || is_lone_escape;
+            at = text.replace(at..at + length, if is_separator { b" " } else { b"" });
         }
         text
     }
@@ -214,19 +242,27 @@ fn push(code: u32, out: &mut Vec<u8>) {
     }
 }
 
-/// Returns the length of the terminal control sequence (ECMA-48) at the start of a text, if there is one. Some
+/// Returns the length of the terminal control sequence (ECMA-48) or NUL at the start of a text, if there is one. Some
 /// sequences end with a letter that could also start a word, such as `\ec` and `\e[ q`. They are matched completely
 /// with [`ControlCodes::Separate`], and only up to that letter with [`ControlCodes::Join`], so that one of the two
-/// views contains the word.
+/// views contains the word. A control string, such as a hyperlink, can itself contain a secret: only
+/// [`ControlCodes::Join`] matches it completely.
 fn control_length(text: &[u8], codes: ControlCodes) -> Option<usize> {
     let is_whole = codes == ControlCodes::Separate;
     match text {
-        [ESC, b'[', rest @ ..] | [0xc2, 0x9b, rest @ ..] => {
+        [NUL, ..] => Some(1),
+        [ESC, b'[', rest @ ..] | [C1, CSI, rest @ ..] => {
             let parameters = count(rest, 0x30..0x40);
             let intermediates = if is_whole { count(&rest[parameters..], 0x20..0x30) } else { 0 };
             let end = parameters + intermediates;
             Some(2 + end + count(&rest[end..], 0x40..0x7f).min(1))
         }
+        [ESC, b']' | b'P' | b'X' | b'^' | b'_', rest @ ..] | [C1, OSC, rest @ ..]
+            if !is_whole && string_length(rest).is_some() =>
+        {
+            string_length(rest).map(|length| 2 + length)
+        }
+        [C1, OSC | ST, ..] => Some(2),
         // `\e(B` and the like select a character set.
         [ESC, first @ b' '..=b'/', rest @ ..] if is_whole || matches!(first, b'('..=b'+') => {
             let intermediates = count(rest, 0x20..0x30);
@@ -236,6 +272,20 @@ fn control_length(text: &[u8], codes: ControlCodes) -> Option<usize> {
         [ESC, ..] => Some(1),
         _ => None,
     }
+}
+
+/// Returns the length of a control string with its terminator, after its introducer; `None` if it is not terminated.
+fn string_length(text: &[u8]) -> Option<usize> {
+    for at in memchr::memchr3_iter(BEL, ESC, C1, text) {
+        match &text[at..] {
+            [BEL, ..] => return Some(at + 1),
+            [C1, ST, ..] => return Some(at + 2),
+            // Another control character ends the string without a terminator.
+            [ESC, ..] | [C1, 0x80..=0x9f, ..] => return None,
+            _ => {}
+        }
+    }
+    None
 }
 
 /// Returns the number of leading bytes within a range.

@@ -198,6 +198,76 @@ fn i18_no_escaped_or_colored_false_example_is_refused() {
     );
 }
 
+/// Control codes that are invisible on a terminal.
+const INVISIBLE: &[&str] = &[
+    "\0",
+    r"\u0000",
+    r"\\0",
+    "\u{1b}[1m",
+    r"\u001b[0;31m",
+    "\u{1b}]0;title\u{7}",
+    "\u{1b}]8;;https://example.org/\u{1b}\\",
+    r"\u001b]8;;https://example.org/\u001b\\",
+    r"\u009d0;title\u009c",
+    r"\u001bPq\u001b\\",
+];
+
+/// Returns texts with a control code after each group of characters, and the code.
+fn interleaved(text: &str) -> impl Iterator<Item = (&'static str, String)> {
+    let variants = INVISIBLE.iter().flat_map(|code| [1, 2, 5, 11].map(|group| (*code, group)));
+    variants.filter_map(move |(code, group)| {
+        let is_escaped = code.starts_with('\\');
+        let mut out = String::new();
+        for (at, character) in text.chars().enumerate() {
+            if at > 0 && at % group == 0 {
+                // A digit after `\0` is part of the escape.
+                if code == r"\\0" && character.is_ascii_digit() {
+                    return None;
+                }
+                out.push_str(code);
+            }
+            match is_escaped {
+                true => out.push_str(&RandomText::quoted(&character.to_string())),
+                false => out.push(character),
+            }
+        }
+        Some((code, out))
+    })
+}
+
+// Fails under: NUL that separates words only, and control strings whose content stays in the text.
+#[test]
+fn i18_a_secret_with_invisible_codes_between_its_characters_is_found() {
+    let scanner = Scanner::new();
+    let (mut missed, mut tried) = (Vec::new(), 0);
+    for example in found_plainly(&scanner, 29, 1) {
+        for (code, text) in interleaved(&example.bare) {
+            tried += 1;
+            let text = format!("use {text} now");
+            if found(&scanner, &text).is_none() {
+                missed.push((example.rule, code, text));
+            }
+        }
+    }
+    assert!(tried > 5_000, "{tried}");
+    assert!(missed.is_empty(), "{} of {tried}: {:#?}", missed.len(), &missed[..missed.len().min(20)]);
+}
+
+// Fails under: a terminator of a control string that includes the backslash of the next escape.
+#[test]
+fn i18_no_false_example_with_invisible_codes_is_refused() {
+    let scanner = Scanner::new();
+    let (mut refused, mut tried) = (Vec::new(), 0);
+    for (kind, text) in false_examples::all(&mut RandomText::new(30), 12) {
+        for (code, text) in interleaved(&text) {
+            tried += 1;
+            refused.extend(found(&scanner, &text).map(|rule| (kind, rule, code, text)));
+        }
+    }
+    assert!(tried > 20_000, "{tried}");
+    assert!(refused.is_empty(), "{} of {tried}: {:#?}", refused.len(), &refused[..refused.len().min(20)]);
+}
+
 // Fails under: a range that includes adjacent text, or omits a part of the secret.
 #[test]
 fn i18_exactly_the_secret_is_redacted_next_to_an_escape() {
@@ -259,7 +329,19 @@ fn i18_invalid_escapes_are_left_unchanged() {
 fn i18_long_runs_of_escapes_are_scanned_in_linear_time() {
     let scanner = Scanner::new();
     let token = format!("ghp_{}", RandomText::new(28).text(BASE62, 36));
-    for run in ["\\", r"\u005c", r"\ud83d", "\u{1b}[", "\u{1b}", r"\u001b[3", r"\0"] {
+    for run in [
+        "\\",
+        r"\u005c",
+        r"\ud83d",
+        "\u{1b}[",
+        "\u{1b}",
+        r"\u001b[3",
+        r"\0",
+        "\0",
+        "\u{1b}]",
+        "\u{9d}",
+        "\u{a0}",
+    ] {
         let text = format!("{} {token}", run.repeat(400_000 / run.len()));
         assert_eq!(found(&scanner, &text), Some("github-token"), "{run:?}");
     }
