@@ -118,7 +118,9 @@ pub use recipient::{QueueId, Recipient};
 pub use refused::{Code, Facts, Refused, RequestEnd, StaleReference, WaitEdge};
 pub use registry::{Agent, AgentRegistry, AgentRole};
 pub use replay::{EntryVersion, ReplayedSpace};
-pub use request::{AnswerFrom, Delegate, RecipientOutcome, ReplyState, Request, RequestState, SendRequest};
+pub use request::{
+    AnswerFrom, Delegate, DelegatedDelivery, RecipientOutcome, ReplyState, Request, RequestState, SendRequest,
+};
 pub use routing::{RoutedTo, RoutingContext};
 pub use secret::{InvalidSecret, Secret, redact_tokens};
 pub use session::{

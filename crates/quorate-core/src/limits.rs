@@ -190,7 +190,7 @@ pub const REQUEST_MULTI_MS_DEFAULT: u64 = 1_000;
 pub const REQUEST_MS_MAX: u64 = 24 * 60 * 60 * 1000;
 /// Recipients of one request.
 pub const REQUEST_RECIPIENTS_MAX: usize = 256;
-/// Agents and pools to which the recipients of one request delegated the answer.
+/// Agents and pools to which the recipients of one request delegated the answer, and open deliveries of such messages.
 pub const REQUEST_DELEGATES_MAX: usize = 32;
 /// Concurrent calls waiting for the replies to one request: the first, and its idempotent replays.
 pub const REQUEST_LISTENERS_MAX: usize = 16;

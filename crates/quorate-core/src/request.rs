@@ -159,6 +159,9 @@ pub struct Request {
     /// The agents and pools to which recipients delegated the answer; at most
     /// [`REQUEST_DELEGATES_MAX`](crate::limits::REQUEST_DELEGATES_MAX).
     pub delegates: Vec<Delegate>,
+    /// Deliveries of messages with which the answer was delegated; they end with the request. Ended ones are removed with the
+    /// next one; at most [`REQUEST_DELEGATES_MAX`](crate::limits::REQUEST_DELEGATES_MAX) are open.
+    pub delegated: Vec<DelegatedDelivery>,
     /// Current state.
     pub state: RequestState,
 }
@@ -169,6 +172,15 @@ pub struct Delegate {
     /// The agent or pool.
     pub recipient: Recipient,
     /// Index of the recipient in whose place it answers.
+    pub index: u32,
+}
+
+/// A delivery of a message with which the answer to a request was delegated.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct DelegatedDelivery {
+    /// The delivery.
+    pub delivery: DeliveryNo,
+    /// Index of the recipient in whose place it is answered.
     pub index: u32,
 }
 
@@ -229,6 +241,16 @@ impl RequestState {
             Self::Failed { .. } => "failed",
         }
     }
+
+    /// The code with which it ended without an answer.
+    fn end_code(&self) -> Option<Code> {
+        match self {
+            Self::Waiting | Self::Answered => None,
+            Self::TimedOut => Some(Code::Timeout),
+            Self::Cancelled => Some(Code::Cancelled),
+            Self::Failed { code, .. } => Some(*code),
+        }
+    }
 }
 
 impl Request {
@@ -274,6 +296,29 @@ impl Request {
     pub(crate) fn delegates_of(&self, index: usize) -> impl Iterator<Item = Recipient> {
         let delegates = self.delegates.iter().filter(move |delegate| delegate.index as usize == index);
         delegates.map(|delegate| delegate.recipient)
+    }
+
+    /// Returns the deliveries with which an outstanding answer was delegated.
+    pub(crate) fn outstanding_delegated(&self) -> impl Iterator<Item = DeliveryNo> {
+        let is_outstanding = |delegated: &&DelegatedDelivery| {
+            let outcome = self.recipients.get(delegated.index as usize);
+            outcome.is_some_and(|outcome| outcome.reply == ReplyState::Pending)
+        };
+        self.delegated.iter().filter(is_outstanding).map(|delegated| delegated.delivery)
+    }
+
+    /// Returns the code with which the request ended one of its own deliveries.
+    pub(crate) fn end_of(&self, delivery: DeliveryNo) -> Option<Code> {
+        match self.recipients[self.index_of(delivery)?].reply {
+            ReplyState::Answered { .. } => Some(Code::Conflict),
+            ReplyState::Pending => self.state.end_code(),
+            ReplyState::Lost => None,
+        }
+    }
+
+    /// Returns the code with which the request ended a delegated delivery.
+    pub(crate) fn end_of_delegated(&self, delivery: DeliveryNo) -> Option<Code> {
+        self.outstanding_delegated().any(|ended| ended == delivery).then(|| self.state.end_code()).flatten()
     }
 
     /// The index of the recipient of this delivery.

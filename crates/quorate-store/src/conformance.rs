@@ -189,6 +189,8 @@ macro_rules! conformance_tests {
                 m16_a_request_that_times_out_ends_its_leased_deliveries,
                 m16_an_answer_ends_the_delivery_of_another_agent,
                 m16_an_agent_that_has_answered_keeps_its_lease_when_the_request_ends,
+                m16_the_end_of_a_request_ends_its_delegated_deliveries,
+                m16_notifications_and_answered_parts_outlive_the_request,
             }
             lease_reuse {
                 i4_one_delivery_lease_allows_one_step,

@@ -312,6 +312,7 @@ fn routing_items() -> Vec<CoreEffect> {
                 }],
                 answer_from: AnswerFrom::Asked,
                 delegates: vec![Delegate { recipient: AgentNo(1).into(), index: 0 }],
+                delegated: Vec::new(),
                 state: RequestState::Answered,
             }),
         ),

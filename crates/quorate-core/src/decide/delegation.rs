@@ -2,18 +2,18 @@
 //!
 //! A message of an agent that may answer a request, with its correlation id and caused by its chain, lets the recipients of
 //! that message answer as well, each in place of the same recipient. A request delegates nothing: its sender waits for the
-//! answer itself.
+//! answer itself. The deliveries of such messages end with the request, except those of notifications.
 
 use crate::decide::Draft;
-use crate::ids::AgentNo;
+use crate::ids::{AgentNo, DeliveryNo};
 use crate::item::Verb;
 use crate::limits::REQUEST_DELEGATES_MAX;
-use crate::message::Message;
+use crate::message::{Message, MessageType};
 use crate::recipient::Recipient;
-use crate::request::{AnswerFrom, Delegate, ReplyState, Request};
+use crate::request::{AnswerFrom, Delegate, DelegatedDelivery, ReplyState, Request};
 
 impl Draft<'_> {
-    /// Returns the open requests that a message delegates to its recipients, with these.
+    /// Returns the open requests that the next message delegates to its recipients, with these and their deliveries.
     pub(super) fn delegate_answers(&self, message: &Message, recipients: &[Recipient]) -> Vec<Request> {
         // Only a message with a cause is in a chain; a correlation id alone is a conversation.
         let (Some(correlation), Some(_)) = (&message.correlation_id, message.chain()) else {
@@ -25,7 +25,7 @@ impl Draft<'_> {
         self.lookup.add_steps(requests.of_correlation(correlation).count());
         let open = self.working.items().requests.of_correlation(correlation);
         let delegable = open.filter(|request| request.answer_from == AnswerFrom::Chain);
-        delegable.filter_map(|request| self.delegated(request, from, recipients)).collect()
+        delegable.filter_map(|request| self.delegated(request, from, message, recipients)).collect()
     }
 
     /// Writes the requests that were delegated.
@@ -35,8 +35,15 @@ impl Draft<'_> {
         }
     }
 
-    /// Returns the request with these recipients as further delegates of an agent; `None` if that changes nothing.
-    fn delegated(&self, request: &Request, from: AgentNo, recipients: &[Recipient]) -> Option<Request> {
+    /// Returns the request with these recipients as further delegates of an agent, and with the deliveries of the message;
+    /// `None` if that changes nothing.
+    fn delegated(
+        &self,
+        request: &Request,
+        from: AgentNo,
+        message: &Message,
+        recipients: &[Recipient],
+    ) -> Option<Request> {
         let mut delegates = request.delegates.clone();
         for index in self.pending_indexes(request, from) {
             let asked = request.recipients[index].recipient.queue();
@@ -51,7 +58,41 @@ impl Draft<'_> {
                 }
             }
         }
-        (delegates.len() > request.delegates.len()).then(|| Request { delegates, ..request.clone() })
+        let changed = Request { delegates, ..request.clone() };
+        let delegated = self.delegated_deliveries(&changed, from, message, recipients);
+        let changed = Request { delegated, ..changed };
+        (changed != *request).then_some(changed)
+    }
+
+    /// Returns the delegated deliveries of a request with those of the next message. Work of its recipients ends with the
+    /// request. A notification does not expect an answer, so it is delivered in any case.
+    fn delegated_deliveries(
+        &self,
+        request: &Request,
+        from: AgentNo,
+        message: &Message,
+        recipients: &[Recipient],
+    ) -> Vec<DelegatedDelivery> {
+        let mut delegated = request.delegated.clone();
+        let Some(index) = self.pending_indexes(request, from).next() else { return delegated };
+        if message.kind == MessageType::Event {
+            return delegated;
+        }
+        let asked = request.recipients[index].recipient.queue();
+        let index = index as u32;
+        let may_answer = |to: Recipient| {
+            to.queue() == asked
+                || request.delegates.contains(&Delegate { recipient: to.without_holder(), index })
+        };
+        let numbers = (self.working.next_delivery().0..).map(DeliveryNo);
+        let new = numbers.zip(recipients).filter(|(_, to)| may_answer(**to));
+        let mut new = new.map(|(delivery, _)| DelegatedDelivery { delivery, index }).peekable();
+        if new.peek().is_some() {
+            delegated.retain(|earlier| self.working.open(earlier.delivery).is_some());
+            let free = REQUEST_DELEGATES_MAX.saturating_sub(delegated.len());
+            delegated.extend(new.take(free));
+        }
+        delegated
     }
 
     /// Returns the indexes of the recipients in whose place an agent may answer: first its own.

@@ -87,28 +87,30 @@ impl Draft<'_> {
                 return Ok(self.seq);
             }
             let EndedDelivery { state, open, .. } = *ended;
-            return Err(self.ended_lease(lease, number, state, open.origin())?.into());
+            return Err(self.ended_lease(lease, number, (state, open.origin(), None))?.into());
         }
         match self.lookup.delivery_end(number)?.filter(|ended| self.is_party(ended.origin.to)) {
             Some(ended) if ended.state == EndState::Acked && ended.token == lease.token => {
                 Ok(self.accept_repeated_end(lease.delivery, lease.token, ended.seq)?)
             }
-            Some(ended) => Err(self.ended_lease(lease, number, ended.state, ended.origin)?.into()),
+            Some(ended) => {
+                let end = (ended.state, ended.origin, Some(ended.seq));
+                Err(self.ended_lease(lease, number, end)?.into())
+            }
             None => Err(not_found(lease.delivery).into()),
         }
     }
 
-    /// Returns the refusal for a lease whose delivery has ended.
+    /// Returns the refusal for a lease whose delivery has ended, in this record or in this commit.
     fn ended_lease(
         &self,
         lease: LeaseRef,
         number: DeliveryNo,
-        state: EndState,
-        origin: DeliveryOrigin,
+        (state, origin, ended_by): (EndState, DeliveryOrigin, Option<Seq>),
     ) -> Result<Refused, DecideError> {
         let ended = match state {
             EndState::Expired | EndState::Purged => {
-                self.request_that_ended(number, origin.message_position())?
+                self.request_that_ended(number, origin.message_position(), ended_by)?
             }
             EndState::Acked | EndState::Dead => None,
         };
@@ -164,12 +166,15 @@ impl Draft<'_> {
             return Ok(self.held(lease, number).map(drop)?);
         }
         let in_commit = self.ended_in_commit(number);
-        let ended = match in_commit.map(|ended| (ended.state, ended.open.origin())) {
+        let ended = match in_commit.map(|ended| (ended.state, ended.open.origin(), None)) {
             Some(ended) => Some(ended),
-            None => self.lookup.delivery_end(number)?.map(|ended| (ended.state, ended.origin)),
+            None => {
+                let ended = self.lookup.delivery_end(number)?;
+                ended.map(|ended| (ended.state, ended.origin, Some(ended.seq)))
+            }
         };
-        Err(match ended.filter(|(_, origin)| self.is_party(origin.to)) {
-            Some((state, origin)) => self.ended_lease(lease, number, state, origin)?.into(),
+        Err(match ended.filter(|(_, origin, _)| self.is_party(origin.to)) {
+            Some(end) => self.ended_lease(lease, number, end)?.into(),
             None => not_found(lease.delivery).into(),
         })
     }

@@ -62,6 +62,7 @@ impl Draft<'_> {
             recipients: outcomes,
             answer_from: send.answer_from,
             delegates: Vec::new(),
+            delegated: Vec::new(),
             state: RequestState::Waiting,
         };
         self.change_request(Verb::RequestMade, request);
@@ -295,14 +296,16 @@ impl Draft<'_> {
         self.notify_all(waiters, &ConsumerEvent::Refused(refused));
     }
 
-    /// Returns the open deliveries of a request that ends. An agent that has answered keeps its lease until it acks.
+    /// Returns the deliveries to end with a request: its open ones, and those with which an outstanding answer was delegated.
+    /// An agent that has answered keeps its lease until it acks.
     fn unneeded_deliveries(&self, request: &Request) -> Vec<DeliveryNo> {
         let deliveries = (request.first_delivery.0..).map(DeliveryNo).zip(&request.recipients);
         let is_unneeded = |(number, outcome): &(DeliveryNo, &RecipientOutcome)| {
             let has_answered = matches!(outcome.reply, ReplyState::Answered { .. });
             self.working.open(*number).is_some_and(|open| open.token().is_none() || !has_answered)
         };
-        deliveries.filter(is_unneeded).map(|(number, _)| number).collect()
+        let own = deliveries.filter(is_unneeded).map(|(number, _)| number);
+        own.chain(request.outstanding_delegated()).collect()
     }
 
     /// Ends a delivery of a request whose answer is not needed any more, and notifies its holder, if it is leased. The
@@ -320,25 +323,45 @@ impl Draft<'_> {
     }
 
     /// Returns the request whose end ended a delivery: it ended without an answer of the recipient, or another agent
-    /// answered it.
+    /// answered it. The delivery is of the request, or of a message with which its answer was delegated.
     pub(super) fn request_that_ended(
         &self,
         delivery: DeliveryNo,
         message: (Seq, u32),
+        ended_by: Option<Seq>,
     ) -> Result<Option<RequestEnd>, DecideError> {
         let id = self.working.generations().message_id(message.0, message.1);
         let key = ItemKey::new(ItemKind::Request, id.to_string());
-        let Some(Item::Request(request)) = self.item(&key)? else { return Ok(None) };
-        let outcome = request.index_of(delivery).map(|index| request.recipients[index].reply);
-        let code = match (outcome, &request.state) {
-            (Some(ReplyState::Answered { .. }), _) => Code::Conflict,
-            (Some(ReplyState::Pending), RequestState::Cancelled) => Code::Cancelled,
-            (Some(ReplyState::Pending), RequestState::TimedOut) => Code::Timeout,
-            (Some(ReplyState::Pending), RequestState::Failed { code, .. }) => *code,
-            _ => return Ok(None),
+        let end = match self.item(&key)? {
+            Some(Item::Request(request)) => request.end_of(delivery).map(|code| (id, code)),
+            _ => self.request_that_ended_delegated(delivery, ended_by)?,
         };
         let delivery = self.working.generations().delivery_id(delivery);
-        Ok(Some(RequestEnd { delivery, request: id, code }))
+        Ok(end.map(|(request, code)| RequestEnd { delivery, request, code }))
+    }
+
+    /// Returns the request that ended a delegated delivery in this record, or in this commit.
+    fn request_that_ended_delegated(
+        &self,
+        delivery: DeliveryNo,
+        ended_by: Option<Seq>,
+    ) -> Result<Option<(MessageId, Code)>, DecideError> {
+        let end_in = |effects: &[Effect]| {
+            effects.iter().find_map(|effect| match effect {
+                Effect::Changed { item: Item::Request(request), .. } => {
+                    request.end_of_delegated(delivery).map(|code| (request.id, code))
+                }
+                _ => None,
+            })
+        };
+        let Some(seq) = ended_by else { return Ok(end_in(&self.effects)) };
+        Ok(self.effects_of(seq)?.and_then(|effects| end_in(&effects)))
+    }
+
+    fn effects_of(&self, seq: Seq) -> Result<Option<Vec<Effect>>, DecideError> {
+        let body = self.lookup.record(seq)?.as_ref().map(codec::read_body).transpose();
+        let body = body.map_err(|source| LookupError { subject: "a record", source: Box::new(source) })?;
+        Ok(body.map(|body| body.effects))
     }
 
     /// Handles a dead-lettered or purged delivery of a request: its recipient can no longer reply.
@@ -544,9 +567,7 @@ impl Draft<'_> {
         }
         let is_reply_to = |request: &Request| request.replies().any(|(seq, n)| (seq, n) == (id.seq, id.n));
         // The record contains the matched request; the correlation id may match other requests by now.
-        let body = self.lookup.record(id.seq)?.as_ref().map(codec::read_body).transpose();
-        let body = body.map_err(|source| LookupError { subject: "an answer", source: Box::new(source) })?;
-        let replied = body.into_iter().flat_map(|body| body.effects).any(|effect| match effect {
+        let replied = self.effects_of(id.seq)?.into_iter().flatten().any(|effect| match effect {
             Effect::Changed { item: Item::Request(request), .. } => is_reply_to(&request),
             _ => false,
         });

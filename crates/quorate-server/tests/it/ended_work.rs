@@ -61,6 +61,32 @@ async fn m16_a_poller_learns_of_an_ended_request_when_it_extends_its_leases() {
     assert_eq!(problem["stale"][0]["item"], held[1]["deliveryId"], "{problem}");
 }
 
+// Fails under: a delegate that keeps its lease; a refusal that names the message instead of the request.
+#[tokio::test]
+async fn m16_a_delegate_learns_that_the_request_has_ended() {
+    let server = TestServer::new().await;
+    let hub = &server.hub;
+    let (alice, bob, carol) =
+        (hub.register("alice").await, hub.register("bob").await, hub.register("carol").await);
+    let (mut connected, _) = server.hello(json!({"token": carol, "deliveries": false})).await;
+    let request = ask(hub, &alice, json!(1)).await;
+    let held = claim(hub, &bob, 1).await;
+    let acked =
+        json!({"op": "ack", "deliveryId": held[0]["deliveryId"], "leaseToken": held[0]["leaseToken"]});
+    let passed_on = json!({"ops": [acked, {"op": "send", "to": "carol", "action": "work", "payload": 1}]});
+    hub.post(&bob, "/v1/commit", &passed_on).await.ok(200);
+    let claimed = hub.post(&carol, "/v1/agents/carol/inbox/claim", &json!({})).await.ok(200);
+    let held = &claimed["deliveries"][0];
+    cancel(hub, &alice, &request).await;
+    let ended = json!({"messageId": request, "deliveryId": held["deliveryId"], "code": "CANCELLED"});
+    assert_eq!(connected.next_frame().await, json!({"requestEnded": ended}));
+    let body = json!({"deliveries": [lease(held)]});
+    let extended = hub.post(&carol, "/v1/agents/carol/inbox/extend", &body).await.ok(200);
+    assert_eq!(extended, json!({"seq": null, "endedRequests": [ended]}));
+    let problem = hub.post(&carol, "/v1/agents/carol/inbox/ack", &body).await.refused(409, "STALE_LEASE");
+    assert_eq!(problem["endedRequest"], ended, "{problem}");
+}
+
 // Fails under: a delivery that is sent although its request has ended; credit that is lost with it.
 #[tokio::test]
 async fn m16_a_delivery_that_was_not_sent_yet_is_dropped_with_its_request() {

@@ -156,3 +156,65 @@ pub async fn m16_an_agent_that_has_answered_keeps_its_lease_when_the_request_end
     bench.commit_ok(agent("bob"), vec![ack(&answered)]).await;
     assert_eq!(end_of(&bench, answered.delivery).await, Some(EndState::Acked));
 }
+
+/// Builds a message of the chain of the request.
+fn passed_on(to: &str) -> Message {
+    Message { correlation_id: Some("c1".into()), hops: 1, ..message_to(to) }
+}
+
+pub async fn m16_the_end_of_a_request_ends_its_delegated_deliveries(mut bench: TestBench) {
+    register(&bench).await;
+    bench.register("dave").await;
+    for code in [Code::Cancelled, Code::Timeout] {
+        let request = ask(&bench, message_to("bob")).await;
+        let held = bench.claim_one("bob").await;
+        bench.send_as("bob", passed_on("carol")).await;
+        bench.commit_ok(agent("bob"), vec![ack(&held)]).await;
+        // Carol asks bob back, and passes it on; dave has not claimed his delivery yet.
+        let by_carol = bench.claim_one("carol").await;
+        bench.send_as("carol", Message { hops: 2, ..passed_on("dave") }).await;
+        bench.send_as("carol", Message { hops: 2, ..passed_on("bob") }).await;
+        let by_bob = bench.claim_one("bob").await;
+        bench.reopen().await;
+        let [by_carol, by_bob] = [by_carol, by_bob];
+        for (holder, leased) in [("carol", &by_carol), ("bob", &by_bob)] {
+            bench.commit_ok(agent(holder), vec![extend(leased, 120_000)]).await;
+        }
+        bench.holder_events();
+        match code {
+            Code::Cancelled => cancel(&bench, request.id).await,
+            _ => {
+                bench.advance_secs(60);
+                bench.sweep().await;
+            }
+        }
+        let mut events = bench.holder_events();
+        events.sort_by_key(|(holder, _)| *holder);
+        let event = |name: &str, leased: &LeasedDelivery| {
+            let delivery = leased.delivery;
+            (number_of(&bench, name), HolderEvent::RequestEnded { request: request.id, delivery, code })
+        };
+        assert_eq!(events, [event("bob", &by_bob), event("carol", &by_carol)], "dave holds nothing");
+        assert_ended(&bench, "carol", &by_carol, request.id, code).await;
+        bench.reopen().await;
+        assert_ended(&bench, "bob", &by_bob, request.id, code).await;
+        assert!(bench.claim("dave", 10).await.is_empty(), "nobody needs it");
+        assert!(bench.claim("carol", 10).await.is_empty());
+    }
+}
+
+pub async fn m16_notifications_and_answered_parts_outlive_the_request(bench: TestBench) {
+    register(&bench).await;
+    bench.register("dave").await;
+    let request = ask(&bench, message_to_several(&["bob", "carol"])).await;
+    bench.send_as("bob", Message { kind: MessageType::Event, ..passed_on("dave") }).await;
+    let notified = bench.claim_one("dave").await;
+    bench.send_as("bob", passed_on("dave")).await;
+    let answered = bench.claim_one("dave").await;
+    bench.commit_ok(agent("dave"), vec![answer("dave", request.id)]).await;
+    // Others of the chain may have work of their own to do, even if one of them has answered.
+    bench.holder_events();
+    cancel(&bench, request.id).await;
+    assert_eq!(bench.holder_events(), []);
+    bench.commit_ok(agent("dave"), vec![ack(&notified), ack(&answered)]).await;
+}

@@ -3,10 +3,10 @@
 use std::sync::Arc;
 
 use quorate_core::{
-    AgentNo, AnswerFrom, Code, ConsumerEvent, ConsumerId, Delegate, DeliveryId, DeliveryNo, EndState,
-    Fingerprint, HolderEvent, Item, ItemKey, ItemKind, Message, MessageId, MessageType, OpResult, Principal,
-    QueueId, Recipient, RecipientOutcome, Refused, ReplyState, Request, RequestEnd, RequestState,
-    SendRequest, limits,
+    AgentNo, AnswerFrom, Code, ConsumerEvent, ConsumerId, Delegate, DelegatedDelivery, DeliveryId,
+    DeliveryNo, EndState, Fingerprint, HolderEvent, Item, ItemKey, ItemKind, Message, MessageId, MessageType,
+    OpResult, Principal, QueueId, Recipient, RecipientOutcome, Refused, ReplyState, Request, RequestEnd,
+    RequestState, SendRequest, limits,
 };
 
 use crate::reference::agents::unknown_agent;
@@ -117,6 +117,7 @@ impl Transaction<'_> {
             recipients: outcomes,
             answer_from: send.answer_from,
             delegates: Vec::new(),
+            delegated: Vec::new(),
             state: RequestState::Waiting,
         };
         self.set_item(Item::Request(request));
@@ -245,6 +246,11 @@ impl Transaction<'_> {
                 self.drop_delivery(id, number, code);
             }
         }
+        for delegated in &request.delegated {
+            if request.recipients[delegated.index as usize].reply == ReplyState::Pending {
+                self.drop_delivery(id, delegated.delivery, code);
+            }
+        }
         for waiter in waiters {
             self.consumer_events
                 .push((waiter, ConsumerEvent::Refused(Refused::new(code, "the request was not answered"))));
@@ -272,16 +278,34 @@ impl Transaction<'_> {
             return None;
         };
         let generation = self.space.generation_of(delivery.seq);
-        let request = self.space.request(MessageId { generation, seq: delivery.seq, n: delivery.n })?;
-        let index = number.0.checked_sub(request.first_delivery.0)? as usize;
+        let id_of_message = MessageId { generation, seq: delivery.seq, n: delivery.n };
+        let (request, index) = match self.space.request(id_of_message) {
+            Some(request) => {
+                let index = number.0.checked_sub(request.first_delivery.0)? as usize;
+                (request, index)
+            }
+            None => self.request_of_delegated(number)?,
+        };
+        let is_own = request.id == id_of_message;
         let code = match (request.recipients.get(index)?.reply, request.state) {
-            (ReplyState::Answered { .. }, _) => Code::Conflict,
+            (ReplyState::Answered { .. }, _) if is_own => Code::Conflict,
             (ReplyState::Pending, RequestState::Cancelled) => Code::Cancelled,
             (ReplyState::Pending, RequestState::TimedOut) => Code::Timeout,
             (ReplyState::Pending, RequestState::Failed { code, .. }) => code,
             _ => return None,
         };
         Some(RequestEnd { delivery: id, request: request.id, code })
+    }
+
+    /// Returns the request whose answer was delegated with a delivery, and the index of the recipient.
+    fn request_of_delegated(&self, number: DeliveryNo) -> Option<(Request, usize)> {
+        self.space.items.values().find_map(|item| match item {
+            Item::Request(request) => {
+                let delegated = request.delegated.iter().find(|delegated| delegated.delivery == number)?;
+                Some((request.clone(), delegated.index as usize))
+            }
+            _ => None,
+        })
     }
 
     pub(super) fn cancel_request(&mut self, request: Request) {
@@ -419,10 +443,10 @@ impl Transaction<'_> {
             {
                 continue;
             }
-            let before = request.delegates.len();
+            let before = request.clone();
             let mut places = self.places(&request, from);
             places.retain(|place| request.recipients[*place].reply == ReplyState::Pending);
-            for place in places {
+            for place in places.clone() {
                 for to in recipients {
                     let delegate = Delegate { recipient: to.without_holder(), index: place as u32 };
                     let asked = request.recipients[place].recipient.queue() == to.queue();
@@ -433,9 +457,31 @@ impl Transaction<'_> {
                     }
                 }
             }
-            if request.delegates.len() > before {
+            if let (Some(place), true) = (places.first(), message.kind != MessageType::Event) {
+                self.track_delegated(&mut request, *place, recipients);
+            }
+            if request != before {
                 self.set_item(Item::Request(request));
             }
+        }
+    }
+
+    /// Remembers the deliveries of the next message to agents that may answer for this recipient.
+    fn track_delegated(&self, request: &mut Request, place: usize, recipients: &[Recipient]) {
+        let asked = request.recipients[place].recipient.queue();
+        let (next, index) = (self.space.deliveries.len() as u64 + 1, place as u32);
+        let mut new = Vec::new();
+        for (to, number) in recipients.iter().zip(next..) {
+            let delegate = Delegate { recipient: to.without_holder(), index };
+            if to.queue() == asked || request.delegates.contains(&delegate) {
+                new.push(DelegatedDelivery { delivery: DeliveryNo(number), index });
+            }
+        }
+        if !new.is_empty() {
+            let is_open = |number| self.space.delivery(number).is_some_and(|delivery| delivery.is_open());
+            request.delegated.retain(|earlier| is_open(earlier.delivery));
+            new.truncate(limits::REQUEST_DELEGATES_MAX.saturating_sub(request.delegated.len()));
+            request.delegated.extend(new);
         }
     }
 

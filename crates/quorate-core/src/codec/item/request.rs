@@ -4,12 +4,16 @@ use crate::codec::{DecodeError, Reader, Writer};
 use crate::ids::{AgentNo, DeliveryNo, Generation, MessageId, Seq};
 use crate::recipient::Recipient;
 use crate::refused::Code;
-use crate::request::{AnswerFrom, Delegate, RecipientOutcome, ReplyState, Request, RequestState};
+use crate::request::{
+    AnswerFrom, Delegate, DelegatedDelivery, RecipientOutcome, ReplyState, Request, RequestState,
+};
 
 /// The number of the optional field `delegates`.
 const DELEGATES: u64 = 1;
 /// The number of the optional field that only the recipients may answer.
 const ASKED: u64 = 2;
+/// The number of the optional field `delegated`.
+const DELEGATED: u64 = 3;
 
 pub(super) fn write(out: &mut Writer, request: &Request) {
     let MessageId { generation, seq, n } = request.id;
@@ -45,6 +49,12 @@ pub(super) fn write(out: &mut Writer, request: &Request) {
     if request.answer_from == AnswerFrom::Asked {
         out.number(ASKED);
     }
+    if !request.delegated.is_empty() {
+        out.numbers(&[DELEGATED, request.delegated.len() as u64]);
+        for delegated in &request.delegated {
+            out.numbers(&[delegated.delivery.0, u64::from(delegated.index)]);
+        }
+    }
 }
 
 pub(super) fn read(input: &mut Reader<'_>) -> Result<Request, DecodeError> {
@@ -60,7 +70,7 @@ pub(super) fn read(input: &mut Reader<'_>) -> Result<Request, DecodeError> {
         recipients.push(RecipientOutcome { recipient: read_recipient(input)?, reply: read_reply(input)? });
     }
     let state = read_state(input)?;
-    let (delegates, answer_from) = (Vec::new(), AnswerFrom::Chain);
+    let (delegates, delegated, answer_from) = (Vec::new(), Vec::new(), AnswerFrom::Chain);
     let mut request = Request {
         id,
         from,
@@ -71,6 +81,7 @@ pub(super) fn read(input: &mut Reader<'_>) -> Result<Request, DecodeError> {
         recipients,
         answer_from,
         delegates,
+        delegated,
         state,
     };
     while !input.is_done() {
@@ -82,6 +93,12 @@ pub(super) fn read(input: &mut Reader<'_>) -> Result<Request, DecodeError> {
                 }
             }
             ASKED => request.answer_from = AnswerFrom::Asked,
+            DELEGATED => {
+                for _ in 0..input.count(2)? {
+                    let (delivery, index) = (DeliveryNo(input.number()?), input.narrow()?);
+                    request.delegated.push(DelegatedDelivery { delivery, index });
+                }
+            }
             _ => return input.expected("a known field"),
         }
     }

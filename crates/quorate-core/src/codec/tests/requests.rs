@@ -7,7 +7,9 @@ use crate::item::{Item, ItemKind, Verb};
 use crate::message::IfUnavailable;
 use crate::presence::{AgentStatus, Health};
 use crate::refused::Code;
-use crate::request::{AnswerFrom, Delegate, RecipientOutcome, ReplyState, Request, RequestState};
+use crate::request::{
+    AnswerFrom, Delegate, DelegatedDelivery, RecipientOutcome, ReplyState, Request, RequestState,
+};
 
 fn request(state: RequestState) -> Item {
     let replies = [ReplyState::Pending, ReplyState::Answered { seq: Seq(7), n: 1 }, ReplyState::Lost];
@@ -24,6 +26,7 @@ fn request(state: RequestState) -> Item {
             .collect(),
         answer_from: AnswerFrom::Chain,
         delegates: Vec::new(),
+        delegated: Vec::new(),
         state,
     })
 }
@@ -36,9 +39,11 @@ fn delegates_of_a_request_are_optional_fields() {
     let pool = Delegate { recipient: Recipient::pool(PoolNo(3)), index: 2 };
     delegated.delegates = vec![Delegate { recipient: AgentNo(9).into(), index: 0 }, pool];
     delegated.answer_from = AnswerFrom::Asked;
+    delegated.delegated = vec![DelegatedDelivery { delivery: DeliveryNo(18), index: 1 }];
     let delegated = Item::Request(delegated);
     let bytes = write_item(&delegated);
-    expect!["0102090080808080300202"].assert_eq(hex(&bytes).strip_prefix(&hex(&write_item(&plain))).unwrap());
+    expect!["010209008080808030020203011201"]
+        .assert_eq(hex(&bytes).strip_prefix(&hex(&write_item(&plain))).unwrap());
     assert_eq!(read_item(ItemKind::Request, &bytes).unwrap(), delegated);
 }
 
