@@ -24,7 +24,7 @@ pub(crate) use crash_recovery::{DemoHubArgs, run_hub as hub};
          quorate demo crash-recovery      kill a hub with kill -9
          quorate demo --headless --approve auto --json
 
-On a terminal, it pauses between the phases. It ends with a summary and the path of the report as an HTML page. The same seed gives the same contract and result. --seeds measures how often the agents are right, alone \
+On a terminal, it pauses after each phase. It ends with a summary and the path of the report as an HTML page. The same seed gives the same contract and result. --seeds measures how often the agents are right, alone \
 and as a group, on contracts with a known answer.")]
 pub(crate) struct DemoArgs {
     /// Scenario to run.

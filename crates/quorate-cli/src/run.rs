@@ -3,6 +3,7 @@
 mod agents;
 mod approval;
 mod hub_access;
+mod pauses;
 mod preflight;
 mod progress;
 mod watch;
@@ -31,6 +32,7 @@ use crate::terminal;
 
 pub(crate) use approval::{ApprovalMode, ApprovalResult, PendingApproval};
 pub(crate) use hub_access::ProgramTokens;
+pub(crate) use pauses::Pauses;
 pub(crate) use preflight::PrintedCheck;
 
 pub(crate) use watch::print_header;
@@ -188,7 +190,7 @@ pub(crate) async fn deliberate(hub: &Hub, playbook: Playbook) -> anyhow::Result<
     terminal::note("");
     let draft = ProcedureDraft::deliberation(&playbook.spec);
     let options = CommandLine::from_env().connection_options();
-    let (id, outcome) = run_procedure(hub, playbook, draft, &options).await?;
+    let (id, outcome) = run_procedure(hub, playbook, draft, (&options, &mut Pauses::none())).await?;
     terminal::note("");
     Ok((id, outcome))
 }
@@ -211,7 +213,7 @@ async fn resume(hub: &Hub, playbook: Playbook, reference: &str) -> anyhow::Resul
     print_header(&playbook.path.display().to_string(), &playbook.spec, &playbook.agents);
     terminal::note("");
     let options = CommandLine::from_env().connection_options();
-    run_until_done(hub, playbook, ProcedureStart::Resume(&id), &options).await
+    run_until_done(hub, playbook, ProcedureStart::Resume(&id), (&options, &mut Pauses::none())).await
 }
 
 /// Starts the agents of a playbook and the procedure, and prints progress until it is done. `hub_options` are the options with
@@ -220,9 +222,9 @@ pub(crate) async fn run_procedure(
     hub: &Hub,
     playbook: Playbook,
     draft: ProcedureDraft,
-    hub_options: &str,
+    progress: (&str, &mut Pauses),
 ) -> anyhow::Result<(String, Outcome)> {
-    run_until_done(hub, playbook, ProcedureStart::New(Box::new(draft)), hub_options).await
+    run_until_done(hub, playbook, ProcedureStart::New(Box::new(draft)), progress).await
 }
 
 /// How the procedure of a run begins.
@@ -236,13 +238,13 @@ async fn run_until_done(
     hub: &Hub,
     playbook: Playbook,
     start: ProcedureStart<'_>,
-    hub_options: &str,
+    progress: (&str, &mut Pauses),
 ) -> anyhow::Result<(String, Outcome)> {
     let Playbook { spec, agents, .. } = playbook;
     preflight::check(hub, &agents, &spec).await?;
     // Dropped at the end: a procedure that has ended waits for none of its agents.
     let _worker = agents::start(hub, agents, &spec).await?;
-    let info = drive_and_watch(hub, &spec, start, hub_options).await?;
+    let info = drive_and_watch(hub, &spec, start, progress).await?;
     let (id, outcome) = finished(&info)?;
     watch::print_outcome(&outcome);
     Ok((id, outcome))
@@ -253,7 +255,7 @@ async fn drive_and_watch(
     hub: &Hub,
     spec: &Spec,
     start: ProcedureStart<'_>,
-    hub_options: &str,
+    (hub_options, pauses): (&str, &mut Pauses),
 ) -> anyhow::Result<ProcedureInfo> {
     // A remote hub drives deliberations itself.
     let driver = if hub.space().is_some() { Some(hub.drive_procedures().await?) } else { None };
@@ -263,7 +265,7 @@ async fn drive_and_watch(
     };
     // An embedded hub cannot be reached by other commands.
     let resume = driver.is_none().then(|| format!("quorate procedure resume {id}{hub_options}"));
-    let ended = watch::wait_until_ended(hub, &id, spec, resume.as_deref()).await;
+    let ended = watch::wait_until_ended(hub, &id, spec, (resume.as_deref(), pauses)).await;
     if let Some(driver) = driver {
         driver.stop().await;
     }

@@ -1,41 +1,22 @@
 //! Prints the report of a demo: on a terminal in pages, with a pause after each.
 
-use crate::prompt::Prompt;
-use crate::terminal::{self, Style, note, paint_note};
+use crate::run::Pauses;
+use crate::terminal;
 
 /// Maximum number of lines of a page, so that it fits a terminal of 24 lines with the prompt.
 const PAGE_LINES: usize = 21;
 
-/// Pauses between the phases of a demo, until the person presses Enter; none if nobody is at the terminal.
-pub(super) struct Pauses(Option<Prompt>);
-
-impl Pauses {
-    pub(super) fn new(is_interactive: bool) -> Self {
-        Self(is_interactive.then(Prompt::new))
+/// Prints a report. With pauses, there is one after each page but the last.
+pub(super) async fn print(report: &str, pauses: &mut Pauses) {
+    if !pauses.are_enabled() {
+        terminal::print(report);
+        return;
     }
-
-    /// Waits for Enter. After `s`, or at the end of stdin, there are no more pauses.
-    pub(super) async fn pause(&mut self) {
-        let Some(prompt) = &mut self.0 else { return };
-        note(paint_note(Style::Faint, "                              Enter continues, s skips the pauses"));
-        let line = prompt.line().await;
-        if line.is_none_or(|line| line.trim() == "s") {
-            self.0 = None;
-        }
-    }
-
-    /// Prints a report, with a pause after each page but the last.
-    pub(super) async fn print(&mut self, report: &str) {
-        if self.0.is_none() {
-            terminal::print(report);
-            return;
-        }
-        let pages = pages(report);
-        for (index, page) in pages.iter().enumerate() {
-            terminal::print(page);
-            if index + 1 < pages.len() {
-                self.pause().await;
-            }
+    let pages = pages(report);
+    for (index, page) in pages.iter().enumerate() {
+        terminal::print(page);
+        if index + 1 < pages.len() {
+            pauses.pause().await;
         }
     }
 }

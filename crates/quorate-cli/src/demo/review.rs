@@ -12,12 +12,11 @@ use quorate_env::replace_file;
 use serde_json::{Value, json};
 
 use super::contract::{ContractSource, KnownAnswer, review};
-use super::pages::Pauses;
-use super::{DemoArgs, directory};
+use super::{DemoArgs, directory, pages};
 use crate::exit::{CommandError, FAILED};
 use crate::hub::ADMIN_TOKEN_FILE;
 use crate::report::{self, ReportFormat};
-use crate::run::{self, ApprovalMode, ApprovalResult, PendingApproval};
+use crate::run::{self, ApprovalMode, ApprovalResult, Pauses, PendingApproval};
 use crate::serve::RunningHub;
 use crate::terminal::{self, Style, note, paint_note, sanitize_line};
 
@@ -59,7 +58,8 @@ pub(super) async fn run(args: DemoArgs) -> anyhow::Result<()> {
         && [std::io::stdin().is_terminal(), terminal::stdout_is_terminal(), std::io::stderr().is_terminal()]
             .iter()
             .all(|is_terminal| *is_terminal);
-    let pauses = Pauses::new(is_interactive && format == ReportFormat::Text);
+    let pauses =
+        if is_interactive && format == ReportFormat::Text { Pauses::interactive() } else { Pauses::none() };
     let result = in_hub(&running_hub, &data, source, format, (mode, pauses)).await;
     running_hub.stop().await;
     let result = result?;
@@ -83,12 +83,12 @@ async fn in_hub(
     let hub = quorate_client::connect(running_hub.url(), token.trim()).await?;
     let draft = ProcedureDraft::deliberation(&playbook.spec).id(ID);
     let options = format!(" --data {}", data.display());
-    let (id, outcome) = run::run_procedure(&hub, playbook, draft, &options).await?;
+    let (id, outcome) = run::run_procedure(&hub, playbook, draft, (&options, &mut pauses)).await?;
     replace_file(&data.join(REPORT_FILE), report::html(&outcome, &id).as_bytes(), None)?;
     if format == ReportFormat::Text {
         note("");
         pauses.pause().await;
-        pauses.print(&report::text(&outcome, &id)).await;
+        pages::print(&report::text(&outcome, &id), &mut pauses).await;
         note("");
         pauses.pause().await;
     }

@@ -9,11 +9,22 @@ use crate::terminal::{note, sanitize_line, wrap};
 
 /// Maximum line width on a terminal.
 const WIDTH: usize = 80;
+/// Column of the details of a phase.
+const INDENT: usize = 13;
 /// Width of a progress bar.
 const CELLS: usize = 16;
 
 /// Interval of lines about the same phase, if they cannot be redrawn.
 const PLAIN_INTERVAL_MS: u64 = 10_000;
+
+/// A phase that has ended.
+pub(super) struct EndedPhase {
+    pub(super) name: &'static str,
+    /// How much was done, of how much.
+    pub(super) count: (usize, usize),
+    pub(super) detail: String,
+    pub(super) elapsed_ms: u64,
+}
 
 /// Progress lines of a run.
 pub(super) struct Progress {
@@ -59,7 +70,8 @@ impl Progress {
             }
             return;
         }
-        let line = self.line(name, (done, total), &count(done, total), detail);
+        let line = bar_line(name, (done, total), &count(done, total), detail);
+        let line: String = line.chars().take(self.width - 1).collect();
         if line != self.drawn {
             let _ = write!(io::stderr().lock(), "\r\x1b[K{line}");
             let _ = io::stderr().flush();
@@ -67,28 +79,36 @@ impl Progress {
         }
     }
 
-    /// Prints the final line of a phase and starts the next one.
-    pub(super) fn end(&mut self, name: &str, (done, total): (usize, usize), detail: &str) {
+    /// Returns the duration of the current phase and starts the next one.
+    pub(super) fn lap(&mut self) -> u64 {
         let now = self.clock.now().mono.0;
-        let elapsed = seconds(now - self.phase_start_ms);
+        let elapsed_ms = now - self.phase_start_ms;
         (self.phase_start_ms, self.printed_ms) = (now, now);
+        elapsed_ms
+    }
+
+    /// Prints the final line of a phase.
+    pub(super) fn end(&mut self, ended: &EndedPhase) {
+        let EndedPhase { name, count: (done, total), detail, elapsed_ms } = ended;
+        let elapsed = seconds(*elapsed_ms);
         let count = if done == total { done.to_string() } else { format!("{done} of {total};") };
         if self.has_bars {
-            let line = self.line(name, (done, total), &count, detail);
             let _ = write!(io::stderr().lock(), "\r\x1b[K");
-            note(format!("{}{elapsed}", fit(&line, self.width - elapsed.len() - 1)));
+            let columns = self.width - elapsed.len() - 1;
+            let (line, below) = fit(&bar_line(name, (*done, *total), &count, ""), detail, columns);
+            note(format!("{line:<columns$}{elapsed}"));
+            below.iter().for_each(|line| note(line));
             self.drawn.clear();
         } else {
             note(format!("{}  {}", plain_line(name, &count, detail), elapsed.trim_start()));
         }
     }
+}
 
-    fn line(&self, name: &str, (done, total): (usize, usize), count: &str, detail: &str) -> String {
-        let filled = (CELLS * done.min(total)).checked_div(total).unwrap_or(CELLS);
-        let bar = "█".repeat(filled) + &"░".repeat(CELLS - filled);
-        let line = format!(" {name:<11} {bar}  {count:<4} {}", sanitize_line(detail));
-        line.chars().take(self.width - 1).collect()
-    }
+fn bar_line(name: &str, (done, total): (usize, usize), count: &str, detail: &str) -> String {
+    let filled = (CELLS * done.min(total)).checked_div(total).unwrap_or(CELLS);
+    let bar = "█".repeat(filled) + &"░".repeat(CELLS - filled);
+    format!(" {name:<11} {bar}  {count:<4} {}", sanitize_line(detail))
 }
 
 /// Prints a line without a progress bar, wrapped at the maximum width.
@@ -118,11 +138,27 @@ fn seconds(ms: u64) -> String {
     format!("{seconds:>6.1} s")
 }
 
-/// Pads or truncates a line to this width.
-fn fit(line: &str, columns: usize) -> String {
-    if line.chars().count() <= columns {
-        return format!("{line:<columns$}");
+/// Appends the detail of a phase to its line if it fits this width; otherwise it is wrapped below.
+fn fit(line: &str, detail: &str, columns: usize) -> (String, Vec<String>) {
+    let detail = sanitize_line(detail);
+    if line.chars().count() + detail.chars().count() <= columns {
+        return (format!("{line}{detail}"), Vec::new());
     }
-    let kept: String = line.chars().take(columns.saturating_sub(2)).collect();
-    format!("{:<columns$}", format!("{} …", kept.trim_end_matches([' ', ','])))
+    let below = wrap(&detail, WIDTH - INDENT).into_iter().map(|line| format!("{:INDENT$}{line}", ""));
+    (line.trim_end().to_owned(), below.collect())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    // Fails under: a detail that is cut, or wider than the terminal.
+    #[test]
+    fn n17_a_detail_that_does_not_fit_is_wrapped_below() {
+        let (line, detail) = (" findings ███  5    ", "clauses, compliance");
+        assert_eq!(fit(line, detail, 39), (format!("{line}{detail}"), Vec::new()));
+        assert_eq!(fit(line, detail, 38), (" findings ███  5".into(), vec![format!("{:13}{detail}", "")]));
+        let (_, below) = fit(line, &"financial_analyst, ".repeat(10), 38);
+        assert!(below.len() > 2 && below.iter().all(|line| line.chars().count() <= WIDTH), "{below:?}");
+    }
 }

@@ -1,6 +1,6 @@
 //! Follows a running deliberation and prints its phases to stderr.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeSet, VecDeque};
 use std::time::Duration;
 
 use quorate::deliberation::{DeliberationState, Outcome, Phase, Spec};
@@ -8,7 +8,8 @@ use quorate::{Hub, Procedure, ProcedureInfo, ProcedureStatus};
 use quorate_agents::{DeclaredAgent, UseSpec};
 use quorate_procedures::conflict::ConflictKind;
 
-use super::progress::{Progress, note_line};
+use super::pauses::Pauses;
+use super::progress::{EndedPhase, Progress, note_line};
 use crate::exit::{CommandError, FAILED};
 use crate::output::plural;
 use crate::terminal::{note, note_over_progress, sanitize_line, wrap};
@@ -51,8 +52,8 @@ pub(crate) fn print_header(title: &str, spec: &Spec, agents: &[DeclaredAgent]) {
     }
 }
 
-/// Waits until a deliberation has ended, and prints its phases. `resume` is the command that resumes it if it is paused or stuck;
-/// `None` if no other command can reach the hub.
+/// Waits until a deliberation has ended, and prints its phases, with a pause after each. `resume` is the command that resumes it if
+/// it is paused or stuck; `None` if no other command can reach the hub.
 ///
 /// # Errors
 /// If it is paused or stuck, and nothing can resume it.
@@ -60,31 +61,42 @@ pub(super) async fn wait_until_ended(
     hub: &Hub,
     id: &str,
     spec: &Spec,
-    resume: Option<&str>,
+    (resume, pauses): (Option<&str>, &mut Pauses),
 ) -> anyhow::Result<ProcedureInfo> {
-    let mut reported =
-        Reported { progress: Progress::new(), has_printed_findings: false, round: 0, open_max: 0 };
+    let mut reported = Reported::new();
     let mut info = hub.procedure(id).await?;
     let mut was_halted = false;
     loop {
         if let Some(state) = info.state::<DeliberationState>()? {
-            reported.update(&state, spec);
+            reported.observe(&state, spec);
+            reported.print(&state, spec, pauses);
         }
         let procedure = info.procedure();
-        if procedure.status.has_ended() {
+        let has_ended = procedure.status.has_ended();
+        if has_ended && reported.ended.is_empty() && !pauses.is_paused() {
             return Ok(info);
         }
-        let is_halted = procedure.status != ProcedureStatus::Running;
+        let is_halted = !has_ended && procedure.status != ProcedureStatus::Running;
         match resume {
-            Some(resume) if is_halted => note_halted(procedure, resume),
+            Some(resume) if is_halted && !was_halted => note_halted(procedure, resume),
             None if is_halted => return Err(halted(procedure).into()),
-            _ if was_halted => note_over_progress(" resumed"),
+            _ if was_halted && !is_halted => note_over_progress(" resumed"),
             _ => {}
         }
         was_halted = is_halted;
-        let version = info.version();
-        while !info.procedure().status.has_ended() && info.version() == version {
-            info = hub.wait_for_procedure_step(id, version, WAIT_MAX).await?;
+        tokio::select! {
+            next = next_step(hub, id, &info), if !has_ended => info = next?,
+            () = pauses.wait(), if pauses.is_paused() => {}
+        }
+    }
+}
+
+/// Waits for the next step of a procedure.
+async fn next_step(hub: &Hub, id: &str, info: &ProcedureInfo) -> Result<ProcedureInfo, quorate::Error> {
+    loop {
+        let next = hub.wait_for_procedure_step(id, info.version(), WAIT_MAX).await?;
+        if next.procedure().status.has_ended() || next.version() != info.version() {
+            return Ok(next);
         }
     }
 }
@@ -109,51 +121,97 @@ fn halted(procedure: &Procedure) -> CommandError {
     CommandError::new(FAILED, sanitize_line(&message), hint)
 }
 
-/// Progress that was printed already.
+/// Phases that have ended, and what of them was printed. A pause delays the output, but not the deliberation.
 struct Reported {
     progress: Progress,
-    has_printed_findings: bool,
+    /// Phases that are not printed yet.
+    ended: VecDeque<EndedPhase>,
+    has_findings: bool,
+    has_discussion: bool,
     round: u32,
     /// Maximum number of open questions in the current round.
     open_max: usize,
 }
 
 impl Reported {
-    fn update(&mut self, state: &DeliberationState, spec: &Spec) {
-        let agents = spec.agents.len();
-        let with_findings: Vec<&str> = state.agents_with_findings().collect();
-        let pending: BTreeSet<&str> = state.pending_asks().map(|(_, agent)| agent).collect();
-        let pending: Vec<&str> = pending.into_iter().collect();
-        let waiting = format!("waiting for {}", pending.join(", "));
-        if state.phase() == Phase::Analysis {
-            return self.progress.draw("findings", (with_findings.len(), agents), &waiting);
+    fn new() -> Self {
+        Self {
+            progress: Progress::new(),
+            ended: VecDeque::new(),
+            has_findings: false,
+            has_discussion: false,
+            round: 0,
+            open_max: 0,
         }
-        if !self.has_printed_findings {
-            self.has_printed_findings = true;
+    }
+
+    /// Records the phases that have ended.
+    fn observe(&mut self, state: &DeliberationState, spec: &Spec) {
+        if state.phase() == Phase::Analysis {
+            return;
+        }
+        if !self.has_findings {
+            self.has_findings = true;
+            let agents = spec.agents.len();
+            let with_findings: Vec<&str> = state.agents_with_findings().collect();
             let missing = spec.agents.iter().map(|member| member.id.as_str());
             let missing: Vec<&str> = missing.filter(|agent| !with_findings.contains(agent)).collect();
             let detail = match missing.as_slice() {
                 [] => with_findings.join(", "),
                 missing => format!("no answer: {}", missing.join(", ")),
             };
-            self.progress.end("findings", (with_findings.len(), agents), &detail);
+            self.end("findings", (with_findings.len(), agents), detail);
             let topics: Vec<&str> = state.conflict_topics().collect();
-            self.progress.end("conflicts", (topics.len(), topics.len()), &topics.join("; "));
+            self.end("conflicts", (topics.len(), topics.len()), topics.join("; "));
         }
-        let open = state.pending_asks().count();
-        if let Phase::Discussion { round } = state.phase() {
-            if round > self.round {
-                (self.round, self.open_max) = (round, 0);
-            }
-            self.open_max = self.open_max.max(open);
-            let detail = format!("round {round} of {}, {waiting}", spec.limits.rounds);
-            self.progress.draw("discussion", (self.open_max - open, self.open_max), &detail);
+        if let Phase::Discussion { round } = state.phase()
+            && round > self.round
+        {
+            (self.round, self.open_max) = (round, 0);
         }
-        if state.is_over() && self.round > 0 {
+        self.open_max = self.open_max.max(state.pending_asks().count());
+        if state.is_over() && self.round > 0 && !self.has_discussion {
+            self.has_discussion = true;
             let messages = state.discussion_message_count();
             let noun = if messages == 1 { "message" } else { "messages" };
-            let detail = format!("{noun} in {}", plural(self.round, "round"));
-            self.progress.end("discussion", (messages, messages), &detail);
+            self.end(
+                "discussion",
+                (messages, messages),
+                format!("{noun} in {}", plural(self.round, "round")),
+            );
+        }
+    }
+
+    fn end(&mut self, name: &'static str, count: (usize, usize), detail: String) {
+        let elapsed_ms = self.progress.lap();
+        self.ended.push_back(EndedPhase { name, count, detail, elapsed_ms });
+    }
+
+    /// Prints the phases that have ended, up to the next pause, then the current one.
+    fn print(&mut self, state: &DeliberationState, spec: &Spec, pauses: &mut Pauses) {
+        while !pauses.is_paused()
+            && let Some(ended) = self.ended.pop_front()
+        {
+            self.progress.end(&ended);
+            pauses.begin();
+        }
+        if pauses.is_paused() {
+            return;
+        }
+        let pending: BTreeSet<&str> = state.pending_asks().map(|(_, agent)| agent).collect();
+        let pending: Vec<&str> = pending.into_iter().collect();
+        let waiting = format!("waiting for {}", pending.join(", "));
+        match state.phase() {
+            Phase::Analysis => {
+                let count = (state.agents_with_findings().count(), spec.agents.len());
+                self.progress.draw("findings", count, &waiting);
+            }
+            Phase::Discussion { round } => {
+                let done = self.open_max - state.pending_asks().count();
+                let detail = format!("round {round} of {}, {waiting}", spec.limits.rounds);
+                self.progress.draw("discussion", (done, self.open_max), &detail);
+            }
+            Phase::New | Phase::Finished | Phase::Failed => {}
         }
     }
 }

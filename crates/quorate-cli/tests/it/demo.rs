@@ -231,3 +231,21 @@ fn without_colours(text: &str) -> String {
         parts.fold(first, |text, part| text + part.split_once(['m', 'K']).map_or(part, |(_, rest)| rest));
     plain.replace("\r\n", "\n")
 }
+
+// Fails under: a first pause after all phases; a phase that is shown before the pause of the one before.
+#[test]
+fn n17_the_demo_pauses_after_each_phase() {
+    let directory = tempfile::tempdir().expect("a directory");
+    let shown = without_colours(&demo_on_a_terminal(directory.path(), "\n\n\ns\nl\n"));
+    let between: Vec<&str> = shown.split("Enter continues").collect();
+    let phases = [" findings ", " conflicts ", " discussion ", " vote ", " Letter to approve"];
+    assert_eq!(between.len(), phases.len(), "{shown}");
+    for (index, text) in between.iter().enumerate() {
+        // A phase in progress is drawn before it has ended.
+        let lines = text.split(['\n', '\r']).filter(|line| !line.contains("waiting for "));
+        let lines: Vec<&str> = lines.collect();
+        let shown = phases.map(|phase| lines.iter().any(|line| line.starts_with(phase)));
+        assert_eq!(shown, [0, 1, 2, 3, 4].map(|at| at == index), "{text}");
+    }
+    assert!(between[4].contains("Recommendation: negotiate key terms"), "{}", between[4]);
+}
