@@ -227,7 +227,7 @@ pub struct DeliveryState {
     /// Time of a scheduled delivery.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub due: Option<Timestamp>,
-    /// `paused` if the session of the message is paused.
+    /// `paused` if the session or procedure of the message is paused.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub reason: Option<String>,
     /// Sequence number of the record that ended the delivery.
@@ -242,7 +242,7 @@ pub struct DeliveryState {
 pub enum DeliveryStatus {
     /// Available for a claim.
     Ready,
-    /// Not available before its due time, or while its session is paused.
+    /// Not available before its due time, or while its session or procedure is paused.
     Scheduled,
     /// Claimed by an agent under a lease.
     Leased,

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use bytes::Bytes;
 
 use crate::ids::{
-    AgentNo, DeliveryNo, Generation, Key, LeaseToken, Seq, SessionId, SessionNo, SpaceId, SpaceName, Version,
+    AgentNo, DeliveryNo, Generation, Key, LeaseToken, ScopeNo, Seq, SessionId, SpaceId, SpaceName, Version,
 };
 use crate::item::{Item, Verb};
 use crate::message::{Message, Priority};
@@ -328,8 +328,8 @@ pub enum Effect {
         attempts_max: u16,
         /// Expiry time of the message, if any.
         expires_at: Option<Timestamp>,
-        /// The session that the message belongs to.
-        session: Option<SessionNo>,
+        /// The scope that the delivery belongs to.
+        scope: Option<ScopeNo>,
     },
     /// A delivery was purged.
     Purged {

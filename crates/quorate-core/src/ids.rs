@@ -61,8 +61,9 @@ number_id!(
     Epoch
 );
 number_id!(
-    /// Number of a session in its space: the record that opened it, and its index within the record.
-    SessionNo
+    /// Number of a session or procedure in its space, as a pause scope: the record that opened or started it, and an
+    /// index within the record.
+    ScopeNo
 );
 number_id!(
     /// Number of a pool in its space, dense from 1.

@@ -1,6 +1,7 @@
 //! Inspection of the state at the head: data that only the writer has, such as waiting consumers and lease deadlines.
 
 use crate::ids::{AgentId, AgentNo, DeliveryNo, LockName, ProcedureId, Seq, TaskId};
+use crate::item::ItemKey;
 use crate::message::Priority;
 use crate::presence::{AbsentAgent, AgentStatus, LastSeen};
 use crate::registry::{Agent, AgentRole};
@@ -154,6 +155,8 @@ pub struct DeliveryInspection {
     pub consumers: usize,
     /// Number of deliveries ahead of it in the queue. Only set for a ready delivery that is the only result.
     pub ahead: Option<usize>,
+    /// The paused session or procedure that holds it.
+    pub held_by: Option<ItemKey>,
     /// Start of the lease, if known since the hub's start, and its deadline.
     pub lease_period: Option<(Option<Timestamp>, Timestamp)>,
 }

@@ -33,6 +33,7 @@ pub mod limits;
 mod lock;
 mod lookup;
 mod message;
+mod pause_scope;
 mod permissions;
 mod policy;
 mod pool;
@@ -90,7 +91,7 @@ pub use history_position::{AsOf, TimelinePage};
 pub use ids::{
     AgentId, AgentNo, ApprovalId, BudgetId, BudgetNo, Capability, ClientId, ConsumerId, DeliveryId,
     DeliveryNo, Epoch, Fence, Generation, GenerationStart, Generations, IdempotencyKey, Key, LeaseToken,
-    LockName, MessageId, PoolNo, ProcedureId, Seq, SessionId, SessionNo, SnapshotName, SpaceId, SpaceName,
+    LockName, MessageId, PoolNo, ProcedureId, ScopeNo, Seq, SessionId, SnapshotName, SpaceId, SpaceName,
     SpaceNo, TaskId, TokenId, Version, row_id,
 };
 pub use inspect::{

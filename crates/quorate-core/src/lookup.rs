@@ -5,7 +5,7 @@ use std::sync::Arc;
 use crate::commit::{Principal, Receipt};
 use crate::effect::{DeliveryOrigin, EndState, Record};
 use crate::entry::EntryHead;
-use crate::ids::{ClientId, DeliveryNo, IdempotencyKey, Key, LeaseToken, Seq, SessionNo, Version};
+use crate::ids::{ClientId, DeliveryNo, IdempotencyKey, Key, LeaseToken, ScopeNo, Seq, Version};
 use crate::item::{Item, ItemKey, ItemKind};
 use crate::message::Priority;
 use crate::recipient::Recipient;
@@ -39,8 +39,8 @@ pub struct DeadDelivery {
     pub attempts_max: u16,
     /// Expiry time of the message, if any.
     pub expires_at: Option<Timestamp>,
-    /// The session that the message belongs to.
-    pub session: Option<SessionNo>,
+    /// The scope that the delivery belongs to.
+    pub scope: Option<ScopeNo>,
 }
 
 /// An earlier message with a client id.

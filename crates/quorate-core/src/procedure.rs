@@ -1,7 +1,7 @@
 //! Procedures: durable state machines whose driver commits each step. Their state is opaque to the kernel, which stores
 //! it, increments its version, and uses compare-and-set on the version so that only one driver makes progress.
 
-use crate::ids::{AgentId, ProcedureId, Seq, Version};
+use crate::ids::{AgentId, ProcedureId, ScopeNo, Seq, Version};
 use crate::limits::{PROCEDURES_OPEN_MAX, REASON_CHARS_MAX, SIGNAL_BYTES_MAX};
 use crate::message::{Payload, check_label, check_reason};
 use crate::refused::{Code, Refused};
@@ -109,6 +109,8 @@ pub struct Procedure {
     pub result: Option<PartRef>,
     /// Why it is paused, cancelled or stuck; may be empty.
     pub reason: String,
+    /// Its number as a pause scope; `None` if an earlier release started it, whose deliveries are not held.
+    pub number: Option<ScopeNo>,
 }
 
 /// `procedure.start`: starts a procedure. The driver takes the first step.

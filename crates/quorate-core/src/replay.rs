@@ -187,7 +187,7 @@ impl DeadDelivery {
             priority: open.priority,
             attempts_max: open.attempts_max,
             expires_at: (open.expires != OpenDelivery::NEVER).then_some(open.expires),
-            session: open.session(),
+            scope: open.scope(),
         }
     }
 }

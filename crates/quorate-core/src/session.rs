@@ -2,7 +2,7 @@
 //! session itself only counts them.
 
 use crate::effect::Effect;
-use crate::ids::{AgentId, Generation, Key, Seq, SessionId, SessionNo};
+use crate::ids::{AgentId, Key, ScopeNo, SessionId};
 use crate::item::{Item, Verb};
 use crate::limits::{SESSION_PARTICIPANTS_MAX, TITLE_CHARS_MAX};
 use crate::message::{Payload, check_label, check_reason, is_json};
@@ -118,7 +118,7 @@ pub struct Session {
     /// Id of the session.
     pub id: SessionId,
     /// Number, derived from the record that opened it.
-    pub number: SessionNo,
+    pub number: ScopeNo,
     /// The coordinating agent; `None` is the hub.
     pub coordinator: Option<AgentId>,
     /// Current and former participants, ordered by their last join or leave.
@@ -394,24 +394,5 @@ impl Effect {
             }
             _ => None,
         }
-    }
-}
-
-impl SessionNo {
-    /// The number of the `n`-th session that a record opens. A commit opens at most 256.
-    #[must_use]
-    pub(crate) fn from_record(seq: Seq, n: u32) -> Self {
-        Self(seq.0 << 8 | u64::from(n))
-    }
-
-    /// The record that opened it.
-    #[must_use]
-    pub fn record(self) -> Seq {
-        Seq(self.0 >> 8)
-    }
-
-    /// The generated id.
-    pub(crate) fn id(self, generation: Generation) -> SessionId {
-        SessionId::generated(generation, self.record(), self.0 & 0xff)
     }
 }

@@ -1,6 +1,6 @@
 //! Subscriptions of agents to topics, and the backfill of earlier messages.
 
-use crate::ids::{AgentId, AgentNo, Seq, SessionNo};
+use crate::ids::{AgentId, AgentNo, ScopeNo, Seq};
 use crate::limits::{DELIVERIES_PER_COMMIT_MAX, HISTORY_LAST_MAX};
 use crate::message::Priority;
 use crate::refused::{Code, Refused};
@@ -100,7 +100,9 @@ pub struct EarlierMessage {
     pub from: Option<AgentId>,
     /// The session named by the message.
     pub session_id: Option<String>,
-    /// Position and delivery properties. Its `session` is resolved when the backfill is decided.
+    /// The correlation id of the message.
+    pub correlation_id: Option<String>,
+    /// Position and delivery properties. Its `scope` is resolved when the backfill is decided.
     pub message: RecordedMessage,
 }
 
@@ -117,8 +119,8 @@ pub struct RecordedMessage {
     pub attempts_max: u16,
     /// Expiry, if any.
     pub expires_at: Option<Timestamp>,
-    /// The session that it belongs to, if open.
-    pub session: Option<SessionNo>,
+    /// The scope that the delivery belongs to.
+    pub scope: Option<ScopeNo>,
 }
 
 /// Delivers earlier messages to a subscriber that requested them. Issued by the hub, which reads them from the log.

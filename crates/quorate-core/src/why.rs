@@ -54,7 +54,7 @@ pub enum WaitsFor {
     Ack(String),
     /// The return of this agent, which is unavailable.
     Return(String),
-    /// Resumption of its paused session.
+    /// Resumption of its paused session or procedure.
     Resume,
     /// Replies from these agents.
     Answers(Vec<String>),
@@ -147,8 +147,12 @@ impl Why {
                 Self { state: "ready".into(), since, waits_for, next, next_at: expires, summary, ..base }
             }
             (OpenDeliveryState::Held { since }, _) => {
+                let (scope, id) = match &delivery.held_by {
+                    Some(key) => (key.kind.as_str(), format!(" {}", key.id)),
+                    None => ("session", String::new()),
+                };
                 let summary = format!(
-                    "held for {agent} since {} {}: its session is paused; delivered when the session resumes",
+                    "held for {agent} since {} {}: its {scope}{id} is paused; delivered when the {scope} resumes",
                     format_time_of_day(since, now),
                     attempts("attempts used", attempt)
                 );

@@ -14,6 +14,7 @@ mod item_counts;
 mod items;
 mod locks;
 mod message_chains;
+mod pause_scopes;
 mod pools;
 mod procedures;
 mod ready_queue;
@@ -30,7 +31,7 @@ use std::sync::Arc;
 
 use crate::effect::DeliveryOrigin;
 use crate::ids::{
-    AgentNo, ConsumerId, DeliveryNo, Epoch, Generation, Generations, LeaseToken, PoolNo, Seq, SessionNo,
+    AgentNo, ConsumerId, DeliveryNo, Epoch, Generation, Generations, LeaseToken, PoolNo, ScopeNo, Seq,
     SpaceId,
 };
 use crate::item::ItemKey;
@@ -71,7 +72,7 @@ pub struct Head {
 pub struct DeliveryStateCounts {
     /// Ready for dispatch.
     pub ready: u64,
-    /// Scheduled for a later time, or held by a paused session.
+    /// Scheduled for a later time, or held by a paused session or procedure.
     pub scheduled: u64,
     /// Leased to an agent.
     pub leased: u64,
@@ -98,7 +99,7 @@ pub enum OpenDeliveryState {
         /// Time at which it becomes ready.
         due: Timestamp,
     },
-    /// Held until its paused session resumes; counted as scheduled. Its row keeps the state it would have otherwise.
+    /// Held until its paused session or procedure resumes; counted as scheduled. Its row keeps the state it would have otherwise.
     Held {
         /// Time at which it would have become ready.
         since: Timestamp,
@@ -119,8 +120,8 @@ pub struct OpenDelivery {
     pub state: OpenDeliveryState,
     /// Expiry time of the message; [`OpenDelivery::NEVER`] if it does not expire.
     pub expires: Timestamp,
-    /// Number of the session that the message belongs to; 0 if none.
-    session: SessionNo,
+    /// Number of the scope that the delivery belongs to; 0 if none.
+    scope: ScopeNo,
     /// The recipient, or the agent that holds the lease.
     pub to: Recipient,
     n: u32,
@@ -145,7 +146,7 @@ impl OpenDelivery {
             seq,
             state,
             expires: Self::NEVER,
-            session: SessionNo(0),
+            scope: ScopeNo(0),
             to: to.into(),
             n,
             priority: Priority::NORMAL,
@@ -161,16 +162,16 @@ impl OpenDelivery {
         DeliveryOrigin { to: self.to, seq: self.seq, n: self.n }
     }
 
-    /// Returns the session that the message belongs to.
+    /// Returns the scope that the delivery belongs to: its pause holds the delivery.
     #[must_use]
-    pub fn session(&self) -> Option<SessionNo> {
-        Some(self.session).filter(|session| session.0 > 0)
+    pub fn scope(&self) -> Option<ScopeNo> {
+        Some(self.scope).filter(|scope| scope.0 > 0)
     }
 
-    /// Sets the session that the message belongs to.
+    /// Sets the scope that the delivery belongs to.
     #[must_use]
-    pub fn with_session(self, session: Option<SessionNo>) -> Self {
-        Self { session: session.unwrap_or_default(), ..self }
+    pub fn with_scope(self, scope: Option<ScopeNo>) -> Self {
+        Self { scope: scope.unwrap_or_default(), ..self }
     }
 
     /// Returns the index of the message within its record, starting at 0.
@@ -377,11 +378,11 @@ impl WorkingState {
         working
     }
 
-    /// Adds a stored open delivery. A lease restarts with its full duration, and a delivery of a paused session is held
+    /// Adds a stored open delivery. A lease restarts with its full duration, and a delivery of a paused scope is held
     /// again. Items must be loaded before.
     pub fn load(&mut self, number: DeliveryNo, open: OpenDelivery, lease_ms: u64, now: Now) {
         let state = match open.state {
-            OpenDeliveryState::Ready { since } => self.waiting_state(open.session(), since),
+            OpenDeliveryState::Ready { since } => self.waiting_state(open.scope(), since),
             other => other,
         };
         let open = OpenDelivery { state, ..open };
@@ -479,7 +480,7 @@ impl WorkingState {
             && due <= now.wall
         {
             let before = self.open[&number];
-            let state = self.waiting_state(before.session(), due);
+            let state = self.waiting_state(before.scope(), due);
             self.set_delivery(number, Some((OpenDelivery { state, ..before }, None)));
             self.schedule_dispatch(before.to.queue());
         }
@@ -689,10 +690,10 @@ impl WorkingState {
             }
             self.track_delivery(&old, number, false);
         }
-        self.update_session_index(
+        self.items.pause_scopes.update(
             number,
-            old.and_then(|old| old.session()),
-            new.and_then(|(open, _)| open.session()),
+            old.and_then(|old| old.scope()),
+            new.and_then(|(open, _)| open.scope()),
         );
         let Some((open, lease)) = new else { return };
         let inbox = inbox_of(&mut self.inboxes, &mut self.pools, open.to);

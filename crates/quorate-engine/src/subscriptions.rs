@@ -268,10 +268,14 @@ impl Search<'_> {
                 priority: message.priority,
                 attempts_max: message.attempts_max,
                 expires_at: message.expires_at,
-                session: None,
+                scope: None,
             };
-            let (from, session_id) = (message.from.clone(), message.session_id.clone());
-            found.push(EarlierMessage { from, session_id, message: recorded });
+            found.push(EarlierMessage {
+                from: message.from.clone(),
+                session_id: message.session_id.clone(),
+                correlation_id: message.correlation_id.clone(),
+                message: recorded,
+            });
         }
         Ok(found)
     }

@@ -203,7 +203,7 @@ impl<'c> Flusher<'c> {
             value,
             lease_ms,
             expires(open),
-            open.session().map(|session| session.0),
+            open.scope().map(|scope| scope.0),
             open.if_unavailable.number(),
         ))?;
         Ok(())
@@ -220,7 +220,7 @@ impl<'c> Flusher<'c> {
             open.attempts_max,
             expires(open),
             seq.0,
-            open.session().map(|session| session.0),
+            open.scope().map(|scope| scope.0),
         ))?;
         Ok(())
     }

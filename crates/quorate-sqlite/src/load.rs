@@ -8,8 +8,8 @@ use quorate_core::codec::fingerprint;
 use quorate_core::{
     Agent, AgentNo, DeliveryNo, DeliveryStateCounts, Effect, Generation, GenerationStart, Generations, Head,
     IfUnavailable, Item, ItemKind, LeaseToken, Message, Now, OpenDelivery, OpenDeliveryState, PriorSend,
-    Recipient, Record, ReplayedRecord, Seq, SessionNo, SpaceId, SpaceName, SpaceNo, StoredCounters,
-    Timestamp, WorkingState, codec, hash_chain, row_id,
+    Recipient, Record, ReplayedRecord, ScopeNo, Seq, SpaceId, SpaceName, SpaceNo, StoredCounters, Timestamp,
+    WorkingState, codec, hash_chain, row_id,
 };
 use rusqlite::{Connection, OptionalExtension as _, Row};
 
@@ -83,7 +83,7 @@ fn space(
     let agents = agents(connection, number)?;
     let mut working =
         WorkingState::restore(SpaceId(row.get(2)?), head_of_tables, generations, agents, counters);
-    // Items first: deliveries refer to pools and to sessions, which may be paused.
+    // Items first: deliveries refer to pools, and to sessions and procedures, which may be paused.
     items(connection, number, &mut working, now)?;
     deliveries(connection, number, &mut working, now)?;
     let memtable = replay_unflushed(connection, number, &mut working, now).map_err(|error| match error {
@@ -324,7 +324,7 @@ pub(crate) fn decode_delivery(row: &Row<'_>) -> rusqlite::Result<OpenDelivery> {
     let if_unavailable: u8 = row.get(12)?;
     open.if_unavailable = IfUnavailable::from_number(if_unavailable)
         .ok_or(rusqlite::Error::IntegralValueOutOfRange(12, i64::from(if_unavailable)))?;
-    Ok(open.with_session(row.get::<_, Option<u64>>(11)?.map(SessionNo)))
+    Ok(open.with_scope(row.get::<_, Option<u64>>(11)?.map(ScopeNo)))
 }
 
 /// Decodes the recipient of a delivery from its stored number.

@@ -9,7 +9,7 @@ use quorate_core::limits::KEY_WINDOW_MS;
 use quorate_core::{
     ClientId, DeadDelivery, DeliveryEnd, DeliveryNo, EntryHead, EraseTarget, Generation, IdempotencyKey,
     Item, ItemKey, ItemKind, Key, Lookup, LookupError, PrefixScan, Principal, PriorSend, Priority, Receipt,
-    Record, Seq, SessionNo, SpaceNo, StoredReceipt, Timestamp, Version, VersionSelector, codec, row_id,
+    Record, ScopeNo, Seq, SpaceNo, StoredReceipt, Timestamp, Version, VersionSelector, codec, row_id,
 };
 use rusqlite::{Connection, OptionalExtension as _, Row, Statement};
 
@@ -320,7 +320,7 @@ impl Lookup for SqliteLookup<'_> {
                 priority: decode_priority(row.get(3)?),
                 attempts_max: row.get(4)?,
                 expires_at: row.get::<_, Option<u64>>(5)?.map(Timestamp),
-                session: row.get::<_, Option<u64>>(6)?.map(SessionNo),
+                scope: row.get::<_, Option<u64>>(6)?.map(ScopeNo),
             })
         };
         statement.query_row([self.row(delivery.0)], read).optional().map_err(failed("a dead letter"))

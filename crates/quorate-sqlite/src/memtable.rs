@@ -14,8 +14,8 @@ use quorate_core::codec;
 use quorate_core::{
     AgentNo, ClientId, CreationPosition, DeadDelivery, DeliveryEnd, DeliveryNo, Effect, EndState,
     EndedDelivery, EntryHead, Item, ItemKey, ItemKind, Key, LeaseToken, Message, OpenDelivery,
-    OpenDeliveryState, Presence, PriorSend, Record, Retention, ReturnOutcome, Seq, SessionNo, SessionStatus,
-    SpaceNo, TimelineKind, Version, WorkingState,
+    OpenDeliveryState, Presence, PriorSend, Record, Retention, ReturnOutcome, ScopeNo, Seq, SpaceNo,
+    TimelineKind, Version, WorkingState,
 };
 use quorate_store::ReadQuery;
 
@@ -137,8 +137,8 @@ pub(crate) struct Memtable {
     pub(crate) items: BTreeMap<ItemKey, ChangedItem>,
     /// Entries of session timelines.
     pub(crate) timeline: BTreeSet<(Arc<str>, TimelineKind, Seq)>,
-    /// Sessions whose pause state changed, and whether they are paused. Rows of deliveries do not contain it.
-    pub(crate) paused: BTreeMap<SessionNo, bool>,
+    /// Sessions and procedures whose pause state may have changed, and whether they are paused. Rows of deliveries do not contain it.
+    pub(crate) paused: BTreeMap<ScopeNo, bool>,
     /// Last record that the tables contain.
     flushed_seq: Seq,
     /// Last record that the memtable contains.
@@ -249,6 +249,7 @@ impl Memtable {
                 n += 1;
             }
             self.effect(working, record, effect, &mut ended);
+            self.paused.extend(effect.pause_change());
             self.timeline
                 .extend(effect.timeline_entry().map(|(session, kind)| (session.into(), kind, record.seq)));
         }
@@ -339,9 +340,6 @@ impl Memtable {
     fn item_changed(&mut self, item: &Item, created: CreationPosition) {
         let stored = (item.retention() != Retention::LogOnly).then(|| item.clone());
         self.put_item(item.key(), stored, created);
-        if let Item::Session(session) = item {
-            self.paused.insert(session.number, session.status == SessionStatus::Paused);
-        }
     }
 
     fn put_item(&mut self, key: ItemKey, item: Option<Item>, created: CreationPosition) {

@@ -73,7 +73,8 @@ CREATE TABLE agents (
 ) STRICT;
 
 -- Open deliveries only. `state` is 0 ready, 1 scheduled, 2 leased; `value` is since when, until when, or the token.
--- A delivery held by a paused session has no state of its own: it is ready, and its session is paused.
+-- A delivery held by a paused session or procedure has no state of its own: it is ready, and the scope in `session` is
+-- paused.
 CREATE TABLE deliveries (
     id INTEGER PRIMARY KEY,
     agent INTEGER NOT NULL,

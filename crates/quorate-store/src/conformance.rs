@@ -22,6 +22,8 @@ pub mod ended_requests;
 #[allow(missing_docs)]
 pub mod grants;
 #[allow(missing_docs)]
+pub mod held_procedures;
+#[allow(missing_docs)]
 pub mod idempotency;
 #[allow(missing_docs)]
 pub mod isolation;
@@ -389,6 +391,11 @@ macro_rules! conformance_tests {
                 n5_running_procedures_of_an_absent_driver_are_stuck,
                 n5_a_closed_connection_marks_an_agent_that_does_not_wait_elsewhere,
                 n21_an_agent_is_not_seen_after_a_restart_until_it_acts,
+            }
+            held_procedures {
+                a_paused_procedure_holds_deliveries_and_a_resume_releases_them_in_order,
+                a_stuck_procedure_holds_deliveries_until_it_is_cancelled,
+                a_delivery_of_a_procedure_is_not_held_by_its_session,
             }
             procedure_control {
                 a_paused_procedure_accepts_no_step_until_it_is_resumed,

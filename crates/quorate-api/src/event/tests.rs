@@ -10,7 +10,7 @@ use quorate_core::{
     Generation, GenerationStart, Generations, Grant, Grants, History, Item, LeaseToken, Lock, LoggedLease,
     Message, NewDelivery, OnDependencyFailure, PartRef, Payload, Policy, Pool, PoolAccess, PoolNo, Presence,
     Priority, Procedure, ProcedureStatus, Recipient, RecipientOutcome, Record, RecordKind, RecordedMessage,
-    ReplyState, Request, RequestState, ReturnCause, ReturnOutcome, Seq, Session, SessionNo, SessionStatus,
+    ReplyState, Request, RequestState, ReturnCause, ReturnOutcome, ScopeNo, Seq, Session, SessionStatus,
     Snapshot, SnapshotState, SpaceId, Subscription, SubscriptionState, Task, TaskInput, TaskNo, TaskSpec,
     TaskState, Timestamp, TokenState, Verb, Version,
 };
@@ -139,7 +139,7 @@ fn messages() -> Vec<CoreEffect> {
         priority: Priority::NORMAL,
         attempts_max: 4,
         expires_at: None,
-        session: None,
+        scope: None,
     };
     vec![
         CoreEffect::Sent {
@@ -179,7 +179,7 @@ fn deliveries() -> Vec<CoreEffect> {
             priority: Priority::URGENT,
             attempts_max: 4,
             expires_at: Some(Timestamp(4)),
-            session: None,
+            scope: None,
         },
     ]
 }
@@ -341,7 +341,7 @@ fn long_lived_items() -> Vec<CoreEffect> {
             Verb::SessionOpened,
             Item::Session(Session {
                 id: "s".parse().unwrap(),
-                number: SessionNo(5 << 8),
+                number: ScopeNo(5 << 8),
                 coordinator: None,
                 participants: Vec::new(),
                 title: "S".into(),
@@ -372,6 +372,7 @@ fn long_lived_items() -> Vec<CoreEffect> {
                 state: None,
                 result: None,
                 reason: String::new(),
+                number: None,
             }),
         ),
     ]

@@ -7,7 +7,7 @@ use crate::declaration::DeclarationDigest;
 use crate::effect::{
     DeliveryOrigin, Effect, LoggedLease, NewDelivery, RestoredVersion, ReturnCause, ReturnOutcome,
 };
-use crate::ids::{AgentNo, DeliveryNo, Epoch, Generation, Key, LeaseToken, Seq, SessionNo, SpaceId, Version};
+use crate::ids::{AgentNo, DeliveryNo, Epoch, Generation, Key, LeaseToken, ScopeNo, Seq, SpaceId, Version};
 use crate::item::{ItemKind, Verb};
 use crate::message::{Payload, Priority};
 use crate::presence::Presence;
@@ -46,13 +46,13 @@ pub(super) fn write(out: &mut Writer, effect: &Effect) -> u64 {
             write_next(out, *next);
             write_origin(out, *origin);
         }
-        Effect::Redriven { delivery, to, seq, n, priority, attempts_max, expires_at, session } => {
+        Effect::Redriven { delivery, to, seq, n, priority, attempts_max, expires_at, scope } => {
             out.numbers(&[delivery.0, to.number(), seq.0, u64::from(*n)]);
             out.0.extend_from_slice(&[priority.level, priority.rank]);
             out.number(u64::from(*attempts_max));
             out.option(expires_at.map(|at| at.0));
             // Last and optional: most have none.
-            session.iter().for_each(|session| out.number(session.0));
+            scope.iter().for_each(|scope| out.number(scope.0));
         }
         Effect::Expired { delivery, origin }
         | Effect::Purged { delivery, origin }
@@ -181,7 +181,7 @@ pub(super) fn read(tag: u64, input: &mut Reader<'_>, payloads: &[Payload]) -> Re
             priority: input.array().map(|[level, rank]| Priority { level, rank })?,
             attempts_max: input.narrow()?,
             expires_at: input.option()?.map(Timestamp),
-            session: if input.is_done() { None } else { Some(SessionNo(input.number()?)) },
+            scope: if input.is_done() { None } else { Some(ScopeNo(input.number()?)) },
         },
         11 => Effect::Purged { delivery: DeliveryNo(input.number()?), origin: read_origin(input)? },
         12 => read_written(input)?,
@@ -340,7 +340,7 @@ fn write_recorded_message(out: &mut Writer, message: &RecordedMessage) {
     out.0.extend_from_slice(&[message.priority.level, message.priority.rank]);
     out.number(u64::from(message.attempts_max));
     out.option(message.expires_at.map(|at| at.0));
-    out.option(message.session.map(|session| session.0));
+    out.option(message.scope.map(|scope| scope.0));
 }
 
 fn read_backfilled(input: &mut Reader<'_>) -> Result<Effect, DecodeError> {
@@ -355,7 +355,7 @@ fn read_backfilled(input: &mut Reader<'_>) -> Result<Effect, DecodeError> {
             priority: input.array().map(|[level, rank]| Priority { level, rank })?,
             attempts_max: input.narrow()?,
             expires_at: input.option()?.map(Timestamp),
-            session: input.option()?.map(SessionNo),
+            scope: input.option()?.map(ScopeNo),
         });
     }
     Ok(Effect::Backfilled { agent, first, messages })

@@ -23,7 +23,7 @@ use crate::effect::{DeliveryOrigin, LoggedLease, NewDelivery, RecordKind, Return
 use crate::hash_chain::{self, RecordHeader};
 use crate::hex::encode as hex;
 use crate::ids::{
-    AgentNo, DeliveryNo, Epoch, Generation, Key, LeaseToken, PoolNo, Seq, SessionNo, SpaceId, Version,
+    AgentNo, DeliveryNo, Epoch, Generation, Key, LeaseToken, PoolNo, ScopeNo, Seq, SpaceId, Version,
 };
 use crate::item::{Item, Verb};
 use crate::message::{Message, MessageType, Priority};
@@ -151,7 +151,7 @@ fn one_of_each() -> Vec<Effect> {
             priority: Priority::URGENT,
             attempts_max: 4,
             expires_at: Some(Timestamp(1_800_000_060_000)),
-            session: None,
+            scope: None,
         },
         Effect::Purged { delivery, origin },
         Effect::Written {
@@ -188,7 +188,7 @@ fn topics_and_pools() -> Vec<Effect> {
         priority: Priority { level: 2, rank: 7 },
         attempts_max: 4,
         expires_at: Some(Timestamp(1_800_000_060_000)),
-        session: Some(SessionNo(300)),
+        scope: Some(ScopeNo(300)),
     };
     let to = ["topic:findings.high", "*", "role:specialist", "can:review"];
     let sent = to.into_iter().zip(0..).map(|(to, part)| {

@@ -246,7 +246,7 @@ impl Draft<'_> {
             priority: dead.priority,
             attempts_max: dead.attempts_max,
             expires_at: dead.expires_at,
-            session: dead.session,
+            scope: dead.scope,
         });
         self.working.schedule_dispatch(queue);
         Ok(OpResult::Done)
@@ -301,7 +301,7 @@ impl Draft<'_> {
 }
 
 impl WorkingState {
-    /// Returns the open deliveries of an inbox or pool: ready, scheduled, held by a paused session, leased. Scans all
+    /// Returns the open deliveries of an inbox or pool: ready, scheduled, held, leased. Scans all
     /// scheduled, held and leased deliveries: not for hot paths.
     fn open_of(&self, queue: QueueId) -> impl Iterator<Item = DeliveryNo> {
         let is_in_queue =

@@ -80,6 +80,7 @@ impl Draft<'_> {
             absent,
             consumers: holder.map_or(0, |agent| self.working.inbox(agent).consumers()),
             ahead: None,
+            held_by: self.working.holder_of(&open).cloned(),
             lease_period: lease.map(|lease| (lease.since, self.wall_at(lease.deadline))),
         })
     }

@@ -123,12 +123,23 @@ impl Draft<'_> {
     pub(super) fn nack(&mut self, nack: &Nack) -> Result<OpResult, DecideError> {
         let number = self.working.generations().resolve(nack.lease.delivery)?;
         self.require_lease(nack.lease, number)?;
-        let cause = match nack.action {
+        let action = self.nack_action(number, nack.action);
+        let cause = match action {
             NackAction::Release => ReturnCause::Released,
             NackAction::Retry { .. } | NackAction::DeadLetter => ReturnCause::Nacked,
         };
-        self.return_delivery(number, cause, nack.reason.clone(), Some(nack.action));
+        self.return_delivery(number, cause, nack.reason.clone(), Some(action));
         Ok(OpResult::Done)
+    }
+
+    /// Returns the action of a nack. While its session or procedure is paused, a nack without a delay releases the
+    /// delivery: the agent could not process it, and it is held from then on.
+    fn nack_action(&self, number: DeliveryNo, action: NackAction) -> NackAction {
+        let scope = self.working.open(number).and_then(OpenDelivery::scope);
+        match action {
+            NackAction::Retry { delay_ms: None } if self.working.is_paused(scope) => NackAction::Release,
+            NackAction::Retry { .. } | NackAction::Release | NackAction::DeadLetter => action,
+        }
     }
 
     pub(super) fn extend(&mut self, extend: Extend) -> Result<OpResult, DecideError> {

@@ -10,7 +10,7 @@ use crate::decide::tasks::push_json_string;
 use crate::decide::{DecideError, Draft};
 use crate::destination::Destination;
 use crate::effect::Effect;
-use crate::ids::{AgentId, ProcedureId, Seq, Version};
+use crate::ids::{AgentId, ProcedureId, ScopeNo, Seq, Version};
 use crate::item::{Item, ItemKey, ItemKind, Verb};
 use crate::limits::{NUMBER_MAX, PROCEDURES_OPEN_MAX, PROCEDURES_PER_AGENT_MAX};
 use crate::message::{Message, MessageType, Payload};
@@ -60,6 +60,7 @@ impl Draft<'_> {
             state: None,
             result: None,
             reason: String::new(),
+            number: Some(ScopeNo::of_procedure(self.seq, self.started_in_commit())),
         };
         self.change_item(Verb::ProcedureStarted, Item::Procedure(procedure));
         Ok(OpResult::ProcedureStarted { id })

@@ -95,13 +95,13 @@ impl Draft<'_> {
         let id = self.next_message_id();
         let first = self.working.next_delivery();
         let count = recipients.len() as u32;
-        let is_held = self.working.is_session_paused(self.working.session_of(message));
-        let is_deferred = is_held || message.deliver_at.is_some_and(|due| due > self.now.wall);
+        let scopes = self.working.scopes_of(message);
+        let is_scheduled = message.deliver_at.is_some_and(|due| due > self.now.wall);
         let part = self.parts.len() as u32;
         self.parts.push(message.payload.clone());
         let mut deliveries = Vec::with_capacity(recipients.len());
         for (number, to) in (first.0..).map(DeliveryNo).zip(recipients) {
-            deliveries.push(match is_deferred {
+            deliveries.push(match is_scheduled || self.working.is_paused(scopes.of(to)) {
                 true => NewDelivery { to, lease: None },
                 false => self.new_delivery(to, number, message),
             });

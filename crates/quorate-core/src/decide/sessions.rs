@@ -7,7 +7,7 @@ use crate::commit::{OpResult, Principal};
 use crate::decide::{DecideError, Draft};
 use crate::effect::Effect;
 use crate::entry::EntryHead;
-use crate::ids::{AgentId, Key, SessionId, SessionNo, Version};
+use crate::ids::{AgentId, Key, ScopeNo, SessionId, Version};
 use crate::item::{Item, ItemKey, ItemKind, Verb};
 use crate::limits::{SESSION_PARTICIPANTS_MAX, SESSIONS_OPEN_MAX, SESSIONS_PER_AGENT_MAX};
 use crate::message::Payload;
@@ -44,8 +44,8 @@ impl Draft<'_> {
                 .map_err(Refused::retryable)?;
         }
         let (now, opened) = (self.now.wall, self.opened_in_commit());
-        let number = SessionNo::from_record(self.seq, opened);
-        let id = open.id.clone().unwrap_or_else(|| number.id(self.working.head.generation));
+        let number = ScopeNo::of_session(self.seq, opened);
+        let id = open.id.clone().unwrap_or_else(|| number.session_id(self.working.head.generation));
         let mut session = Session {
             id: id.clone(),
             number,

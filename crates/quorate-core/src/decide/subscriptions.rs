@@ -3,7 +3,7 @@
 use crate::commit::OpResult;
 use crate::decide::Draft;
 use crate::effect::Effect;
-use crate::ids::{AgentId, AgentNo, SessionNo};
+use crate::ids::{AgentId, AgentNo};
 use crate::item::{Item, Verb};
 use crate::limits::{DELIVERIES_PER_COMMIT_MAX, INBOX_MAX, SUBSCRIPTIONS_MAX, SUBSCRIPTIONS_PER_AGENT_MAX};
 use crate::recipient::QueueId;
@@ -91,7 +91,7 @@ impl Draft<'_> {
             .filter(|earlier| earlier.message.expires_at.is_none_or(|at| at > self.now.wall))
             .filter(|earlier| self.routing().can_reach(earlier.from.as_ref(), existing.agent_number))
             .map(|earlier| RecordedMessage {
-                session: self.session_named(earlier.session_id.as_deref()),
+                scope: self.working.scope_of_earlier(earlier, existing.agent_number),
                 ..earlier.message
             })
             .collect();
@@ -110,10 +110,6 @@ impl Draft<'_> {
             self.change_item(Verb::Backfilled, item);
         }
         Ok(OpResult::Done)
-    }
-
-    fn session_named(&self, id: Option<&str>) -> Option<SessionNo> {
-        self.working.items().sessions.get(id?).map(|session| session.number)
     }
 
     fn check_capacity(&mut self, agent: AgentNo, count: usize) -> Result<(), Refused> {

@@ -2,6 +2,7 @@
 
 use super::*;
 use crate::ids::{AgentId, AgentNo, DeliveryNo, LeaseToken};
+use crate::item::{ItemKey, ItemKind};
 use crate::presence::Absence;
 
 const NOON: Timestamp = Timestamp(1_800_014_400_000);
@@ -18,6 +19,7 @@ fn delivery(state: OpenDeliveryState, attempt: u16) -> DeliveryInspection {
         absent: None,
         consumers: 0,
         ahead: Some(0),
+        held_by: None,
         lease_period: None,
     }
 }
@@ -27,6 +29,19 @@ fn sentence(delivery: &DeliveryInspection) -> String {
 }
 
 // Fails under: any slip in the arithmetic of the calendar.
+// Fails under: a held delivery that does not name what holds it.
+#[test]
+fn a_held_delivery_names_the_paused_procedure() {
+    let held = DeliveryInspection {
+        held_by: Some(ItemKey::new(ItemKind::Procedure, "review-7")),
+        ..delivery(OpenDeliveryState::Held { since: NOON }, 1)
+    };
+    let why = Why::of_open_delivery("dlv_0-1".into(), &held, NOON);
+    assert_eq!(why.waits_for, WaitsFor::Resume);
+    let text = "its procedure review-7 is paused; delivered when the procedure resumes";
+    assert!(why.summary.ends_with(text), "{}", why.summary);
+}
+
 #[test]
 fn days_convert_to_calendar_dates() {
     let days = [(0, (1970, 1, 1)), (59, (1970, 3, 1)), (11_016, (2000, 2, 29)), (20_834, (2027, 1, 16))];

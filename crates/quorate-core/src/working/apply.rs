@@ -45,14 +45,14 @@ impl WorkingState {
             Effect::Expired { delivery, .. }
             | Effect::Purged { delivery, .. }
             | Effect::DeniedByPolicy { delivery, .. } => self.set_delivery(*delivery, None),
-            Effect::Redriven { delivery, to, seq, n, priority, attempts_max, expires_at, session } => {
+            Effect::Redriven { delivery, to, seq, n, priority, attempts_max, expires_at, scope } => {
                 let message = RecordedMessage {
                     seq: *seq,
                     n: *n,
                     priority: *priority,
                     attempts_max: *attempts_max,
                     expires_at: *expires_at,
-                    session: *session,
+                    scope: *scope,
                 };
                 self.create_delivery_of_logged_message(*delivery, *to, &message, now);
             }
@@ -107,8 +107,8 @@ impl WorkingState {
         message: &RecordedMessage,
         now: Now,
     ) {
-        let state = self.waiting_state(message.session, now.wall);
-        let mut open = OpenDelivery::new(to, message.seq, message.n, state).with_session(message.session);
+        let state = self.waiting_state(message.scope, now.wall);
+        let mut open = OpenDelivery::new(to, message.seq, message.n, state).with_scope(message.scope);
         open.priority = message.priority;
         open.attempts_max = message.attempts_max;
         open.expires = message.expires_at.unwrap_or(OpenDelivery::NEVER);
@@ -142,14 +142,15 @@ impl WorkingState {
         (seq, n): (Seq, u32),
         now: Now,
     ) {
-        let session = self.session_of(message);
+        let scopes = self.scopes_of(message);
         self.record_chain_message(message);
-        let waiting = match message.deliver_at {
-            Some(due) if due > now.wall => OpenDeliveryState::Scheduled { due },
-            _ => self.waiting_state(session, now.wall),
-        };
         for (index, delivery) in deliveries.iter().enumerate() {
-            let mut open = OpenDelivery::new(delivery.to, seq, n, waiting).with_session(session);
+            let scope = scopes.of(delivery.to);
+            let waiting = match message.deliver_at {
+                Some(due) if due > now.wall => OpenDeliveryState::Scheduled { due },
+                _ => self.waiting_state(scope, now.wall),
+            };
+            let mut open = OpenDelivery::new(delivery.to, seq, n, waiting).with_scope(scope);
             open.priority = message.priority;
             open.attempts_max = message.attempts_max;
             open.expires = message.expires_at.unwrap_or(OpenDelivery::NEVER);
@@ -173,7 +174,7 @@ impl WorkingState {
         }
         open.to = open.to.without_holder();
         open.state = match next {
-            ReturnOutcome::Ready => self.waiting_state(open.session(), now.wall),
+            ReturnOutcome::Ready => self.waiting_state(open.scope(), now.wall),
             ReturnOutcome::Scheduled(due) => OpenDeliveryState::Scheduled { due },
             ReturnOutcome::Dead | ReturnOutcome::Expired => return self.set_delivery(delivery, None),
             ReturnOutcome::Redirected(agent) => {
@@ -182,7 +183,7 @@ impl WorkingState {
                     OpenDeliveryState::Scheduled { due } => OpenDeliveryState::Scheduled { due },
                     OpenDeliveryState::Ready { .. }
                     | OpenDeliveryState::Held { .. }
-                    | OpenDeliveryState::Leased { .. } => self.waiting_state(open.session(), now.wall),
+                    | OpenDeliveryState::Leased { .. } => self.waiting_state(open.scope(), now.wall),
                 }
             }
         };

@@ -11,6 +11,7 @@ use crate::time::{Mono, Now, Timestamp};
 use crate::working::approvals::Approvals;
 use crate::working::item_counts::ItemCounts;
 use crate::working::locks::Locks;
+use crate::working::pause_scopes::PauseScopes;
 use crate::working::procedures::Procedures;
 use crate::working::requests::Requests;
 use crate::working::sessions::Sessions;
@@ -34,6 +35,7 @@ pub(crate) struct Items {
     pub(crate) tokens: TokenIndex,
     pub(crate) approvals: Approvals,
     pub(crate) procedures: Procedures,
+    pub(super) pause_scopes: PauseScopes,
     /// Budgets, by owner. They are not in memory themselves.
     pub(crate) budgets: ItemCounts<AgentNo>,
     /// Snapshots, by the agent that made them. They are not in memory themselves.
@@ -47,6 +49,13 @@ pub(crate) struct Items {
 impl Items {
     /// Replaces an item and returns the previous one.
     fn replace(&mut self, key: &ItemKey, new: Option<Item>) -> Option<Item> {
+        let scope = new.as_ref().and_then(Item::pause_scope);
+        let old = self.replace_in_memory(key, new);
+        self.pause_scopes.replace(key, old.as_ref(), scope);
+        old
+    }
+
+    fn replace_in_memory(&mut self, key: &ItemKey, new: Option<Item>) -> Option<Item> {
         match key.kind {
             ItemKind::Policy => {
                 let new = match new {
@@ -305,9 +314,12 @@ impl WorkingState {
     /// Sets the new state of an item. A timer that is already running keeps its deadline.
     pub(super) fn set_item(&mut self, item: &Item, now: Now) {
         let before = self.put_item(item.clone(), now.mono);
+        let was_paused = before.item.as_ref().and_then(Item::pause_scope).is_some_and(|(_, paused)| paused);
         self.journal.push(Undo::Item(Box::new(before)));
-        if let Item::Session(session) = item {
-            self.apply_session_pause(session.number);
+        if let Some((scope, paused)) = item.pause_scope()
+            && paused != was_paused
+        {
+            self.apply_pause(scope);
         }
         if let Item::Task(task) = item {
             self.update_task_counters(task);

@@ -13,7 +13,7 @@ use quorate_env::Backoff;
 use serde_json::json;
 use tokio::sync::mpsc;
 
-use super::inbox::{HeldDelivery, Incoming, NOT_RUNNING, NOT_RUNNING_DELAY_MS};
+use super::inbox::{HeldDelivery, Incoming};
 use super::run::Run;
 use super::{Context, commit_backoff, is_retryable};
 use crate::machine::OnRefusal;
@@ -205,10 +205,10 @@ impl Context {
         Ok(RunEnd::Over)
     }
 
-    /// Returns deliveries for the time after the procedure was resumed, and acks notices.
+    /// Returns deliveries until the procedure is resumed, and acks notices.
     async fn wait_for_resume(&self, link: &mut Link) -> Result<RunEnd, RunError> {
         let settle = |held: HeldDelivery| match held.event() {
-            Some(_) => held.retry_ops(NOT_RUNNING_DELAY_MS, NOT_RUNNING).collect::<Vec<_>>(),
+            Some(_) => held.return_ops().collect::<Vec<_>>(),
             None => held.ack_ops().collect(),
         };
         self.settle(link.held.drain(..).flat_map(settle).collect()).await;

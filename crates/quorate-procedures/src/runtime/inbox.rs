@@ -41,14 +41,12 @@ impl HeldDelivery {
         self.grant.clone()
     }
 
-    /// Returns the operations that return it for a later attempt and grant credit for the next one.
-    pub(super) fn retry_ops(&self, delay_ms: u64, reason: &str) -> impl Iterator<Item = Op> {
+    /// Returns the operations that return it, because its procedure is paused or stuck, and grant credit for the next
+    /// one. The hub holds it until the procedure is resumed.
+    pub(super) fn return_ops(&self) -> impl Iterator<Item = Op> {
         let nack = |lease| {
-            Op::Nack(Nack {
-                lease,
-                action: NackAction::Retry { delay_ms: Some(delay_ms) },
-                reason: reason.into(),
-            })
+            let action = NackAction::Retry { delay_ms: None };
+            Op::Nack(Nack { lease, action, reason: "the procedure is paused or stuck".into() })
         };
         self.delivery.lease.map(nack).into_iter().chain([self.grant.clone()])
     }
@@ -181,12 +179,6 @@ impl Drop for AbortOnDrop {
         self.0.abort();
     }
 }
-
-/// Why the deliveries of a run are returned.
-pub(super) const NOT_RUNNING: &str = "the procedure is paused or stuck";
-
-/// Delay before the next attempt of a delivery whose procedure is paused or stuck.
-pub(super) const NOT_RUNNING_DELAY_MS: u64 = 60_000;
 
 /// Converts an error of a channel or task that only exists while the runtime does.
 pub(super) fn closed() -> Error {

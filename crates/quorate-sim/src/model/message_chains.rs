@@ -32,7 +32,7 @@ impl fmt::Display for ChainFields {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Self { correlation, caused, hops, limit, answer, budget } = self;
         if let Some(chain) = correlation {
-            write!(f, " chain c{chain}")?;
+            write!(f, " chain {}", CHAINS[usize::from(chain)])?;
         }
         if *caused {
             f.write_str(" caused")?;
@@ -55,6 +55,9 @@ impl fmt::Display for BudgetSpec {
         write!(f, "sets b{} to {} messages and {:?} money", self.budget, self.messages, self.money)
     }
 }
+
+/// Correlation ids. Messages of the first one belong to a procedure.
+pub(super) const CHAINS: [&str; 2] = [super::procedures::NAMES[0], "c1"];
 
 /// Generates chain fields; most messages have none, so that they are not refused.
 pub(super) fn chain_fields() -> BoxedStrategy<ChainFields> {
@@ -90,7 +93,7 @@ pub(super) fn budget_op() -> BoxedStrategy<PlannedOp> {
 impl ChainFields {
     pub(super) fn apply_to(self, message: Message) -> Message {
         Message {
-            correlation_id: self.correlation.map(|chain| format!("c{chain}")),
+            correlation_id: self.correlation.map(|chain| CHAINS[usize::from(chain)].into()),
             causation_id: self.caused.then(|| "msg_0-1-0".into()),
             hops: self.hops,
             max_hops: self.limit,

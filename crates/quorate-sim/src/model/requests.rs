@@ -11,6 +11,7 @@ use quorate_core::{
 };
 
 use super::locks::{LOCKS, lock_name};
+use super::message_chains::CHAINS;
 use super::plan::{AGENTS, Actor, MessageSpec, StatedEpoch};
 use super::procedures::{NAMES, procedure_id};
 use super::resolve::{SeenResults, SpaceView, agent_id, build_message, client_id, consumer, payload};
@@ -205,7 +206,7 @@ impl RequestOp {
                     if_unavailable: *choice,
                     kind,
                     deliver_at: None,
-                    correlation_id: (spec.content % 2 == 1).then(|| "c0".into()),
+                    correlation_id: (spec.content % 2 == 1).then(|| CHAINS[0].into()),
                     ..build_message(actor, spec, view)
                 };
                 // The hub cannot receive answers, so it sends the request on behalf of an agent.
@@ -286,7 +287,7 @@ impl RequestOp {
         let reference = by_name.unwrap_or_else(|| request.id.to_string());
         // Some answers refer to the request by correlation id only.
         let (in_reply_to, correlation_id) = match (*named, *content % 3) {
-            (2, 0) => (None, Some("c0".into())),
+            (2, 0) => (None, Some(CHAINS[0].into())),
             (0 | 2, 1) => (None, Some(reference)),
             _ => (Some(reference), None),
         };

@@ -10,6 +10,7 @@ use quorate_core::{
     Policy, Preset, Priority, RecordedMessage, RegisterAgent, Seq, Subscribe, Subscription, Timestamp,
 };
 
+use super::message_chains::CHAINS;
 use super::plan::AGENTS;
 use super::resolve::{SpaceView, agent_id, payload};
 use super::sessions::SESSION_IDS;
@@ -177,8 +178,13 @@ fn backfill(to: &Subscription, back: &[usize], to_the_end: bool, outdated: bool,
         let from = (*back % 2 == 0).then(|| agent_id(*back % AGENTS.len()));
         let expires_at = (*back == 3).then_some(Timestamp(1));
         let priority = Priority::NORMAL;
-        let message = RecordedMessage { seq, n, priority, attempts_max: 2, expires_at, session: None };
-        Some(EarlierMessage { from, session_id: (*back == 1).then(|| SESSION_IDS[0].into()), message })
+        let message = RecordedMessage { seq, n, priority, attempts_max: 2, expires_at, scope: None };
+        Some(EarlierMessage {
+            from,
+            session_id: (*back == 1).then(|| SESSION_IDS[0].into()),
+            correlation_id: (*back == 2).then(|| CHAINS[0].into()),
+            message,
+        })
     });
     let expected = to.pending_backfill().filter(|_| !outdated).unwrap_or(History::Last(77));
     let next = if to_the_end { to.since } else { Seq(to.since.0.saturating_sub(1)) };

@@ -340,8 +340,8 @@ impl ScriptRunner {
         let earlier = |MessageId { seq, n, .. }: MessageId| {
             let priority = Priority::NORMAL;
             let message =
-                RecordedMessage { seq, n, priority, attempts_max: 4, expires_at: None, session: None };
-            EarlierMessage { from: from.clone(), session_id: None, message }
+                RecordedMessage { seq, n, priority, attempts_max: 4, expires_at: None, scope: None };
+            EarlierMessage { from: from.clone(), session_id: None, correlation_id: None, message }
         };
         let messages = ids.into_iter().map(earlier).collect();
         Op::Backfill(Backfill { agent: subscriber, pattern, expected, messages, next })

@@ -1,9 +1,6 @@
-//! Reads about sessions: the timeline, and whether a paused session holds a delivery.
+//! Reads about sessions: the timeline, and whether a paused session or procedure holds a delivery.
 
-use quorate_core::{
-    Effect, Item, ItemKey, ItemKind, OpenDelivery, OpenDeliveryState, Seq, SessionNo, SessionStatus,
-    TimelineKind, Verb,
-};
+use quorate_core::{Effect, OpenDelivery, OpenDeliveryState, ScopeNo, Seq, TimelineKind};
 use quorate_store::TimelinePage;
 
 use super::{ROW_NUMBER_MAX, ReadSnapshot, items};
@@ -52,36 +49,34 @@ pub(super) fn timeline(
     Ok(found)
 }
 
-/// Returns the state of an open delivery. Whether it is ready or held depends on the current state of its session.
+/// Returns the state of an open delivery. Whether it is ready or held depends on the current state of its scope.
 pub(super) fn state_of(
     snapshot: &ReadSnapshot<'_>,
     open: &OpenDelivery,
 ) -> Result<OpenDeliveryState, ReadError> {
-    match (open.state, open.session()) {
-        (OpenDeliveryState::Ready { since } | OpenDeliveryState::Held { since }, Some(session)) => {
-            let held = is_paused(snapshot, session)?;
+    match (open.state, open.scope()) {
+        (OpenDeliveryState::Ready { since } | OpenDeliveryState::Held { since }, Some(scope)) => {
+            let held = is_paused(snapshot, scope)?;
             Ok(if held { OpenDeliveryState::Held { since } } else { OpenDeliveryState::Ready { since } })
         }
         (state, _) => Ok(state),
     }
 }
 
-/// Whether a session is paused. Its number contains the record that opened it; that record contains its id.
-fn is_paused(snapshot: &ReadSnapshot<'_>, number: SessionNo) -> Result<bool, ReadError> {
+/// Whether a session or procedure is paused. Its number contains the record that opened it, which contains its key.
+fn is_paused(snapshot: &ReadSnapshot<'_>, number: ScopeNo) -> Result<bool, ReadError> {
     if let Some(paused) = snapshot.memtable.paused.get(&number) {
         return Ok(*paused);
     }
     let decoded = snapshot.record(number.record())?;
     let (_, body) = &*decoded;
-    let id = body.effects.iter().find_map(|effect| match effect {
-        Effect::Changed { verb: Verb::SessionOpened, item: Item::Session(session) }
-            if session.number == number =>
-        {
-            Some(session.id.clone())
+    let key = body.effects.iter().find_map(|effect| match effect {
+        Effect::Changed { item, .. } => {
+            item.pause_scope().filter(|(scope, _)| *scope == number).map(|_| item.key())
         }
         _ => None,
     });
-    let Some(id) = id else { return Ok(false) };
-    let found = items::stored(snapshot, &ItemKey::new(ItemKind::Session, id.as_str()))?;
-    Ok(matches!(found, Some(Item::Session(session)) if session.status == SessionStatus::Paused))
+    let Some(key) = key else { return Ok(false) };
+    let found = items::stored(snapshot, &key)?;
+    Ok(found.and_then(|item| item.pause_scope()).is_some_and(|(_, paused)| paused))
 }

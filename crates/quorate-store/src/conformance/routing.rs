@@ -40,8 +40,8 @@ fn supervised() -> Op {
 
 fn earlier(seq: Seq, n: u32, from: Option<&str>) -> EarlierMessage {
     let (priority, attempts_max) = (Priority::NORMAL, 4);
-    let message = RecordedMessage { seq, n, priority, attempts_max, expires_at: None, session: None };
-    EarlierMessage { from: from.map(id), session_id: None, message }
+    let message = RecordedMessage { seq, n, priority, attempts_max, expires_at: None, scope: None };
+    EarlierMessage { from: from.map(id), session_id: None, correlation_id: None, message }
 }
 
 fn backfill(history: History, messages: Vec<EarlierMessage>, next: Seq) -> Op {

@@ -285,7 +285,7 @@ impl Transaction<'_> {
             open.sort_by_key(|number| {
                 let delivery = &space.deliveries[number.0 as usize - 1];
                 let order = match delivery.phase {
-                    DeliveryPhase::Ready { .. } if space.is_held(delivery) => (2, 0, Timestamp(0)),
+                    DeliveryPhase::Ready { .. } if space.is_paused(delivery) => (2, 0, Timestamp(0)),
                     DeliveryPhase::Ready { .. } => {
                         (0, u16::MAX - level_and_rank(delivery.priority), Timestamp(0))
                     }

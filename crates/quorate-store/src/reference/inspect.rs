@@ -2,8 +2,8 @@
 
 use quorate_core::{
     AgentFilter, AgentInspection, AgentNo, AgentStatus, DeliveryInspection, DeliveryNo, Inspect,
-    InspectResult, LastSeen, LockWait, Mono, OpResult, OpenDelivery, OpenDeliveryState, ProcedureStatus,
-    QueueId, Refused, Task, TaskId, Timestamp,
+    InspectResult, Item, LastSeen, LockWait, Mono, OpResult, OpenDelivery, OpenDeliveryState,
+    ProcedureStatus, QueueId, Refused, Task, TaskId, Timestamp,
 };
 
 use crate::reference::agents::unknown_agent;
@@ -74,7 +74,7 @@ impl Transaction<'_> {
     fn inspect_delivery(&self, number: DeliveryNo) -> Option<DeliveryInspection> {
         let delivery = self.space.delivery(number).filter(|delivery| delivery.is_open())?;
         let (state, held) = match delivery.phase {
-            DeliveryPhase::Ready { since, .. } if self.space.is_held(delivery) => {
+            DeliveryPhase::Ready { since, .. } if self.space.is_paused(delivery) => {
                 (OpenDeliveryState::Held { since }, None)
             }
             DeliveryPhase::Ready { since, .. } => (OpenDeliveryState::Ready { since }, None),
@@ -90,8 +90,9 @@ impl Transaction<'_> {
         open.attempts_max = delivery.attempts_max;
         open.expires = delivery.expires_at.unwrap_or(OpenDelivery::NEVER);
         open.if_unavailable = delivery.if_unavailable;
-        let session = delivery.session.as_deref().and_then(|id| self.space.session(id));
-        let open = open.with_session(session.map(|session| session.number));
+        let scope = self.space.scope(delivery);
+        let open = open.with_scope(scope.and_then(Item::pause_scope).map(|(number, _)| number));
+        let held_by = scope.filter(|_| matches!(state, OpenDeliveryState::Held { .. })).map(Item::key);
         let holder = delivery.to.agent_no();
         let agent = holder.map(|number| self.space.agent(number));
         let consumers = self.space.consumers.iter().filter(|consumer| Some(consumer.agent) == holder).count();
@@ -107,6 +108,7 @@ impl Transaction<'_> {
             },
             consumers,
             ahead: None,
+            held_by,
             lease_period: held,
         })
     }

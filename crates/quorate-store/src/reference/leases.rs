@@ -57,7 +57,12 @@ impl Transaction<'_> {
         let number = self.resolve_lease(nack.lease)?;
         self.check_lease(nack.lease, number)?;
         let reason = if nack.reason.is_empty() { "dead-lettered by its holder" } else { &nack.reason };
-        match nack.action {
+        let delivery = self.space.delivery(number).expect("the lease is current");
+        let action = match nack.action {
+            NackAction::Retry { delay_ms: None } if self.space.is_paused(delivery) => NackAction::Release,
+            action => action,
+        };
+        match action {
             NackAction::DeadLetter => self.end_delivery(number, EndState::Dead, reason.into()),
             NackAction::Release => {
                 // A release does not count as an attempt, so the delivery cannot be dead-lettered by it.

@@ -6,8 +6,8 @@ use bytes::Bytes;
 use quorate_core::{
     AgentId, AgentRole, CancelTask, Code, ControlProcedure, Destination, Item, ItemKey, ItemKind, Message,
     MessageType, OpResult, PartRef, Payload, Principal, Procedure, ProcedureControl, ProcedureId,
-    ProcedureStatus, Recipient, Refused, Request, SignalProcedure, StartProcedure, StepProcedure, Task,
-    Version, limits,
+    ProcedureStatus, Recipient, Refused, Request, ScopeNo, SignalProcedure, StartProcedure, StepProcedure,
+    Task, Version, limits,
 };
 
 use crate::reference::agents::unknown_agent;
@@ -98,6 +98,7 @@ impl Transaction<'_> {
             state: None,
             result: None,
             reason: String::new(),
+            number: Some(ScopeNo(seq.0 * 256 + 255 - u64::from(index))),
         };
         self.set_item(Item::Procedure(procedure));
         Ok(OpResult::ProcedureStarted { id })
@@ -192,6 +193,9 @@ impl Transaction<'_> {
             procedure.since = self.now.wall;
             procedure.reason.clone_from(&control.reason);
             self.set_item(Item::Procedure(procedure.clone()));
+            if status != ProcedureStatus::Paused {
+                self.release_held(&ItemKey::new(ItemKind::Procedure, procedure.id.as_str()));
+            }
             let driver = procedure.driver.as_ref();
             let driver = driver.filter(|driver| self.commit.principal != Principal::Agent((*driver).clone()));
             if let Some(driver) = driver

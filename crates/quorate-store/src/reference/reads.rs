@@ -163,7 +163,7 @@ impl Space {
     fn state(&self, number: DeliveryNo) -> Option<StoredDeliveryState> {
         let delivery = self.delivery(number)?;
         let state = match &delivery.phase {
-            DeliveryPhase::Ready { since, .. } if self.is_held(delivery) => {
+            DeliveryPhase::Ready { since, .. } if self.is_paused(delivery) => {
                 OpenDeliveryState::Held { since: *since }
             }
             DeliveryPhase::Ready { since, .. } => OpenDeliveryState::Ready { since: *since },

@@ -164,6 +164,7 @@ impl Transaction<'_> {
             attempts_max: message.attempts_max,
             expires_at: message.expires_at,
             session: self.space.session_of(message),
+            procedure: self.space.procedure_of(message, to),
             attempt: 0,
             phase: DeliveryPhase::Ready { since: self.now.wall, by_time: false },
             if_unavailable: message.unavailable_handling(),
@@ -174,7 +175,7 @@ impl Transaction<'_> {
             delivery.phase = DeliveryPhase::Scheduled { due };
             return delivery;
         }
-        if self.space.is_held(&delivery) || delivery.is_expired(self.now.wall) {
+        if self.space.is_paused(&delivery) || delivery.is_expired(self.now.wall) {
             return delivery;
         }
         let Some(consumer) = self.next_consumer(to.queue()) else { return delivery };

@@ -2,8 +2,9 @@
 
 use quorate_core::{
     AddToSession, AgentId, AgentRole, ChangeSession, Code, ContributionKind, Item, ItemKey, ItemKind, Key,
-    Message, OpResult, OpenSession, Participant, Principal, Refused, Seq, Session, SessionChange, SessionId,
-    SessionNo, SessionStatus, TimelineKind, TimelinePage, Version, limits,
+    Message, OpResult, OpenSession, Participant, Principal, ProcedureId, ProcedureStatus, QueueId, Recipient,
+    Refused, ScopeNo, Seq, Session, SessionChange, SessionId, SessionStatus, TimelineKind, TimelinePage,
+    Version, limits,
 };
 
 use crate::reference::agents::unknown_agent;
@@ -37,10 +38,42 @@ impl Space {
         }
     }
 
-    /// Whether a delivery is held by a paused session.
-    pub(super) fn is_held(&self, delivery: &Delivery) -> bool {
-        let session = delivery.session.as_deref().and_then(|id| self.session(id));
-        session.is_some_and(|session| session.status == SessionStatus::Paused)
+    /// Returns the session or procedure that a delivery belongs to.
+    pub(super) fn scope(&self, delivery: &Delivery) -> Option<&Item> {
+        let key = match (&delivery.procedure, &delivery.session) {
+            (Some(procedure), _) => ItemKey::new(ItemKind::Procedure, procedure.as_str()),
+            (None, Some(session)) => ItemKey::new(ItemKind::Session, session.as_str()),
+            (None, None) => return None,
+        };
+        self.items.get(&key)
+    }
+
+    /// Whether the session or procedure that a delivery belongs to is paused.
+    pub(super) fn is_paused(&self, delivery: &Delivery) -> bool {
+        match self.scope(delivery) {
+            Some(Item::Session(session)) => session.status == SessionStatus::Paused,
+            Some(Item::Procedure(procedure)) => {
+                matches!(procedure.status, ProcedureStatus::Paused | ProcedureStatus::Stuck)
+            }
+            _ => false,
+        }
+    }
+
+    /// Returns the procedure of a message to its driver, unless the hub notifies the driver of a change by others.
+    pub(super) fn procedure_of(&self, message: &Message, to: Recipient) -> Option<ProcedureId> {
+        let controls = ["procedure.paused", "procedure.resumed", "procedure.cancelled"];
+        if message.from.is_none() && controls.contains(&message.action.as_str()) {
+            return None;
+        }
+        self.driven_procedure(message.correlation_id.as_deref(), to)
+    }
+
+    /// Returns the procedure with this id if it has not ended and the recipient drives it.
+    pub(super) fn driven_procedure(&self, id: Option<&str>, to: Recipient) -> Option<ProcedureId> {
+        let procedure = self.procedure(&ProcedureId::new(id?).ok()?)?;
+        let driver = self.agent_number(procedure.driver.as_ref()?)?;
+        let is_driven = !procedure.status.has_ended() && to.queue() == QueueId::Agent(driver);
+        is_driven.then(|| procedure.id.clone())
     }
 
     /// Returns the session of a message if it is open.
@@ -136,7 +169,7 @@ impl Transaction<'_> {
         self.space.openings.push(opening);
         self.set_session(Session {
             id: id.clone(),
-            number: SessionNo(self.seq.0 * 256 + index),
+            number: ScopeNo(self.seq.0 * 256 + index),
             coordinator,
             participants,
             title: request.title.clone(),
@@ -246,18 +279,23 @@ impl Transaction<'_> {
             return Ok(OpResult::Done);
         }
         require_open(&session)?;
-        let id = session.id.to_string();
+        let key = ItemKey::new(ItemKind::Session, session.id.as_str());
         self.set_session(Session { status, since: now, reason: request.reason.clone(), ..session });
         if status != SessionStatus::Paused {
-            // Held deliveries become available to waiting consumers, oldest first.
-            let is_waiting =
-                |delivery: &Delivery| delivery.session.as_ref() == Some(&id) && delivery.is_waiting();
-            for number in self.space.deliveries_where(is_waiting) {
-                let queue = self.space.delivery_mut(number).to.queue();
-                self.space.queue_dispatch(queue);
-            }
+            self.release_held(&key);
         }
         Ok(OpResult::Done)
+    }
+
+    /// Makes the held deliveries of a session or procedure available to waiting consumers, oldest first.
+    pub(super) fn release_held(&mut self, key: &ItemKey) {
+        let is_waiting = |delivery: &Delivery| {
+            delivery.is_waiting() && self.space.scope(delivery).is_some_and(|item| item.key() == *key)
+        };
+        for number in self.space.deliveries_where(is_waiting) {
+            let queue = self.space.delivery_mut(number).to.queue();
+            self.space.queue_dispatch(queue);
+        }
     }
 
     pub(super) fn add_to_session(&mut self, add: &AddToSession) -> Result<OpResult, Refused> {

@@ -7,7 +7,7 @@ use quorate_core::{
     Agent, AgentId, AgentNo, ConsumerId, CreationPosition, DeliveryNo, DeliveryStateCounts, EndState,
     EntryVersion, Generation, GenerationStart, Generations, Head, IdempotencyKey, IfUnavailable, Item,
     ItemKey, Key, LeaseToken, Message, MessageId, Mono, NextWake, Now, OpResult, Payload, Principal,
-    Priority, QueueId, Receipt, Recipient, RecordKind, Seq, SpaceId, SpaceName, Timestamp,
+    Priority, ProcedureId, QueueId, Receipt, Recipient, RecordKind, Seq, SpaceId, SpaceName, Timestamp,
 };
 
 use crate::reference::locks::{LockHold, LockWaiter};
@@ -132,8 +132,10 @@ pub(super) struct Delivery {
     pub(super) priority: Priority,
     pub(super) attempts_max: u16,
     pub(super) expires_at: Option<Timestamp>,
-    /// Session of its message.
+    /// Session of its message, if it was open.
     pub(super) session: Option<String>,
+    /// Procedure of its message, if the recipient drives it. Then a pause of the session does not hold it.
+    pub(super) procedure: Option<ProcedureId>,
     /// Number of times it was leased.
     pub(super) attempt: u16,
     pub(super) phase: DeliveryPhase,
@@ -190,7 +192,7 @@ pub(super) struct Consumer {
 }
 
 impl Delivery {
-    /// Whether it is due and not leased. A paused session may still hold it.
+    /// Whether it is due and not leased. A paused session or procedure may still hold it.
     pub(super) fn is_waiting(&self) -> bool {
         matches!(self.phase, DeliveryPhase::Ready { .. })
     }
@@ -341,7 +343,7 @@ impl Space {
 
     /// Whether a delivery can be claimed.
     pub(super) fn is_ready(&self, delivery: &Delivery) -> bool {
-        delivery.is_waiting() && !self.is_held(delivery)
+        delivery.is_waiting() && !self.is_paused(delivery)
     }
 
     pub(super) fn has_ready(&self, queue: QueueId) -> bool {
@@ -360,7 +362,7 @@ impl Space {
         let mut counts = DeliveryStateCounts::default();
         for delivery in &self.deliveries {
             let count = match delivery.phase {
-                DeliveryPhase::Ready { .. } if self.is_held(delivery) => &mut counts.scheduled,
+                DeliveryPhase::Ready { .. } if self.is_paused(delivery) => &mut counts.scheduled,
                 DeliveryPhase::Ready { .. } => &mut counts.ready,
                 DeliveryPhase::Scheduled { .. } => &mut counts.scheduled,
                 DeliveryPhase::Leased { .. } => &mut counts.leased,
@@ -377,7 +379,7 @@ impl Space {
     fn ready_by_level(&self) -> [u64; 4] {
         let mut levels = [0; 4];
         for delivery in &self.deliveries {
-            if matches!(delivery.phase, DeliveryPhase::Ready { .. }) && !self.is_held(delivery) {
+            if matches!(delivery.phase, DeliveryPhase::Ready { .. }) && !self.is_paused(delivery) {
                 levels[usize::from(delivery.priority.level)] += 1;
             }
         }

@@ -119,7 +119,9 @@ impl Transaction<'_> {
             let expired = earlier.message.expires_at.is_some_and(|at| at <= self.now.wall);
             if !own && !expired && self.is_reachable(earlier.from.as_ref(), subscription.agent_number) {
                 let session = self.space.open_session_id(earlier.session_id.as_deref());
-                deliveries.push((earlier.message, session));
+                let to = Recipient::agent(subscription.agent_number);
+                let procedure = self.space.driven_procedure(earlier.correlation_id.as_deref(), to);
+                deliveries.push((earlier.message, session, procedure));
             }
         }
         self.deliveries += deliveries.len();
@@ -131,7 +133,7 @@ impl Transaction<'_> {
         if self.space.open_count(queue) + deliveries.len() > limits::INBOX_MAX {
             return Err(Refused::new(Code::QueueFull, "the inbox is full").limit(limits::INBOX_MAX as u64));
         }
-        for (message, session) in deliveries {
+        for (message, session, procedure) in deliveries {
             self.space.deliveries.push(Delivery {
                 to: Recipient::agent(subscription.agent_number),
                 seq: message.seq,
@@ -141,6 +143,7 @@ impl Transaction<'_> {
                 expires_at: message.expires_at,
                 attempt: 0,
                 session,
+                procedure,
                 if_unavailable: quorate_core::IfUnavailable::Queue,
                 phase: DeliveryPhase::Ready { since: self.now.wall, by_time: false },
             });

@@ -1,7 +1,7 @@
 //! Encoding of procedures.
 
 use crate::codec::{DecodeError, Reader, Writer};
-use crate::ids::{AgentId, Seq, Version};
+use crate::ids::{AgentId, ScopeNo, Seq, Version};
 use crate::procedure::{Procedure, ProcedureStatus};
 use crate::task::PartRef;
 use crate::time::Timestamp;
@@ -19,7 +19,10 @@ pub(super) fn write(out: &mut Writer, procedure: &Procedure) {
     for part in [procedure.spec, procedure.state, procedure.result] {
         write_part(out, part);
     }
-    if !procedure.reason.is_empty() {
+    if let Some(number) = procedure.number {
+        out.text(&procedure.reason);
+        out.number(number.0);
+    } else if !procedure.reason.is_empty() {
         out.text(&procedure.reason);
     }
 }
@@ -56,8 +59,9 @@ pub(super) fn read(input: &mut Reader<'_>) -> Result<Procedure, DecodeError> {
         spec: read_part(input)?,
         state: read_part(input)?,
         result: read_part(input)?,
-        // Records of earlier releases end here.
+        // Records of earlier releases end here, or after the reason.
         reason: if input.is_done() { String::new() } else { input.text()?.into() },
+        number: if input.is_done() { None } else { Some(ScopeNo(input.number()?)) },
     })
 }
 

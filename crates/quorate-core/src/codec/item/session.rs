@@ -1,7 +1,7 @@
 //! Encoding of sessions.
 
 use crate::codec::{DecodeError, Reader, Writer};
-use crate::ids::{AgentId, SessionNo};
+use crate::ids::{AgentId, ScopeNo};
 use crate::session::{ContributionKind, Participant, Session, SessionStatus};
 use crate::time::Timestamp;
 
@@ -25,7 +25,7 @@ pub(super) fn write(out: &mut Writer, session: &Session) {
 
 pub(super) fn read(input: &mut Reader<'_>) -> Result<Session, DecodeError> {
     let id = input.id()?;
-    let number = SessionNo(input.number()?);
+    let number = ScopeNo(input.number()?);
     let coordinator = match input.text()? {
         "" => None,
         text => Some(text.parse().or_else(|_| input.expected("an id"))?),

@@ -2,7 +2,7 @@
 
 use super::*;
 use crate::commit::OpResult;
-use crate::ids::{ProcedureId, Version};
+use crate::ids::{ProcedureId, ScopeNo, Version};
 use crate::item::{Item, ItemKind, Verb};
 use crate::procedure::{Procedure, ProcedureStatus};
 use crate::task::PartRef;
@@ -25,6 +25,7 @@ fn procedure(status: ProcedureStatus) -> Procedure {
         state: Some(PartRef { seq: Seq(21), part: 1 }),
         result: status.has_ended().then_some(PartRef { seq: Seq(21), part: 2 }),
         reason: String::new(),
+        number: None,
     }
 }
 
@@ -71,6 +72,29 @@ fn control_effects() -> Vec<Effect> {
 #[test]
 fn the_bytes_of_paused_and_cancelled_procedures_never_change() {
     expect!["00040f61720a087265766965772d370c64656c696265726174696f6e066472697665720d6f70657261746f723a616e6e6180a0f1c2b134ac021514040a64697363757373696f6ee0f4f4c2b134c8fcf4c2b13412001601000c756e74696c204d6f6e6461790f54730a087265766965772d370c64656c696265726174696f6e066472697665720d6f70657261746f723a616e6e6180a0f1c2b134ac021514000a64697363757373696f6ee0f4f4c2b134c8fcf4c2b13412001601000f60740a087265766965772d370c64656c696265726174696f6e066472697665720d6f70657261746f723a616e6e6180a0f1c2b134ac021514030a64697363757373696f6ee0f4f4c2b134c8fcf4c2b1341200160116020a6e6f74206e65656465640f62750a087265766965772d370c64656c696265726174696f6e066472697665720d6f70657261746f723a616e6e6180a0f1c2b134ac021514050a64697363757373696f6ee0f4f4c2b134c8fcf4c2b13412001601000d6e656564735f75706772616465"].assert_eq(&hex(&write_body(&[], &control_effects())));
+}
+
+/// Effects of a procedure with a number.
+fn numbered_effects() -> Vec<Effect> {
+    let changed = |verb, status, reason: &str| {
+        let item = Procedure {
+            reason: reason.into(),
+            number: Some(ScopeNo::of_procedure(Seq(17), 1)),
+            ..procedure(status)
+        };
+        Effect::Changed { verb, item: Item::Procedure(item) }
+    };
+    vec![
+        changed(Verb::ProcedureStepped, ProcedureStatus::Running, ""),
+        changed(Verb::ProcedurePaused, ProcedureStatus::Paused, "until Monday"),
+    ]
+}
+
+#[test]
+fn the_bytes_of_numbered_procedures_never_change() {
+    expect!["00020f576f0a087265766965772d370c64656c696265726174696f6e066472697665720d6f70657261746f723a616e6e6180a0f1c2b134ac021514000a64697363757373696f6ee0f4f4c2b134c8fcf4c2b134120016010000fe230f63720a087265766965772d370c64656c696265726174696f6e066472697665720d6f70657261746f723a616e6e6180a0f1c2b134ac021514040a64697363757373696f6ee0f4f4c2b134c8fcf4c2b13412001601000c756e74696c204d6f6e646179fe23"].assert_eq(&hex(&write_body(&[], &numbered_effects())));
+    let record = record_of(&[], &numbered_effects());
+    assert_eq!(read_body(&record).unwrap().effects, numbered_effects());
 }
 
 #[test]

@@ -2,14 +2,14 @@
 
 use super::*;
 use crate::commit::OpResult;
-use crate::ids::SessionNo;
+use crate::ids::ScopeNo;
 use crate::item::{Item, ItemKind, Verb};
 use crate::session::{ContributionKind, Participant, Session, SessionStatus};
 
 fn session(status: SessionStatus) -> Session {
     Session {
         id: "release-7".parse().unwrap(),
-        number: SessionNo(17 << 8 | 1),
+        number: ScopeNo(17 << 8 | 1),
         coordinator: Some("alice".parse().unwrap()),
         participants: vec![
             Participant {
@@ -64,7 +64,7 @@ fn effects() -> Vec<Effect> {
             priority: Priority::NORMAL,
             attempts_max: 4,
             expires_at: None,
-            session: Some(SessionNo(17 << 8 | 1)),
+            scope: Some(ScopeNo(17 << 8 | 1)),
         },
     ]
 }

@@ -150,7 +150,7 @@ impl Comparison<'_> {
             number(value),
             number(lease_ms),
             optional((open.expires != OpenDelivery::NEVER).then_some(open.expires)),
-            open.session().map_or(Value::Null, |session| number(session.0)),
+            open.scope().map_or(Value::Null, |scope| number(scope.0)),
             number(u64::from(open.if_unavailable.number())),
         ]
     }
@@ -162,7 +162,7 @@ impl Comparison<'_> {
             TableRows { name: "dead", columns: &columns, key: 1, filter: BY_ID, normalize: unchanged };
         let dead_letters = self.replayed.space.dead.iter();
         let expected = dead_letters.map(|(delivery, dead)| {
-            let DeadDelivery { to, seq, n, priority, attempts_max, expires_at, session } = dead;
+            let DeadDelivery { to, seq, n, priority, attempts_max, expires_at, scope } = dead;
             let (attempts, ended) =
                 self.replayed.dead_letter_attempts.get(delivery).copied().unwrap_or_default();
             let columns = vec![
@@ -175,7 +175,7 @@ impl Comparison<'_> {
                 number(u64::from(*attempts_max)),
                 optional(*expires_at),
                 number(ended.0),
-                session.map_or(Value::Null, |session| number(session.0)),
+                scope.map_or(Value::Null, |scope| number(scope.0)),
             ];
             ExpectedRow { columns, seq: *seq }
         });

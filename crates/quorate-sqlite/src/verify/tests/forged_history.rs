@@ -63,7 +63,7 @@ fn recorded_message() -> RecordedMessage {
         priority: Priority::NORMAL,
         attempts_max: 1,
         expires_at: None,
-        session: None,
+        scope: None,
     }
 }
 
@@ -165,7 +165,7 @@ fn impossible_effects_are_forked() {
             priority: Priority::NORMAL,
             attempts_max: 1,
             expires_at: None,
-            session: None,
+            scope: None,
         },
         written(1, 0),
         written(u64::MAX, 0),
