@@ -325,6 +325,12 @@ impl Consumer {
         self
     }
 
+    /// Returns its id, for `Op::GrantCredit` in a commit that acks some of its deliveries.
+    #[must_use]
+    pub fn id(&self) -> ConsumerId {
+        self.id
+    }
+
     /// Returns the operation that grants credit for more deliveries. Add it to the commit that acks some, where it
     /// costs nothing extra.
     #[must_use]

@@ -13,8 +13,9 @@ use serde_json::Value;
 
 pub use crate::finding::FieldError;
 
-/// Maximum number of requests, messages, tasks, approvals, child procedures and memory writes in one commit. A step
-/// with more of them continues in further commits by itself.
+/// Maximum number of requests, messages, tasks, approvals, child procedures, memory writes and cancellations in one
+/// commit. A step with more of them continues in further commits by itself; memory writes and cancellations belong to
+/// the first one.
 pub const OPS_PER_COMMIT_MAX: usize = 200;
 
 /// A protocol of one kind, for one specification.
@@ -48,8 +49,8 @@ pub trait Machine: Sized + Send + Sync + 'static {
         None
     }
 
-    /// Processes an event and returns the outputs. Memory writes are committed together with the state; everything
-    /// else may follow in later commits and must be returned by [`Machine::pending_outputs`] until it is answered.
+    /// Processes an event and returns the outputs. Memory writes and cancellations are committed together with the state;
+    /// everything else may follow in later commits and must be returned by [`Machine::pending_outputs`] until it is answered.
     fn step(
         &self,
         state: &mut Self::State,
@@ -57,7 +58,7 @@ pub trait Machine: Sized + Send + Sync + 'static {
         context: &ProcedureContext<'_>,
     ) -> Vec<ProcedureOutput>;
 
-    /// Returns all outputs that the state implies, except memory writes: messages, pending requests, tasks, timers
+    /// Returns all outputs that the state implies, except memory writes and cancellations: messages, pending requests, tasks, timers
     /// and the final result.
     fn pending_outputs(&self, state: &Self::State, context: &ProcedureContext<'_>) -> Vec<ProcedureOutput>;
 
@@ -233,12 +234,28 @@ pub enum ProcedureOutput {
     },
     /// Starts a child procedure.
     Child(ChildOutput),
+    /// Cancels an output of this procedure. Committed together with the state. No event of that output follows, so
+    /// [`Machine::pending_outputs`] does not return it any more.
+    Cancel(StartedOutput),
     /// An event was ignored, with the reason; for logging only. Must not contain text written by agents.
     Ignored(String),
     /// The procedure finished with this result, as JSON. No further outputs follow.
     Finish(Vec<u8>),
     /// The procedure failed with this result, as JSON. No further outputs follow.
     Fail(Vec<u8>),
+}
+
+/// An output that can be cancelled, by its id within the procedure. Approvals cannot be withdrawn: they expire.
+#[derive(Clone, PartialEq, Eq, Hash, Debug)]
+pub enum StartedOutput {
+    /// A request: its recipients are notified, and need not answer.
+    Request(String),
+    /// A task: the lease of its holder ends.
+    Task(String),
+    /// A child procedure, with its requests, tasks and children.
+    Child(String),
+    /// A timer.
+    Timer(String),
 }
 
 /// A request to an agent.

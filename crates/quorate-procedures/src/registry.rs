@@ -23,6 +23,8 @@ type OpenInstance = fn(&[u8], Option<&[u8]>) -> Result<Box<dyn Instance>, OpenEr
 pub(crate) struct Kind {
     /// Agent that drives the procedures of this kind.
     pub(crate) driver: &'static str,
+    /// What happens to a procedure whose step is refused.
+    pub(crate) on_refusal: OnRefusal,
     check: fn(&[u8]) -> Result<(), FieldError>,
     open: OpenInstance,
     visible_state: fn(&[u8], &str) -> Option<Vec<u8>>,
@@ -57,7 +59,6 @@ pub(crate) trait Instance: Send {
     fn state(&self) -> Result<Vec<u8>, serde_json::Error>;
     fn phase(&self) -> String;
     fn waits_for(&self) -> Vec<Wait>;
-    fn on_refusal(&self) -> OnRefusal;
     /// Returns a call of [`Machine::prepare`].
     fn preparation(&self) -> Box<dyn FnOnce() + Send>;
 }
@@ -127,10 +128,6 @@ impl<M: Machine> Instance for MachineInstance<M> {
         self.machine.waits_for(&self.state)
     }
 
-    fn on_refusal(&self) -> OnRefusal {
-        M::ON_REFUSAL
-    }
-
     fn preparation(&self) -> Box<dyn FnOnce() + Send> {
         let machine = Arc::clone(&self.machine);
         Box::new(move || machine.prepare())
@@ -155,6 +152,7 @@ impl Registry {
     pub fn with<M: Machine>(mut self) -> Self {
         let kind = Kind {
             driver: M::DRIVER,
+            on_refusal: M::ON_REFUSAL,
             check: |spec| M::parse(spec).map(drop),
             open: MachineInstance::<M>::open,
             visible_state: M::visible_state,

@@ -17,7 +17,7 @@ use std::time::Duration;
 
 use quorate_core::{
     AgentId, AgentRole, Code, Commit, Epoch, Op, OpResult, Principal, Procedure, ProcedureId,
-    ProcedureStatus, Refused, RegisterAgent,
+    ProcedureStatus, Refused, RegisterAgent, StoreError,
 };
 use quorate_engine::{Error, Space};
 use quorate_env::Backoff;
@@ -158,11 +158,21 @@ const fn commit_backoff() -> Backoff {
     Backoff::new(Duration::from_millis(100), Duration::from_secs(5))
 }
 
+/// Whether the runtime cannot continue: storage failed, the hub was closed, or a newer runtime took over. The next one
+/// resumes the procedures.
+fn ends_runtime(error: &Error) -> bool {
+    match error {
+        Error::Refused(refused) => refused.code == Code::StaleEpoch,
+        Error::Store(error) => matches!(error, StoreError::Failed(_) | StoreError::Closed),
+        Error::Remote(_) => true,
+    }
+}
+
 /// Whether a retry may succeed without intervention.
 fn is_retryable(error: &Error) -> bool {
     match error {
         Error::Refused(refused) => refused.code.retryable(),
-        Error::Store(_) => matches!(error.code(), Code::Overloaded | Code::StorageFull),
+        Error::Store(error) => matches!(error, StoreError::Busy | StoreError::DiskFull | StoreError::Read(_)),
         Error::Remote(_) => false,
     }
 }

@@ -3,6 +3,7 @@
 
 use std::path::Path;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU32, Ordering};
 
 use quorate_core::{Commit, Record, Refused, Seq, SpaceName, SpaceNo};
 use quorate_store::{
@@ -33,12 +34,23 @@ pub struct FaultStore {
     inner: Arc<dyn Store>,
     queue: mpsc::UnboundedSender<QueuedCommits>,
     killed: watch::Receiver<bool>,
+    log_failures: Arc<AtomicU32>,
 }
 
 impl FaultStore {
     /// Wraps a store.
     #[must_use]
     pub fn new(inner: Arc<dyn Store>, rule: FaultRule) -> Arc<Self> {
+        Self::with_log_failures(inner, rule, Arc::default())
+    }
+
+    /// Wraps a store whose next reads of the log fail, as many as the counter states.
+    #[must_use]
+    pub fn with_log_failures(
+        inner: Arc<dyn Store>,
+        rule: FaultRule,
+        log_failures: Arc<AtomicU32>,
+    ) -> Arc<Self> {
         let (queue, mut queue_receiver) = mpsc::unbounded_channel::<QueuedCommits>();
         let (killed_sender, killed) = watch::channel(false);
         let store = Arc::clone(&inner);
@@ -50,7 +62,7 @@ impl FaultStore {
                 let _ = outcome_sender.send(outcome);
             }
         });
-        Arc::new(Self { inner, queue, killed })
+        Arc::new(Self { inner, queue, killed, log_failures })
     }
 }
 
@@ -115,6 +127,10 @@ impl Store for FaultStore {
     }
 
     fn log(&self, space: SpaceNo, from: Seq, max: usize) -> BoxFuture<'_, Result<Vec<Record>, StoreError>> {
+        let fails = |left: u32| left.checked_sub(1);
+        if self.log_failures.fetch_update(Ordering::SeqCst, Ordering::SeqCst, fails).is_ok() {
+            return Box::pin(async { Err(StoreError::Read("injected".into())) });
+        }
         self.inner.log(space, from, max)
     }
 

@@ -9,6 +9,7 @@ use quorate_engine::{Error, Space};
 use tokio::sync::{Notify, mpsc};
 
 use super::inbox::Incoming;
+use super::{commit_backoff, ends_runtime};
 
 /// Number of records that are read together.
 const PAGE: usize = 256;
@@ -53,7 +54,8 @@ impl Changes {
             self.added.notify_one();
         }
         let runs = waits.runs.entry(waited.key).or_default();
-        runs.retain(|(_, run)| !run.is_closed());
+        // A run that was loaded again waits once.
+        runs.retain(|(_, other)| !other.is_closed() && !other.same_channel(run));
         runs.push((waited.output, run.clone()));
     }
 
@@ -74,9 +76,9 @@ impl Changes {
         (!waits.runs.is_empty()).then_some(waits.next)
     }
 
-    /// Follows the log until the hub is closed.
+    /// Follows the log until the hub is closed. A failed read is repeated: runs wait for what it returns.
     pub(super) async fn follow(self: Arc<Self>) {
-        let mut published = self.space.follow();
+        let (mut published, mut backoff) = (self.space.follow(), commit_backoff());
         loop {
             let Some(next) = self.next() else {
                 self.added.notified().await;
@@ -88,10 +90,17 @@ impl Changes {
                 }
                 continue;
             }
-            if let Err(error) = self.read_page(next).await {
-                let code = error.code().as_str();
-                tracing::error!(code, "procedure runtime: cannot follow the log");
-                return;
+            match self.read_page(next).await {
+                Ok(()) => backoff.reset(),
+                Err(error) => {
+                    let code = error.code().as_str();
+                    tracing::error!(code, "procedure runtime: cannot follow the log");
+                    if ends_runtime(&error) {
+                        return;
+                    }
+                    let engine = self.space.engine();
+                    backoff.wait(&**engine.clock(), engine.entropy()).await;
+                }
             }
         }
     }

@@ -5,18 +5,18 @@ use std::panic::AssertUnwindSafe;
 
 use futures_util::future::FutureExt as _;
 use quorate_core::{
-    Code, ControlProcedure, Op, Procedure, ProcedureControl, ProcedureId, ProcedureStatus, StepProcedure,
-    Version, truncate_reason,
+    Code, ControlProcedure, Op, Procedure, ProcedureControl, ProcedureId, ProcedureStatus, Refused,
+    StepProcedure, Version, truncate_reason,
 };
 use quorate_engine::Error;
 use quorate_env::Backoff;
 use serde_json::json;
 use tokio::sync::mpsc;
 
-use super::inbox::{HeldDelivery, Incoming};
+use super::inbox::{HeldDelivery, Incoming, ack_ops, grant_op};
 use super::run::Run;
-use super::{Context, commit_backoff, is_retryable};
-use crate::machine::OnRefusal;
+use super::{Context, commit_backoff, ends_runtime, is_retryable};
+use crate::machine::{OPS_PER_COMMIT_MAX, OnRefusal};
 use crate::registry::OpenError;
 
 /// Number of failures of the same step after which its procedure is parked.
@@ -30,6 +30,8 @@ pub(super) struct Link {
     pub(super) held: Vec<HeldDelivery>,
     /// Failures of the current step.
     pub(super) failures: u32,
+    /// Delays before the next run; reset by a commit.
+    pub(super) backoff: Backoff,
 }
 
 /// How a run ended.
@@ -46,6 +48,8 @@ pub(super) enum RunError {
     Hub(Error),
     /// The step itself failed; repeating it may not help.
     Step(String),
+    /// The hub refuses the step, or an output of it.
+    Refused(Refused),
     /// The machine loops; repeating its steps does not help.
     NoProgress(String),
     /// Someone else changed the procedure.
@@ -60,9 +64,9 @@ impl From<Error> for RunError {
     }
 }
 
-impl From<quorate_core::Refused> for RunError {
-    fn from(refused: quorate_core::Refused) -> Self {
-        Self::Hub(refused.into())
+impl From<Refused> for RunError {
+    fn from(refused: Refused) -> Self {
+        Self::Refused(refused)
     }
 }
 
@@ -74,8 +78,7 @@ impl Context {
         sender: mpsc::UnboundedSender<Incoming>,
         receiver: mpsc::UnboundedReceiver<Incoming>,
     ) {
-        let mut link = Link { sender, receiver, held: Vec::new(), failures: 0 };
-        let mut backoff = commit_backoff();
+        let mut link = Link { sender, receiver, held: Vec::new(), failures: 0, backoff: commit_backoff() };
         loop {
             // A machine is deterministic, and its state is discarded after a panic.
             let run = AssertUnwindSafe(self.run_procedure(&id, &mut link)).catch_unwind();
@@ -87,29 +90,36 @@ impl Context {
                     }
                 }
                 Ok(RunEnd::Reload) => {}
-                Err(RunError::Changed) => self.wait_backoff(&mut backoff).await,
+                Err(RunError::Changed) => self.wait_backoff(&mut link.backoff).await,
                 Err(RunError::StaleLease) => self.drop_held(&mut link).await,
                 Err(RunError::Hub(error)) if is_retryable(&error) || is_changed(&error) => {
                     let code = error.code().as_str();
                     tracing::warn!(procedure = %id, code, "procedure step failed; retrying");
-                    self.wait_backoff(&mut backoff).await;
+                    self.wait_backoff(&mut link.backoff).await;
                 }
-                Err(RunError::Hub(error)) => {
-                    // Storage failed, or a newer runtime took over: the next runtime resumes the procedure.
+                Err(RunError::Hub(error)) if ends_runtime(&error) => {
                     let code = error.code().as_str();
                     tracing::warn!(procedure = %id, code, "procedure suspended until the hub restarts");
                     self.lock_active().remove(&id);
                     return;
                 }
-                Err(RunError::Step(reason)) => self.count_failure(&id, &mut link, reason, &mut backoff).await,
-                Err(RunError::NoProgress(reason)) => self.park_or_retry(&id, reason, &mut backoff).await,
+                Err(RunError::Hub(error)) => {
+                    let reason = format!("{}: {error}", error.code());
+                    self.count_failure(&id, &mut link, reason).await;
+                }
+                Err(RunError::Refused(refused)) => {
+                    self.refuse_step(&id, &mut link, &refused).await;
+                }
+                Err(RunError::Step(reason)) => self.count_failure(&id, &mut link, reason).await,
+                Err(RunError::NoProgress(reason)) => self.park_or_retry(&id, &mut link, reason).await,
             }
         }
     }
 
     /// Forgets the deliveries of a run. They are redelivered when their leases have expired.
     async fn drop_held(&self, link: &mut Link) {
-        self.settle(link.held.drain(..).map(|held| held.grant_op()).collect()).await;
+        self.settle(grant_op(&link.held).into_iter().collect()).await;
+        link.held.clear();
     }
 
     /// Ends the run of a procedure. Returns false if a delivery arrived meanwhile.
@@ -127,22 +137,40 @@ impl Context {
         is_over
     }
 
-    async fn count_failure(&self, id: &ProcedureId, link: &mut Link, reason: String, backoff: &mut Backoff) {
+    async fn count_failure(&self, id: &ProcedureId, link: &mut Link, reason: String) {
         link.failures += 1;
         tracing::warn!(procedure = %id, failures = link.failures, "procedure step failed");
         if link.failures < FAILURES_MAX {
-            return self.wait_backoff(backoff).await;
+            return self.wait_backoff(&mut link.backoff).await;
         }
         link.failures = 0;
         let reason = format!("a step failed {FAILURES_MAX} times: {reason}");
-        self.park_or_retry(id, reason, backoff).await;
+        self.park_or_retry(id, link, reason).await;
+    }
+
+    /// Ends a procedure whose step is refused, or counts a failure of the step. The stored state keeps what was collected.
+    async fn refuse_step(&self, id: &ProcedureId, link: &mut Link, refused: &Refused) {
+        let code = refused.code.as_str();
+        tracing::warn!(procedure = %id, code, "procedure step refused");
+        let procedure = self.space.procedure(id).await.ok();
+        let on_refusal = procedure.as_ref().and_then(|found| self.kind_of(found)).map(|kind| kind.on_refusal);
+        let reason = format!("{}: {}", refused.code, refused.detail);
+        let (Some(procedure), Some(OnRefusal::Fail)) = (procedure, on_refusal) else {
+            return self.count_failure(id, link, reason).await;
+        };
+        let result =
+            json!({ "reason": format!("the next step was refused: {reason}"), "hint": refused.hint });
+        if let Err(error) = self.fail(id, procedure.version, &result, link).await {
+            tracing::warn!(procedure = %id, code = error.code().as_str(), "failed to end a procedure");
+            self.wait_backoff(&mut link.backoff).await;
+        }
     }
 
     /// Parks a procedure. If this fails, its step is repeated.
-    async fn park_or_retry(&self, id: &ProcedureId, reason: String, backoff: &mut Backoff) {
+    async fn park_or_retry(&self, id: &ProcedureId, link: &mut Link, reason: String) {
         if let Err(error) = self.park(id, reason).await {
             tracing::warn!(procedure = %id, code = error.code().as_str(), "failed to park a procedure");
-            self.wait_backoff(backoff).await;
+            self.wait_backoff(&mut link.backoff).await;
         }
     }
 
@@ -201,17 +229,20 @@ impl Context {
 
     /// Acks deliveries that need no step.
     async fn discard(&self, link: &mut Link) -> Result<RunEnd, RunError> {
-        self.settle(link.held.drain(..).flat_map(|held| held.ack_ops().collect::<Vec<_>>()).collect()).await;
+        self.settle(ack_ops(&link.held).collect()).await;
+        link.held.clear();
         Ok(RunEnd::Over)
     }
 
     /// Returns deliveries until the procedure is resumed, and acks notices.
     async fn wait_for_resume(&self, link: &mut Link) -> Result<RunEnd, RunError> {
-        let settle = |held: HeldDelivery| match held.event() {
-            Some(_) => held.return_ops().collect::<Vec<_>>(),
-            None => held.ack_ops().collect(),
-        };
-        self.settle(link.held.drain(..).flat_map(settle).collect()).await;
+        let (events, notices): (Vec<_>, Vec<_>) =
+            link.held.drain(..).partition(|held| held.event().is_some());
+        self.settle(ack_ops(&notices).collect()).await;
+        for events in events.chunks(OPS_PER_COMMIT_MAX) {
+            let nacks = events.iter().filter_map(HeldDelivery::return_op);
+            self.settle(nacks.chain(grant_op(events)).collect()).await;
+        }
         Ok(RunEnd::Over)
     }
 
@@ -257,8 +288,7 @@ impl Context {
             result: Some(self.space.seal(result.to_string())),
             ..StepProcedure::new(id.clone(), version, "failed")
         });
-        let acks = link.held.iter().flat_map(|held| held.ack_ops().collect::<Vec<_>>());
-        self.space.commit(self.commit(acks.chain([step]).collect())).await?;
+        self.space.commit(self.commit(ack_ops(&link.held).chain([step]).collect())).await?;
         link.held.clear();
         Ok(())
     }
@@ -267,12 +297,4 @@ impl Context {
 /// Whether an operation was refused because someone else changed the procedure.
 fn is_changed(error: &Error) -> bool {
     matches!(error.code(), Code::VersionConflict | Code::Conflict)
-}
-
-/// How a run handles a refusal of its step.
-pub(super) fn refusal_error(on_refusal: OnRefusal, refused: &quorate_core::Refused) -> Option<RunError> {
-    match on_refusal {
-        OnRefusal::Fail => None,
-        OnRefusal::Park => Some(RunError::Step(format!("{}: {}", refused.code, refused.detail))),
-    }
 }

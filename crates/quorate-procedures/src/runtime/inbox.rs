@@ -2,13 +2,13 @@
 
 use std::sync::Arc;
 
-use quorate_core::{Nack, NackAction, Op, Procedure, ProcedureId};
+use quorate_core::{AgentId, ConsumerId, Nack, NackAction, Op, Procedure, ProcedureId};
 use quorate_engine::{Error, ReceivedDelivery};
 use serde_json::Value;
 use tokio::sync::{Notify, mpsc};
 use tokio::task::JoinSet;
 
-use super::{Context, commit_backoff, is_retryable};
+use super::{Context, commit_backoff, ends_runtime};
 use crate::machine::ProcedureEvent;
 
 /// Maximum number of deliveries that are not acked yet; further ones wait in the inbox.
@@ -26,29 +26,35 @@ pub(super) enum Incoming {
 /// A delivery that is not acked yet.
 pub(super) struct HeldDelivery {
     delivery: ReceivedDelivery,
-    /// Grants credit for the next delivery.
-    grant: Op,
+    /// The consumer that received it.
+    consumer: ConsumerId,
+}
+
+/// Returns the operations that ack deliveries and grant credit for as many others: at most two.
+pub(super) fn ack_ops(held: &[HeldDelivery]) -> impl Iterator<Item = Op> {
+    let leases: Vec<_> = held.iter().filter_map(|held| held.delivery.lease).collect();
+    let acks = (!leases.is_empty()).then_some(Op::AckMany(leases));
+    acks.into_iter().chain(grant_op(held))
+}
+
+/// Returns the operation that grants credit for as many other deliveries.
+pub(super) fn grant_op(held: &[HeldDelivery]) -> Option<Op> {
+    let consumer = held.first()?.consumer;
+    Some(Op::GrantCredit { consumer, credit: held.len() as u32 })
 }
 
 impl HeldDelivery {
-    /// Returns the operations that ack it and grant credit for the next one.
-    pub(super) fn ack_ops(&self) -> impl Iterator<Item = Op> {
-        self.delivery.lease.map(Op::Ack).into_iter().chain([self.grant.clone()])
+    /// Returns the operation that returns it, because its procedure is paused or stuck. The hub holds it until the
+    /// procedure is resumed.
+    pub(super) fn return_op(&self) -> Option<Op> {
+        let action = NackAction::Retry { delay_ms: None };
+        let nack = |lease| Nack { lease, action, reason: "the procedure is paused or stuck".into() };
+        self.delivery.lease.map(nack).map(Op::Nack)
     }
 
-    /// Returns only the operation that grants credit, for a delivery whose lease has expired.
-    pub(super) fn grant_op(&self) -> Op {
-        self.grant.clone()
-    }
-
-    /// Returns the operations that return it, because its procedure is paused or stuck, and grant credit for the next
-    /// one. The hub holds it until the procedure is resumed.
-    pub(super) fn return_ops(&self) -> impl Iterator<Item = Op> {
-        let nack = |lease| {
-            let action = NackAction::Retry { delay_ms: None };
-            Op::Nack(Nack { lease, action, reason: "the procedure is paused or stuck".into() })
-        };
-        self.delivery.lease.map(nack).into_iter().chain([self.grant.clone()])
+    /// Whether the procedure sent it to itself.
+    pub(super) fn is_from(&self, driver: &AgentId) -> bool {
+        self.delivery.message.from.as_ref() == Some(driver)
     }
 
     fn is_notice(&self) -> bool {
@@ -91,49 +97,57 @@ impl Context {
         mut children: mpsc::UnboundedReceiver<ProcedureId>,
         stop: Arc<Notify>,
     ) {
-        let mut runs = JoinSet::new();
         let changes = Arc::clone(&self.changes);
         let _changes = AbortOnDrop(tokio::spawn(async move { changes.follow().await }));
-        for procedure in running {
-            self.spawn(&mut runs, procedure.id, None);
-        }
-        let (principal, mut backoff) = (self.principal(), commit_backoff());
-        let mut consumer = loop {
-            let opened = self.space.consume(&principal, Some(self.epoch), &self.agent, CREDIT, LEASE_MS);
-            match opened.await {
-                Ok(consumer) => break consumer,
-                Err(error) if is_retryable(&error) => self.wait_backoff(&mut backoff).await,
-                Err(error) => {
-                    let code = error.code().as_str();
-                    tracing::error!(code, "procedure runtime stopped: cannot open its inbox");
-                    return;
+        let (mut running, mut backoff) = (Ok(running), commit_backoff());
+        loop {
+            let mut runs = JoinSet::new();
+            let served = match running {
+                Ok(running) => {
+                    running.into_iter().for_each(|procedure| self.spawn(&mut runs, procedure.id, None));
+                    self.serve(&mut runs, &mut children, &stop).await
                 }
+                Err(error) => Err(error),
+            };
+            runs.shutdown().await;
+            let Err(error) = served else { return };
+            let code = error.code().as_str();
+            tracing::error!(code, "procedure runtime: inbox failed");
+            if ends_runtime(&error) {
+                return;
             }
-        };
+            // Deliveries under lease come again with the next consumer.
+            self.lock_active().clear();
+            self.wait_backoff(&mut backoff).await;
+            running = self.running_procedures().await;
+        }
+    }
+
+    /// Passes deliveries and started children to runs, until the runtime is stopped.
+    async fn serve(
+        &self,
+        runs: &mut JoinSet<()>,
+        children: &mut mpsc::UnboundedReceiver<ProcedureId>,
+        stop: &Notify,
+    ) -> Result<(), Error> {
+        let principal = self.principal();
+        let opened = self.space.consume(&principal, Some(self.epoch), &self.agent, CREDIT, LEASE_MS);
+        let mut consumer = opened.await?;
         loop {
             tokio::select! {
-                () = stop.notified() => break,
+                () = stop.notified() => return Ok(()),
                 Some(_) = runs.join_next() => {}
-                Some(child) = children.recv() => self.spawn(&mut runs, child, None),
+                Some(child) = children.recv() => self.spawn(runs, child, None),
                 delivery = consumer.next() => {
-                    let delivery = match delivery {
-                        Ok(Some(delivery)) => delivery,
-                        Ok(None) => break,
-                        Err(error) => {
-                            let code = error.code().as_str();
-                            tracing::error!(code, "procedure runtime stopped: inbox failed");
-                            break;
-                        }
-                    };
-                    let held = Box::new(HeldDelivery { delivery, grant: consumer.grant_credit_op(1) });
+                    let Some(delivery) = delivery? else { return Ok(()) };
+                    let held = HeldDelivery { delivery, consumer: consumer.id() };
                     match held.procedure() {
-                        Some(id) => self.spawn(&mut runs, id, Some(held)),
-                        None => self.settle(held.ack_ops().collect()).await,
+                        Some(id) => self.spawn(runs, id, Some(Box::new(held))),
+                        None => self.settle(ack_ops(&[held]).collect()).await,
                     }
                 }
             }
         }
-        runs.shutdown().await;
     }
 
     /// Passes a delivery to the run of a procedure. Starts the run, if there is none.

@@ -147,8 +147,8 @@ impl Run<'_> {
                         false => self.apply_output(ProcedureOutput::Child(child), now)?,
                     }
                 }
-                // A write is committed together with the state that implies it.
-                ProcedureOutput::Write(_) => {}
+                // They are committed together with the state that implies them.
+                ProcedureOutput::Write(_) | ProcedureOutput::Cancel(_) => {}
                 other @ (ProcedureOutput::Timer { .. }
                 | ProcedureOutput::Watch { .. }
                 | ProcedureOutput::Ignored(_)
@@ -172,6 +172,7 @@ impl Run<'_> {
     }
 
     pub(super) fn track_answer(&mut self, name: String, message: MessageId) {
+        self.requests.insert(name.clone(), message);
         self.answers.push(Box::pin(self.context.await_answer(name, message)));
     }
 
@@ -193,9 +194,12 @@ impl Run<'_> {
     /// Waits for the end of an item. If it has ended already, its event is ready.
     async fn wait_for_end(&mut self, waited: Waited) -> Result<(), RunError> {
         self.context.changes.wait_for(waited.clone(), &self.link.sender);
-        if let Some(event) = self.context.read_ended(&waited).await? {
-            self.context.changes.forget(&waited, &self.link.sender);
-            self.events.push(event);
+        match self.context.read_ended(&waited).await? {
+            Some(event) => {
+                self.context.changes.forget(&waited, &self.link.sender);
+                self.events.push(event);
+            }
+            None => drop(self.awaited.insert(waited)),
         }
         Ok(())
     }

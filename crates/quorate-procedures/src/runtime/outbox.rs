@@ -2,15 +2,16 @@
 //! procedure that someone else has changed. The first one stores the state, the last one the final result. The state
 //! describes everything in between, so a resumed run knows which outputs are missing.
 
+use quorate_core::limits::OPS_MAX;
 use quorate_core::{
     AgentId, Code, CreateTasks, Dependency, Destination, Message, MessageType, NewTask, Op, OpResult,
     Priority, ProcedureStatus, PutEntry, Receipt, Refused, RequestApproval, SendRequest, StartProcedure,
     StepProcedure, Timestamp, Version,
 };
 use quorate_engine::{Error, action_document};
-use serde_json::json;
 
-use super::drive::{RunError, refusal_error};
+use super::drive::RunError;
+use super::inbox::{ack_ops, grant_op};
 use super::lookup::client_id;
 use super::run::{FinalResult, Run};
 use super::{commit_backoff, is_retryable};
@@ -35,6 +36,9 @@ pub(super) struct UnsentRequest {
     pub(super) due: Timestamp,
 }
 
+/// Longest time for which a refused step is retried before it counts as failed.
+const RETRY_MS_MAX: u64 = 60_000;
+
 /// Reaction to a refused commit.
 enum RefusalAction {
     /// Retry immediately, without the part that was refused.
@@ -50,6 +54,8 @@ enum RefusalAction {
 /// A commit of a step: its operations, and where its parts are.
 struct Batch {
     ops: Vec<Op>,
+    /// Index of the first cancellation.
+    cancels_at: usize,
     /// Index of the first output.
     outputs_at: usize,
     /// Number of outputs.
@@ -57,31 +63,36 @@ struct Batch {
 }
 
 impl Run<'_> {
-    /// Commits a changed state and all unsent outputs. Returns `false` if the procedure was ended because of a refusal.
-    pub(super) async fn flush_outputs(&mut self, changed: bool) -> Result<bool, RunError> {
-        if self.writes.len() > OPS_PER_COMMIT_MAX {
+    /// Commits a changed state and all unsent outputs.
+    pub(super) async fn flush_outputs(&mut self, changed: bool) -> Result<(), RunError> {
+        let with_state = self.writes.len() + self.cancels.len();
+        if with_state > OPS_PER_COMMIT_MAX {
             let reason = format!(
-                "{} memory writes in one step, at most {OPS_PER_COMMIT_MAX} are possible",
-                self.writes.len()
+                "{with_state} memory writes and cancellations in one step, at most {OPS_PER_COMMIT_MAX} are possible"
             );
             return Err(RunError::Step(reason));
         }
         let (mut state_changed, mut batch_max, mut backoff) = (changed, OPS_PER_COMMIT_MAX, commit_backoff());
-        let mut grant_only = false;
+        let (mut grant_only, mut retried_since) = (false, None);
         while state_changed || !self.unsent.is_empty() || self.final_result.is_some() || self.taken > 0 {
-            let count = batch_max.saturating_sub(self.writes.len()).max(1).min(self.unsent.len());
+            let with_state = self.writes.len() + self.cancels.len();
+            let count = batch_max.saturating_sub(with_state).max(1).min(self.unsent.len());
             let batch = self.batch(count, state_changed, grant_only)?;
             let commit = self.context.commit(batch.ops.clone());
             match self.context.space.commit(commit).await {
                 Ok(receipt) => {
                     backoff.reset();
-                    (state_changed, grant_only) = (false, false);
+                    (state_changed, grant_only, retried_since) = (false, false, None);
                     self.apply_receipt(&receipt, &batch).await?;
                 }
                 Err(Error::Refused(refused)) => {
                     match self.on_refusal(&refused, &batch, &mut grant_only, &mut batch_max) {
                         RefusalAction::RetryNow => {}
                         RefusalAction::RetryLater => {
+                            let now = self.context.space.engine().clock().now().mono;
+                            if now >= retried_since.get_or_insert(now).plus_ms(RETRY_MS_MAX) {
+                                return Err(refused.into());
+                            }
                             self.report_retry(refused.code);
                             self.context.wait_backoff(&mut backoff).await;
                         }
@@ -92,7 +103,7 @@ impl Run<'_> {
                             return Err(RunError::StaleLease);
                         }
                         RefusalAction::Stop => return Err(RunError::Changed),
-                        RefusalAction::GiveUp => return self.give_up(&refused).await,
+                        RefusalAction::GiveUp => return Err(refused.into()),
                     }
                 }
                 Err(error) if is_retryable(&error) => {
@@ -102,7 +113,7 @@ impl Run<'_> {
                 Err(error) => return Err(error.into()),
             }
         }
-        Ok(true)
+        Ok(())
     }
 
     fn report_retry(&self, code: Code) {
@@ -112,20 +123,21 @@ impl Run<'_> {
 
     /// Builds the operations of the next commit.
     fn batch(&self, count: usize, state_changed: bool, grant_only: bool) -> Result<Batch, RunError> {
-        let mut ops = Vec::with_capacity(count + self.writes.len() + 2 * self.taken + 1);
-        for held in &self.link.held[..self.taken] {
-            match grant_only {
-                true => ops.push(held.grant_op()),
-                false => ops.extend(held.ack_ops()),
-            }
-        }
+        let held = &self.link.held[..self.taken];
+        let mut ops: Vec<_> = match grant_only {
+            true => grant_op(held).into_iter().collect(),
+            false => ack_ops(held).collect(),
+        };
+        let acks = ops.len();
         ops.extend(self.writes.iter().cloned().map(Op::Put));
+        let cancels_at = ops.len();
+        ops.extend(self.cancels.iter().cloned());
         let outputs_at = ops.len();
         for output in self.unsent.iter().take(count) {
             ops.push(self.output_op(output)?);
         }
         let final_result = self.final_result.as_ref().filter(|_| count == self.unsent.len());
-        if state_changed || final_result.is_some() || count > 0 || !self.writes.is_empty() {
+        if state_changed || final_result.is_some() || ops.len() > acks {
             let state = state_changed.then(|| self.instance.state()).transpose();
             let state = state.map_err(|error| RunError::Step(format!("the state is not JSON: {error}")))?;
             let (status, result) = match final_result {
@@ -141,7 +153,9 @@ impl Run<'_> {
                 ..StepProcedure::new(self.id.clone(), self.version, &self.instance.phase())
             }));
         }
-        Ok(Batch { ops, outputs_at, outputs: count })
+        // Two for the deliveries, one for the step.
+        const { assert!(OPS_PER_COMMIT_MAX + 3 <= OPS_MAX) };
+        Ok(Batch { ops, cancels_at, outputs_at, outputs: count })
     }
 
     async fn apply_receipt(&mut self, receipt: &Receipt, batch: &Batch) -> Result<(), RunError> {
@@ -149,9 +163,12 @@ impl Run<'_> {
             self.final_result = None;
         }
         self.link.failures = 0;
+        self.link.backoff.reset();
         self.link.held.drain(..self.taken);
         self.taken = 0;
+        self.remember_record(receipt.seq);
         self.writes.clear();
+        self.finish_cancels(receipt, batch).await?;
         if let Some(version) = stepped_version(receipt) {
             self.version = version;
         }
@@ -174,6 +191,23 @@ impl Run<'_> {
         Ok(())
     }
 
+    /// Continues the cancellation of children whose work exceeds the limit of one operation.
+    async fn finish_cancels(&mut self, receipt: &Receipt, batch: &Batch) -> Result<(), RunError> {
+        let cancels = std::mem::take(&mut self.cancels);
+        for (op, result) in cancels.into_iter().zip(receipt.results.iter().skip(batch.cancels_at)) {
+            if let (Op::ControlProcedure(control), OpResult::ProcedureChanged { remaining: 1.., .. }) =
+                (op, result)
+            {
+                let (principal, epoch) = (self.context.principal(), Some(self.context.epoch));
+                self.context
+                    .space
+                    .cancel_procedure(&principal, epoch, &control.procedure, &control.reason)
+                    .await?;
+            }
+        }
+        Ok(())
+    }
+
     /// Decides how to react to a refusal. If it concerns a single request or message, that one is removed and the rest
     /// retried.
     fn on_refusal(
@@ -184,6 +218,13 @@ impl Run<'_> {
         batch_max: &mut usize,
     ) -> RefusalAction {
         let reason = || refused.detail.clone();
+        let cancel = refused.facts.op.and_then(|op| op.checked_sub(batch.cancels_at));
+        let cancel = cancel.filter(|cancel| *cancel < self.cancels.len());
+        if let (Some(cancel), Code::Conflict | Code::NotFound | Code::Cancelled) = (cancel, refused.code) {
+            // It has ended already, or was never sent.
+            self.cancels.remove(cancel);
+            return RefusalAction::RetryNow;
+        }
         let index = refused.facts.op.and_then(|op| op.checked_sub(batch.outputs_at));
         let index = index.filter(|index| *index < batch.outputs);
         let is_step = refused.facts.op.is_some_and(|op| op + 1 == batch.ops.len());
@@ -232,20 +273,6 @@ impl Run<'_> {
             }
         }
         RefusalAction::RetryNow
-    }
-
-    /// Ends a procedure whose next step is refused, or lets the step be repeated. The stored state keeps what was
-    /// collected.
-    async fn give_up(&mut self, refused: &Refused) -> Result<bool, RunError> {
-        if let Some(error) = refusal_error(self.instance.on_refusal(), refused) {
-            return Err(error);
-        }
-        let code = refused.code.as_str();
-        tracing::warn!(procedure = %self.id, code, "procedure failed: next step refused");
-        let reason = format!("the next step was refused: {}: {}", refused.code, refused.detail);
-        let result = json!({ "reason": reason, "hint": refused.hint });
-        self.context.fail(&self.id, self.version, &result, self.link).await?;
-        Ok(false)
     }
 
     fn output_op(&self, output: &Unsent) -> Result<Op, RunError> {

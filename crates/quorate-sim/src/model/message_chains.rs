@@ -32,7 +32,7 @@ impl fmt::Display for ChainFields {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Self { correlation, caused, hops, limit, answer, budget } = self;
         if let Some(chain) = correlation {
-            write!(f, " chain {}", CHAINS[usize::from(chain)])?;
+            write!(f, " chain {}", CHAINS[usize::from(*chain)])?;
         }
         if *caused {
             f.write_str(" caused")?;

@@ -1,8 +1,11 @@
 //! The procedure runtime: every output and event, kills after every record, and the changes that others make.
 
+mod cancelled_outputs;
 mod figures;
 mod kill_each_record;
 mod lifecycle;
+mod recorder_machine;
+mod refused_steps;
 mod script_machine;
 
 use std::path::Path;

@@ -2,10 +2,13 @@
 
 use std::path::Path;
 use std::sync::Arc;
+use std::sync::atomic::AtomicU32;
 use std::time::Duration;
 
 use quorate::deliberation::{Member, Spec};
-use quorate::{Entropy, Failure, Hub, ProcedureDraft, ProcedureStatus, RunningAgent, SystemClock, Work};
+use quorate::{
+    Clock, Entropy, Failure, Hub, ProcedureDraft, ProcedureStatus, RunningAgent, SystemClock, Work,
+};
 use quorate_core::SpaceName;
 use quorate_engine::Engine;
 use quorate_sim::fault_store::{FaultRule, FaultStore};
@@ -136,10 +139,20 @@ pub(crate) async fn run_deliberation(
 
 /// Opens a hub with fault injection.
 pub(crate) async fn hub_with_faults(data: &Path, rule: FaultRule) -> Hub {
+    hub_with_read_faults(data, SystemClock::new(), rule, Arc::default()).await
+}
+
+/// Opens a hub with fault injection, also for reads of the log, on this clock.
+pub(crate) async fn hub_with_read_faults(
+    data: &Path,
+    clock: Arc<dyn Clock>,
+    rule: FaultRule,
+    log_failures: Arc<AtomicU32>,
+) -> Hub {
     let options = quorate_engine::Options::default();
-    let engine = Engine::start_with(options, SystemClock::new(), Entropy::system(), |context| {
+    let engine = Engine::start_with(options, clock, Entropy::system(), |context| {
         let store = SqliteStore::open(data, Options::default(), context)?;
-        Ok::<_, OpenError>(FaultStore::new(store, rule) as Arc<_>)
+        Ok::<_, OpenError>(FaultStore::with_log_failures(store, rule, log_failures) as Arc<_>)
     });
     let engine = engine.expect("engine starts");
     let space = engine.space(SpaceName::new("default").expect("a name")).await.expect("a space");

@@ -43,6 +43,10 @@ pub(crate) enum ScriptStep {
     Panic,
     /// Sets timers in the past forever.
     Loop,
+    /// Sets timers in the past, and sends messages to the procedure itself, forever.
+    Echo,
+    /// Writes entries that it watches forever.
+    WatchOwn,
     /// Writes a secret, which the hub refuses.
     Refused,
 }
@@ -109,6 +113,21 @@ impl Script {
                 rationale: None,
                 timeout_ms: 60_000,
             })],
+            ScriptStep::Echo => vec![
+                ProcedureOutput::Timer { id: "echo".into(), due: Timestamp(1) },
+                ProcedureOutput::Message(OutgoingMessage {
+                    id: format!("echo-{}", state.seen),
+                    to: Destination::Agent(AgentId::new(Self::DRIVER).expect("a valid id")),
+                    kind: MessageType::Event,
+                    action: "echo".into(),
+                    payload: state.seen.to_string().into_bytes(),
+                }),
+            ],
+            ScriptStep::WatchOwn => vec![ProcedureOutput::Watch {
+                id: "own".into(),
+                prefix: "own/".into(),
+                from: Seq(state.seen + 1),
+            }],
             ScriptStep::Write(..) | ScriptStep::Refused => Vec::new(),
             ScriptStep::Send(agent, count) => (0..*count)
                 .map(|n| {
@@ -158,6 +177,10 @@ impl Script {
                     outputs.push(write("secret".into(), secret));
                 }
                 Some(ScriptStep::Send(..)) => {}
+                Some(ScriptStep::WatchOwn) => {
+                    outputs.push(write("own/a".into(), "0"));
+                    return outputs;
+                }
                 _ => return outputs,
             }
             state.at += 1;
@@ -219,6 +242,14 @@ impl Script {
                 Some(ScriptStep::Timer(_) | ScriptStep::TimerInThePast),
             ) if timer == format!("timer-{at}") => self.next(state, json!("timer"), context),
             (ProcedureEvent::TimerFired { .. }, Some(ScriptStep::Loop)) => self.outputs(state),
+            (ProcedureEvent::TimerFired { .. }, Some(ScriptStep::Echo)) => {
+                state.seen += 1;
+                self.outputs(state)
+            }
+            (ProcedureEvent::EntryChanged { seq, .. }, Some(ScriptStep::WatchOwn)) => {
+                state.seen = seq.0;
+                self.enter(state, context)
+            }
             (ProcedureEvent::Decided { state: decision, reason, action, .. }, Some(ScriptStep::Approve)) => {
                 let action = action.map(|action| text(&action));
                 self.next(state, json!({ "decision": decision, "reason": reason, "action": action }), context)
