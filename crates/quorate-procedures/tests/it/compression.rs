@@ -1,0 +1,3 @@
+//! Compression of contexts: its quality, measured on a corpus of documents with key facts.
+
+mod corpus;
