@@ -7,6 +7,7 @@
 #![allow(clippy::print_stdout, clippy::print_stderr)]
 
 mod bench;
+mod compression;
 mod dist;
 mod generators;
 mod openapi;
@@ -36,6 +37,7 @@ Usage: cargo xtask <command>
   peers           Compare request/reply throughput with NATS on the same machine.
   sim [--cycles N] [--cuts N] [--fuzz SECONDS] [--seed S] [-- ARGS]
                   Run the crash, power-loss and fuzz tests for longer. ARGS are passed to the test binaries.
+  compression     Measure the quality of context compression and write docs/compression-quality.md.
   openapi         Regenerate openapi/quorate.json and the table of limits from the code.
   generators      Generate Python and TypeScript clients from openapi/quorate.json and type-check them.
   schemathesis    Test a running hub against openapi/quorate.json.
@@ -65,6 +67,7 @@ fn run(args: &[String]) -> Result<()> {
         "bench" => bench::run(&root, rest),
         "dist" if rest.is_empty() => dist::run(&root),
         "peers" if rest.is_empty() => peers::run(&root),
+        "compression" if rest.is_empty() => compression::run(&root),
         "sim" => sim::run(&root, &sim::SimArgs::parse(rest)?),
         "openapi" if rest.is_empty() => openapi::run(&root),
         "generators" if rest.is_empty() => generators::run(&root),

@@ -4,6 +4,7 @@
 //! Only the runtime performs I/O. The machines neither read the clock nor use randomness: they map events to outputs
 //! deterministically. The runtime stores the new state in the same commit that sends the outputs.
 
+pub mod compression;
 pub mod conflict;
 pub mod deliberation;
 pub mod finding;

@@ -15,6 +15,7 @@ pub(super) struct Document {
     pub(super) facts: Vec<Fact>,
 }
 
+#[derive(Debug)]
 /// A key fact: terms that must all occur, each a list of alternatives.
 pub(super) struct Fact(Vec<Vec<String>>);
 
