@@ -12,6 +12,7 @@ const TOKENS_PER_OUTPUT: usize = 250;
 const OUTPUTS_MAX: usize = 12;
 /// References of the original that are carried over.
 const REFS_MAX: usize = 8;
+const TOKENS_PER_REF: usize = 100;
 const PLACE_BYTES_MAX: usize = 120;
 
 /// What can be expanded.
@@ -29,7 +30,7 @@ impl Listing {
     /// The original, its largest outputs, and all parts as ranges of about the same size.
     pub(super) fn new(document: &Document<'_>, source: &str, budget: usize) -> Self {
         let mut listing = Self::minimal(source);
-        let carried = document.refs.iter().take(REFS_MAX.min(budget / TOKENS_PER_OUTPUT));
+        let carried = document.refs.iter().take(REFS_MAX.min(budget / TOKENS_PER_REF));
         listing.refs.extend(carried.map(|(name, place)| (name.clone(), clipped(place))));
         listing.refs.extend(outputs(&document.parts, (budget / TOKENS_PER_OUTPUT).min(OUTPUTS_MAX)));
         let ranges = ranges(&document.parts, (budget / TOKENS_PER_RANGE).min(RANGES_MAX));

@@ -75,9 +75,7 @@ impl Compressed {
 }
 
 fn write_list(yaml: &mut String, name: &str, items: &[String]) {
-    if !items.is_empty() {
-        let _ = writeln!(yaml, "{name}:");
-    }
+    let _ = writeln!(yaml, "{name}:{}", if items.is_empty() { " []" } else { "" });
     for item in items {
         let _ = writeln!(yaml, "- {}", scalar(item));
     }

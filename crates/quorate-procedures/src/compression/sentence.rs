@@ -124,7 +124,7 @@ pub(super) fn plain(text: &str) -> String {
             },
             '[' => match link(&text[offset..]) {
                 Some((label, length)) => {
-                    plain.push_str(label);
+                    plain.push_str(&self::plain(label));
                     while chars.next_if(|(next, _)| *next < offset + length).is_some() {}
                 }
                 None => plain.push(ch),

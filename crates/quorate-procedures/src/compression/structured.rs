@@ -16,6 +16,19 @@ const OUTPUT_BYTES_MIN: usize = 600;
 const LINE_BYTES_MAX: usize = 200;
 /// Objects that wrap the fields of a context, as in a handoff.
 const WRAPPERS: [&str; 4] = ["context", "sharedContext", "shared_context", "payload"];
+/// Fields of the envelope, which the receiver of a summary does not need.
+const ENVELOPE: [&str; 10] = [
+    "from",
+    "to",
+    "from_agent",
+    "to_agent",
+    "fromAgent",
+    "toAgent",
+    "handoff_type",
+    "handoffType",
+    "tokens_used",
+    "timestamp",
+];
 /// Last words of fields that name where something is stored.
 const REFERENCES: [&str; 7] = ["ref", "refs", "reference", "references", "artifacts", "snapshot", "files"];
 
@@ -50,6 +63,9 @@ pub(super) fn document(text: &str) -> Option<Document<'_>> {
         return None;
     }
     let Fields(fields) = serde_json::from_str(text).ok()?;
+    if fields.is_empty() {
+        return None;
+    }
     let mut reader = FieldReader::default();
     let mut parts = Vec::with_capacity(fields.len());
     let mut begin = 0;
@@ -94,8 +110,9 @@ impl FieldReader {
         if is_reference(name) {
             return self.reference(name, value);
         }
-        let role = role::of_name(name);
-        if role == Some(Role::Reasoning) {
+        // The summary of the sender is that of the compressed context.
+        let role = if name == "summary" { Some(Role::Objective) } else { role::of_name(name) };
+        if role == Some(Role::Reasoning) || ENVELOPE.contains(&name) {
             return;
         }
         match value {

@@ -147,9 +147,11 @@ fn b5_central_sentences_rank_first() {
     let text = "Cats are small animals. The stock market fell.\n\n- Small cats hunt animals at night. Small animals fear cats.";
     assert_eq!(sentences(text).len(), 4);
     for rank in [text_rank, lex_rank] {
-        let summary = rank(text, 15);
+        let summary = rank(text, 8);
         assert!(
-            summary.contains("cats") && !summary.contains("stock") && count_o200k(&summary) <= 15,
+            summary.to_lowercase().contains("cats")
+                && !summary.contains("stock")
+                && count_o200k(&summary) <= 8,
             "{summary}"
         );
     }
