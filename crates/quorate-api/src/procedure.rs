@@ -30,6 +30,9 @@ pub struct NewProcedure<'a> {
     /// Input of the procedure: any JSON up to the payload limit of the space, 512 KB by default, stored byte for byte.
     #[serde(borrow, skip_serializing_if = "Option::is_none")]
     pub spec: Option<Json<'a>>,
+    /// Procedure whose child it is: it is cancelled with it. Only the driver of that procedure may name it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub parent: Option<ProcedureId>,
 }
 
 impl NewProcedure<'_> {
@@ -43,6 +46,7 @@ impl NewProcedure<'_> {
             kind: self.kind,
             driver: self.driver,
             spec: context.optional_payload(self.spec.as_ref())?,
+            parent: self.parent,
         })
     }
 
@@ -56,6 +60,7 @@ impl NewProcedure<'_> {
             kind: start.kind.clone(),
             driver: start.driver.clone(),
             spec: start.spec.as_ref().map(|spec| payload::encode(&spec.bytes, None)).transpose()?,
+            parent: start.parent.clone(),
         })
     }
 }
@@ -245,6 +250,9 @@ pub struct Procedure {
     /// Why it is paused, cancelled or stuck; omitted if there is no reason.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub reason: String,
+    /// Procedure whose child it is, if any.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub parent: Option<ProcedureId>,
 }
 
 impl From<&CoreProcedure> for Procedure {
@@ -262,6 +270,7 @@ impl From<&CoreProcedure> for Procedure {
             since: procedure.since,
             stepped_at: procedure.stepped_at,
             reason: procedure.reason.clone(),
+            parent: procedure.parent.clone(),
         }
     }
 }

@@ -18,6 +18,7 @@ mod message_chains;
 mod metered_lookup;
 mod policy;
 mod presence;
+mod procedure_cancel;
 mod procedure_control;
 mod procedures;
 mod repeated_ends;

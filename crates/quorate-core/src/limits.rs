@@ -38,8 +38,10 @@ pub const PROCEDURES_OPEN_MAX: usize = 10_000;
 pub const PROCEDURES_PER_AGENT_MAX: usize = 1_000;
 /// Bytes of the payload of a signal.
 pub const SIGNAL_BYTES_MAX: usize = 64 * 1024;
-/// Requests and tasks of a procedure that one operation cancels; the caller repeats it until none is left.
+/// Requests, tasks and children of a procedure that one operation cancels; the caller repeats it until none is left.
 pub const PROCEDURE_CANCEL_MAX: usize = 1_000;
+/// Units of work after which an operation cancels no further requests, tasks and children of a procedure.
+pub(crate) const PROCEDURE_CANCEL_WORK_MAX: u64 = COMMIT_WORK_MAX / 8;
 /// Pending approvals of one space.
 pub const APPROVALS_PENDING_MAX: usize = 10_000;
 /// Pending approvals that one agent requested.

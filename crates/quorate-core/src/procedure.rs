@@ -109,6 +109,8 @@ pub struct Procedure {
     pub result: Option<PartRef>,
     /// Why it is paused, cancelled or stuck; may be empty.
     pub reason: String,
+    /// The procedure whose child it is: it is cancelled with it.
+    pub parent: Option<ProcedureId>,
     /// Its number as a pause scope; `None` if an earlier release started it, whose deliveries are not held.
     pub number: Option<ScopeNo>,
 }
@@ -124,6 +126,8 @@ pub struct StartProcedure {
     pub driver: Option<AgentId>,
     /// Specification, as JSON.
     pub spec: Option<Payload>,
+    /// The procedure whose child it is. Only the driver of that one may name it.
+    pub parent: Option<ProcedureId>,
 }
 
 /// `procedure.step`: commits the next version of a procedure.

@@ -46,6 +46,8 @@ pub mod message_chains;
 #[allow(missing_docs)]
 pub mod presence;
 #[allow(missing_docs)]
+pub mod procedure_children;
+#[allow(missing_docs)]
 pub mod procedure_control;
 #[allow(missing_docs)]
 pub mod procedures;
@@ -395,6 +397,7 @@ macro_rules! conformance_tests {
             held_procedures {
                 a_paused_procedure_holds_deliveries_and_a_resume_releases_them_in_order,
                 a_stuck_procedure_holds_deliveries_until_it_is_cancelled,
+                the_notice_of_a_start_is_held_while_the_procedure_is_paused,
                 a_delivery_of_a_procedure_is_not_held_by_its_session,
             }
             procedure_control {
@@ -403,6 +406,11 @@ macro_rules! conformance_tests {
                 m4_cancelling_a_procedure_cancels_its_requests_and_tasks,
                 a_cancellation_is_limited_per_operation,
                 a_signal_is_a_message_to_the_driver,
+            }
+            procedure_children {
+                m4_cancelling_a_procedure_cancels_its_descendants,
+                a_child_is_started_by_the_driver_of_a_procedure_that_has_not_ended,
+                a_cancellation_of_many_items_is_continued_by_its_repetition,
             }
             procedures {
                 each_step_increments_the_procedure_version,

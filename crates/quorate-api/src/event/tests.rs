@@ -373,6 +373,7 @@ fn long_lived_items() -> Vec<CoreEffect> {
                 result: None,
                 reason: String::new(),
                 number: None,
+                parent: None,
             }),
         ),
     ]

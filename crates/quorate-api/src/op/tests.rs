@@ -307,6 +307,7 @@ fn approvals_and_procedures() -> Vec<Op> {
             kind: "deliberation".to_owned(),
             driver: Some(id("alice")),
             spec: Some(sealed("{}")),
+            parent: Some(id("p0")),
         }),
         Op::StepProcedure(StepProcedure {
             procedure: id("p1"),

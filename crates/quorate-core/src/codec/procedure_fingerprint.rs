@@ -11,6 +11,9 @@ pub(super) fn write_start(out: &mut Writer, start: &StartProcedure) {
     out.text(&start.kind);
     out.text(start.driver.as_ref().map_or("", AgentId::as_str));
     write_payload(out, start.spec.as_ref());
+    if let Some(parent) = &start.parent {
+        out.text(parent);
+    }
 }
 
 pub(super) fn write_step(out: &mut Writer, step: &StepProcedure) {

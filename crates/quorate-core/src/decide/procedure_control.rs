@@ -4,14 +4,13 @@ use crate::commit::{OpResult, Principal};
 use crate::decide::procedures::{already_ended, no_procedure, notice};
 use crate::decide::tasks::push_json_string;
 use crate::decide::{DecideError, Draft};
-use crate::ids::AgentNo;
+
+use crate::ids::Version;
 use crate::item::{Item, Verb};
-use crate::limits::PROCEDURE_CANCEL_MAX;
 use crate::procedure::{ControlProcedure, Procedure, ProcedureControl, ProcedureStatus, SignalProcedure};
 use crate::recipient::Recipient;
 use crate::refused::{Code, Refused};
 use crate::registry::AgentRole;
-use crate::task::CancelTask;
 
 impl Draft<'_> {
     /// Pauses, resumes or cancels a procedure. A repetition changes nothing, but continues a cancellation.
@@ -29,24 +28,36 @@ impl Draft<'_> {
             if procedure.status.has_ended() {
                 return Err(already_ended(&procedure).into());
             }
-            version = self.next_version(&procedure)?;
-            let changed = Procedure {
-                version,
-                seq: self.seq,
-                previous_seq: self.previous_seq(&procedure),
-                status,
-                since: self.now.wall,
-                reason: control.reason.clone(),
-                ..procedure.clone()
-            };
-            self.change_item(verb, Item::Procedure(changed));
-            self.notify_of_control(&procedure, verb, &control.reason);
+            version = self.set_procedure_status(&procedure, verb, status, &control.reason)?;
         }
         let remaining = match control.control {
             ProcedureControl::Pause | ProcedureControl::Resume => 0,
             ProcedureControl::Cancel => self.cancel_work_of(&procedure, &control.reason)?,
         };
         Ok(OpResult::ProcedureChanged { version, remaining })
+    }
+
+    /// Changes whether a procedure continues, notifies its driver, and returns the new version.
+    pub(super) fn set_procedure_status(
+        &mut self,
+        procedure: &Procedure,
+        verb: Verb,
+        status: ProcedureStatus,
+        reason: &str,
+    ) -> Result<Version, DecideError> {
+        let version = self.next_version(procedure)?;
+        let changed = Procedure {
+            version,
+            seq: self.seq,
+            previous_seq: self.previous_seq(procedure),
+            status,
+            since: self.now.wall,
+            reason: reason.to_owned(),
+            ..procedure.clone()
+        };
+        self.change_item(verb, Item::Procedure(changed));
+        self.notify_of_control(procedure, verb, reason);
+        Ok(version)
     }
 
     /// Sends a signal to the driver. It is a message, so it is redelivered until the driver has processed it.
@@ -89,37 +100,6 @@ impl Draft<'_> {
         push_json_string(reason, &mut text);
         text.push('}');
         self.send_notice(driver, vec![Recipient::agent(number)], &procedure.id, verb.as_str(), text);
-    }
-
-    /// Cancels open requests and tasks of a procedure, at most [`PROCEDURE_CANCEL_MAX`]: requests of its driver with
-    /// the id of the procedure as correlation id, and tasks that its driver created with that id as session. Returns
-    /// the number of those that are left.
-    fn cancel_work_of(&mut self, procedure: &Procedure, reason: &str) -> Result<u32, DecideError> {
-        let driver = procedure.driver.as_ref().and_then(|driver| self.working.agents().number(driver));
-        let Some(driver) = driver else { return Ok(0) };
-        let requests = self.requests_of(procedure, driver);
-        let tasks = self.working.tasks().of_session(procedure.id.as_str(), driver);
-        let total = requests.len() + tasks.len();
-        self.lookup.add_steps(total);
-        let cancelled_requests = requests.len().min(PROCEDURE_CANCEL_MAX);
-        for request in requests.into_iter().take(PROCEDURE_CANCEL_MAX) {
-            self.withdraw(request);
-        }
-        // Newest first: a task is cancelled before those that it depends on, so that it does not fail with them.
-        let mut cancelled_tasks = 0;
-        for task in tasks.into_iter().rev().take(PROCEDURE_CANCEL_MAX - cancelled_requests) {
-            cancelled_tasks += 1;
-            // It may have ended with an earlier one.
-            if self.working.tasks().get(&task).is_some() {
-                self.cancel_task_of_procedure(&CancelTask { task, reason: reason.to_owned() })?;
-            }
-        }
-        Ok((total - cancelled_requests - cancelled_tasks) as u32)
-    }
-
-    fn requests_of(&self, procedure: &Procedure, driver: AgentNo) -> Vec<crate::request::Request> {
-        let requests = self.working.items().requests.of_correlation(procedure.id.as_str());
-        requests.filter(|request| request.from == driver).cloned().collect()
     }
 
     /// Refuses agents other than the driver, the agent that started the procedure, and coordinators.

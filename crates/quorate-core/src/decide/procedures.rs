@@ -27,6 +27,9 @@ impl Draft<'_> {
         {
             return self.repeated_start(start, driver.as_ref(), &procedure);
         }
+        if let Some(parent) = &start.parent {
+            self.check_parent(parent)?;
+        }
         if self.working.items().procedures.len() >= PROCEDURES_OPEN_MAX {
             return Err(too_many_procedures().into());
         }
@@ -40,9 +43,6 @@ impl Draft<'_> {
         let generate =
             || ProcedureId::generated(self.working.head.generation, self.seq, self.started_in_commit());
         let id = start.id.clone().unwrap_or_else(generate);
-        if let Some(driver) = driver.as_ref().filter(|driver| !self.is_principal(driver)) {
-            self.notify_driver(driver, &id, &start.kind)?;
-        }
         let procedure = Procedure {
             id: id.clone(),
             kind: start.kind.clone(),
@@ -60,10 +60,26 @@ impl Draft<'_> {
             state: None,
             result: None,
             reason: String::new(),
+            parent: start.parent.clone(),
             number: Some(ScopeNo::of_procedure(self.seq, self.started_in_commit())),
         };
+        let notified = procedure.driver.clone().filter(|driver| !self.is_principal(driver));
+        // The notice belongs to the procedure, so it is sent after the start.
         self.change_item(Verb::ProcedureStarted, Item::Procedure(procedure));
+        if let Some(driver) = notified {
+            self.notify_driver(&driver, &id, &start.kind)?;
+        }
         Ok(OpResult::ProcedureStarted { id })
+    }
+
+    /// Refuses to start a child of a procedure that has ended, or that another agent drives.
+    fn check_parent(&self, parent: &ProcedureId) -> Result<(), DecideError> {
+        let parent = self.procedure(parent)?.ok_or_else(|| no_procedure(parent))?;
+        self.require_driver(&parent)?;
+        if parent.status.has_ended() {
+            return Err(already_ended(&parent).into());
+        }
+        Ok(())
     }
 
     /// Notifies an agent that another principal made it the driver. The message is part of the same commit.
@@ -185,6 +201,7 @@ impl Draft<'_> {
     ) -> Result<OpResult, DecideError> {
         let same = procedure.started_by == self.commit.principal.to_text()
             && procedure.kind == start.kind
+            && procedure.parent == start.parent
             && procedure.driver.as_ref() == driver
             && self.is_same_part(procedure.spec, start.spec.as_ref())?;
         if same {

@@ -5,8 +5,7 @@ use std::panic::AssertUnwindSafe;
 
 use futures_util::future::FutureExt as _;
 use quorate_core::{
-    Code, ControlProcedure, Op, Procedure, ProcedureControl, ProcedureId, ProcedureStatus, Refused,
-    StepProcedure, Version, truncate_reason,
+    Code, Op, ProcedureId, ProcedureStatus, Refused, StepProcedure, Version, truncate_reason,
 };
 use quorate_engine::Error;
 use quorate_env::Backoff;
@@ -202,7 +201,9 @@ impl Context {
             ProcedureStatus::Running => {}
             ProcedureStatus::Paused | ProcedureStatus::Stuck => return self.wait_for_resume(link).await,
             ProcedureStatus::Cancelled => {
-                self.cancel_work(&procedure).await?;
+                // One operation cancels a limited number of requests, tasks and children.
+                let principal = self.principal();
+                self.space.cancel_procedure(&principal, Some(self.epoch), &procedure.id, "").await?;
                 return self.discard(link).await;
             }
             ProcedureStatus::Done | ProcedureStatus::Failed => return self.discard(link).await,
@@ -244,35 +245,6 @@ impl Context {
             self.settle(nacks.chain(grant_op(events)).collect()).await;
         }
         Ok(RunEnd::Over)
-    }
-
-    /// Cancels what is left of a cancelled procedure: requests and tasks beyond the limit of one commit, and its
-    /// children.
-    async fn cancel_work(&self, procedure: &Procedure) -> Result<(), Error> {
-        self.space.cancel_procedure(&self.principal(), Some(self.epoch), &procedure.id, "").await?;
-        let prefix = format!("{}:", procedure.id);
-        let mut after = None;
-        loop {
-            let page = self.space.procedures(None, after.as_ref(), super::PAGE).await?;
-            for child in page.procedures {
-                let is_child = child.id.as_str().starts_with(&prefix)
-                    && child.started_by == self.principal().to_text()
-                    && !child.status.has_ended();
-                if is_child {
-                    let reason = format!("its parent {} was cancelled", procedure.id);
-                    let op = Op::ControlProcedure(ControlProcedure {
-                        procedure: child.id,
-                        control: ProcedureControl::Cancel,
-                        reason: truncate_reason(reason),
-                    });
-                    self.space.commit(self.commit(vec![op])).await?;
-                }
-            }
-            after = page.cursor;
-            if after.is_none() {
-                return Ok(());
-            }
-        }
     }
 
     /// Ends a procedure as failed, and acks its deliveries.

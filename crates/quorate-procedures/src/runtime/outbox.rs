@@ -286,6 +286,7 @@ impl Run<'_> {
                 kind: child.kind.clone(),
                 driver: child.driver.clone(),
                 spec: Some(self.context.space.seal(child.spec.clone())),
+                parent: Some(self.id.clone()),
             }),
         })
     }

@@ -19,18 +19,20 @@ pub(super) const NAMES: [&str; 2] = ["p1", "p2"];
 /// Operation on a procedure.
 #[derive(Clone, Debug)]
 pub(super) enum ProcedureOp {
-    Start { name: Option<usize>, driver: Option<usize>, spec: Option<u8> },
+    Start { name: Option<usize>, driver: Option<usize>, spec: Option<u8>, parent: Option<usize> },
     Step { name: usize, expect: VersionChoice, phase: u8, state: Option<u8>, status: u8 },
     Control { name: usize, control: ProcedureControl },
     Signal { name: usize, payload: Option<u8> },
 }
 
 pub(super) fn procedure_ops(expect: BoxedStrategy<VersionChoice>) -> BoxedStrategy<ProcedureOp> {
-    let start = (weighted(0.9, 0..NAMES.len()), weighted(0.3, 0..AGENTS.len()), weighted(0.7, 0..2u8));
+    let parent = weighted(0.2, 0..NAMES.len());
+    let start =
+        (weighted(0.9, 0..NAMES.len()), weighted(0.3, 0..AGENTS.len()), weighted(0.7, 0..2u8), parent);
     let status = prop_oneof![12 => Just(0u8), 1 => Just(1), 1 => Just(2), 1 => Just(5)];
     let control = select(ProcedureControl::ALL.to_vec());
     prop_oneof![
-        1 => start.prop_map(|(name, driver, spec)| ProcedureOp::Start { name, driver, spec }),
+        1 => start.prop_map(|(name, driver, spec, parent)| ProcedureOp::Start { name, driver, spec, parent }),
         3 => (0..NAMES.len(), expect, 0..2u8, weighted(0.8, 0..3u8), status).prop_map(
             |(name, expect, phase, state, status)| ProcedureOp::Step { name, expect, phase, state, status }
         ),
@@ -67,11 +69,12 @@ pub(super) fn procedure_id(name: usize) -> ProcedureId {
 impl ProcedureOp {
     pub(super) fn op(&self, versions: &ProcedureVersions) -> Op {
         match self {
-            Self::Start { name, driver, spec } => Op::StartProcedure(StartProcedure {
+            Self::Start { name, driver, spec, parent } => Op::StartProcedure(StartProcedure {
                 id: name.map(procedure_id),
                 kind: "deliberation".into(),
                 driver: driver.map(agent_id),
                 spec: spec.map(|spec| payload(&format!("{{\"spec\":{spec}}}"))),
+                parent: parent.map(procedure_id),
             }),
             Self::Control { name, control } => Op::ControlProcedure(ControlProcedure {
                 procedure: procedure_id(*name),
@@ -107,9 +110,12 @@ impl ProcedureOp {
 impl fmt::Display for ProcedureOp {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::Start { name, driver, spec } => {
+            Self::Start { name, driver, spec, parent } => {
                 let name = name.map_or("-", |name| NAMES[name]);
-                write!(f, "starts procedure {name} for driver {driver:?} with {spec:?}")
+                write!(
+                    f,
+                    "starts procedure {name} for driver {driver:?} with {spec:?} as child of {parent:?}"
+                )
             }
             Self::Control { name, control } => write!(f, "{}s {}", control.as_str(), NAMES[*name]),
             Self::Signal { name, payload } => write!(f, "signals {} with {payload:?}", NAMES[*name]),

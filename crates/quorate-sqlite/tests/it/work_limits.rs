@@ -320,6 +320,7 @@ fn of_procedures() -> Vec<Op> {
             kind: "k".into(),
             driver: Some(bob()),
             spec: Some(payload(8_000)),
+            parent: None,
         }),
         Op::StepProcedure(StepProcedure {
             procedure: procedure(),
@@ -491,6 +492,53 @@ async fn s1_a_large_flush_does_not_share_a_transaction_with_a_large_commit() {
     hub.ok(vec![Op::CancelTask(CancelTask { task: task_id(0), reason: String::new() })]).await;
     let work_max = hub.store.stats().work_max;
     assert!(work_max < one_graph + BATCH_WORK_MAX, "{one_graph}, then {work_max} units in one transaction");
+    hub.store.close().await;
+}
+
+// Fails under: a limit of the number of requests that are cancelled together, whatever their size; a cancellation that
+// makes no progress.
+#[tokio::test]
+async fn s1_a_procedure_with_large_requests_is_cancelled_in_bounded_steps() {
+    const REQUESTS: usize = 250;
+    let hub = Hub::with(Options::default()).await;
+    let names: Vec<_> = (0..256).map(|number| id(&format!("agent-{number}"))).collect();
+    let all = names.iter().cloned().chain([id("alice")]);
+    for agent in all.collect::<Vec<_>>().chunks(OPS_MAX) {
+        hub.ok(agent.iter().map(|id| Op::RegisterAgent(RegisterAgent::named(id.clone()))).collect()).await;
+    }
+    let procedure = || ProcedureId::new("p").expect("a valid id");
+    hub.ok(vec![Op::StartProcedure(StartProcedure {
+        id: Some(procedure()),
+        kind: "k".into(),
+        driver: Some(id("alice")),
+        spec: None,
+        parent: None,
+    })])
+    .await;
+    for _ in 0..REQUESTS {
+        let message = message(Destination::Agents(names.clone()));
+        let message = Message { correlation_id: Some("p".into()), kind: MessageType::Query, ..message };
+        hub.ok(vec![Op::Request(SendRequest::new(message, Some(600_000), None))]).await;
+    }
+    let cancel = || {
+        let control = ProcedureControl::Cancel;
+        vec![Op::ControlProcedure(ControlProcedure {
+            procedure: procedure(),
+            control,
+            reason: String::new(),
+        })]
+    };
+    let (mut left, mut steps) = (REQUESTS as u32, 0);
+    while left > 0 {
+        let receipt = hub.ok(cancel()).await;
+        let [OpResult::ProcedureChanged { remaining, .. }] = receipt.results[..] else {
+            panic!("{receipt:?}")
+        };
+        assert!(remaining < left, "{remaining} of {left}");
+        (left, steps) = (remaining, steps + 1);
+    }
+    assert!((3..REQUESTS / 4).contains(&steps), "{steps} steps");
+    assert!(hub.store.stats().work_max < COMMIT_WORK_MAX / 4, "{}", hub.store.stats().work_max);
     hub.store.close().await;
 }
 

@@ -6,7 +6,7 @@ use quorate_core::{
     SignalProcedure, StartProcedure, StepProcedure, Timestamp, Version, WaitMode,
 };
 
-use super::builders::{agent, delayed, message_to, nack};
+use super::builders::{agent, delayed, id, message_to, nack};
 use super::test_bench::{START_MS, TestBench};
 use crate::StoredDeliveryState;
 
@@ -37,7 +37,7 @@ fn of_procedure(name: &str, message: Message) -> Message {
 /// Starts procedure p, which bob started and drives.
 async fn start(bench: &TestBench) {
     bench.register_all(&["alice", "bob", "eve"]).await;
-    let start = StartProcedure { id: Some(p()), kind: "own".into(), driver: None, spec: None };
+    let start = StartProcedure { id: Some(p()), kind: "own".into(), driver: None, spec: None, parent: None };
     bench.commit_ok(agent("bob"), vec![Op::StartProcedure(start)]).await;
 }
 
@@ -99,6 +99,22 @@ pub async fn a_stuck_procedure_holds_deliveries_until_it_is_cancelled(bench: Tes
     let dispatched = bench.dispatched();
     assert_eq!(dispatched.len(), 1, "a procedure that has ended holds nothing");
     assert_eq!(dispatched[0].1.delivery, late);
+}
+
+pub async fn the_notice_of_a_start_is_held_while_the_procedure_is_paused(bench: TestBench) {
+    bench.register_all(&["alice", "bob"]).await;
+    let start = StartProcedure {
+        id: Some(p()),
+        kind: "own".into(),
+        driver: Some(id("bob")),
+        spec: None,
+        parent: None,
+    };
+    bench.commit_ok(agent("alice"), vec![Op::StartProcedure(start)]).await;
+    bench.commit_ok(agent("alice"), vec![control(ProcedureControl::Pause)]).await;
+    assert_eq!(claim(&bench, "bob").await, [DeliveryNo(2)], "the notice of the pause");
+    bench.commit_ok(agent("alice"), vec![control(ProcedureControl::Resume)]).await;
+    assert_eq!(claim(&bench, "bob").await, [DeliveryNo(1), DeliveryNo(3)], "the start, and the resumption");
 }
 
 pub async fn a_delivery_of_a_procedure_is_not_held_by_its_session(bench: TestBench) {

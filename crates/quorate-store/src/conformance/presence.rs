@@ -161,6 +161,7 @@ pub async fn n5_running_procedures_of_an_absent_driver_are_stuck(bench: TestBenc
             kind: "custom".into(),
             driver,
             spec: None,
+            parent: None,
         })
     };
     let ops = vec![start("p2", "bob"), start("p1", "bob"), start("p3", "alice")];

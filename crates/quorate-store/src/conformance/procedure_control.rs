@@ -36,6 +36,7 @@ async fn start(bench: &TestBench) {
         kind: "own".into(),
         driver: Some(id("bob")),
         spec: Some(payload("1")),
+        parent: None,
     };
     bench.commit_ok(agent("alice"), vec![Op::StartProcedure(start)]).await;
     assert_eq!(

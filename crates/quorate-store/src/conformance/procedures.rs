@@ -19,6 +19,7 @@ fn start_procedure(name: Option<&str>) -> StartProcedure {
         kind: "deliberation".into(),
         driver: None,
         spec: Some(payload("{\"subject\":1}")),
+        parent: None,
     }
 }
 

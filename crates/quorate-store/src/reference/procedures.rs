@@ -56,6 +56,21 @@ impl Transaction<'_> {
                 ))
             };
         }
+        if let Some(parent) = &start.parent {
+            let parent = self.space.procedure(parent);
+            let parent = parent.ok_or_else(|| Refused::new(Code::NotFound, "there is no such parent"))?;
+            if let Principal::Agent(actor) = &self.commit.principal
+                && parent.driver.as_ref() != Some(actor)
+            {
+                return Err(Refused::new(
+                    Code::Forbidden,
+                    format!("{actor} is not the driver of the parent"),
+                ));
+            }
+            if parent.status.has_ended() {
+                return Err(Refused::new(Code::Conflict, "the parent has ended"));
+            }
+        }
         let running = self.space.procedures().filter(|procedure| !procedure.status.has_ended());
         if running.count() >= limits::PROCEDURES_OPEN_MAX {
             return Err(Refused::new(Code::LimitExceeded, "too many procedures")
@@ -76,11 +91,6 @@ impl Transaction<'_> {
         self.procedures_started += 1;
         let generated = format!("prc_0-{seq}-{index}");
         let id = start.id.clone().unwrap_or_else(|| ProcedureId::new(&generated).expect("valid id"));
-        if let Some(driver) = &driver
-            && self.commit.principal != Principal::Agent(driver.clone())
-        {
-            self.notify_driver(driver, &id, &start.kind)?;
-        }
         let procedure = Procedure {
             id: id.clone(),
             kind: start.kind.clone(),
@@ -98,9 +108,16 @@ impl Transaction<'_> {
             state: None,
             result: None,
             reason: String::new(),
+            parent: start.parent.clone(),
             number: Some(ScopeNo(seq.0 * 256 + 255 - u64::from(index))),
         };
+        let driver = procedure.driver.clone();
         self.set_item(Item::Procedure(procedure));
+        if let Some(driver) =
+            driver.filter(|driver| self.commit.principal != Principal::Agent(driver.clone()))
+        {
+            self.notify_driver(&driver, &id, &start.kind)?;
+        }
         Ok(OpResult::ProcedureStarted { id })
     }
 
@@ -188,33 +205,67 @@ impl Transaction<'_> {
             if procedure.status.has_ended() {
                 return Err(Refused::new(Code::Conflict, "the procedure has ended"));
             }
-            self.advance_version(&mut procedure);
-            procedure.status = status;
-            procedure.since = self.now.wall;
-            procedure.reason.clone_from(&control.reason);
-            self.set_item(Item::Procedure(procedure.clone()));
-            if status != ProcedureStatus::Paused {
-                self.release_held(&ItemKey::new(ItemKind::Procedure, procedure.id.as_str()));
-            }
-            let driver = procedure.driver.as_ref();
-            let driver = driver.filter(|driver| self.commit.principal != Principal::Agent((*driver).clone()));
-            if let Some(driver) = driver
-                && let Some(number) = self.space.agent_number(driver)
-            {
-                let (id, kind, reason) = (procedure.id.as_str(), &procedure.kind, &control.reason);
-                let text = format!("{{\"procedure\":{id:?},\"kind\":{kind:?},\"reason\":{reason:?}}}");
-                self.notify(driver, vec![Recipient::agent(number)], &procedure.id, action, text);
-            }
+            self.set_status(&mut procedure, status, action, &control.reason);
         }
         let version = procedure.version;
         if control.control != ProcedureControl::Cancel {
             return Ok(OpResult::ProcedureChanged { version, remaining: 0 });
         }
-        let remaining = self.cancel_work_of(&procedure, &control.reason)?;
+        let mut left = limits::PROCEDURE_CANCEL_MAX;
+        let mut remaining = self.cancel_work_of(&procedure, &control.reason, &mut left)?;
+        let mut suffix = control.reason.clone();
+        if !suffix.is_empty() {
+            suffix.insert_str(0, ": ");
+        }
+        let reason = format!("procedure {} was cancelled{suffix}", procedure.id);
+        for mut child in self.children_of(&procedure.id) {
+            remaining += self.cancel_work_of(&child, &control.reason, &mut left)?;
+            if left == 0 {
+                remaining += 1;
+                continue;
+            }
+            left -= 1;
+            self.set_status(&mut child, ProcedureStatus::Cancelled, "procedure.cancelled", &reason);
+        }
         Ok(OpResult::ProcedureChanged { version, remaining })
     }
 
-    fn cancel_work_of(&mut self, procedure: &Procedure, reason: &str) -> Result<u32, Refused> {
+    /// Returns the open descendants of a procedure, each after its own children.
+    fn children_of(&self, parent: &ProcedureId) -> Vec<Procedure> {
+        let is_child = |procedure: &&Procedure| {
+            procedure.parent.as_ref() == Some(parent) && !procedure.status.has_ended()
+        };
+        let mut children: Vec<_> = self.space.procedures().filter(is_child).cloned().collect();
+        children.sort_by(|a, b| a.id.cmp(&b.id));
+        children.into_iter().flat_map(|child| [self.children_of(&child.id), vec![child]].concat()).collect()
+    }
+
+    fn set_status(&mut self, procedure: &mut Procedure, status: ProcedureStatus, action: &str, reason: &str) {
+        self.advance_version(procedure);
+        procedure.status = status;
+        procedure.since = self.now.wall;
+        procedure.reason = reason.to_owned();
+        self.set_item(Item::Procedure(procedure.clone()));
+        if status != ProcedureStatus::Paused {
+            self.release_held(&ItemKey::new(ItemKind::Procedure, procedure.id.as_str()));
+        }
+        let driver = procedure.driver.as_ref();
+        let driver = driver.filter(|driver| self.commit.principal != Principal::Agent((*driver).clone()));
+        if let Some(driver) = driver
+            && let Some(number) = self.space.agent_number(driver)
+        {
+            let (id, kind) = (procedure.id.as_str(), &procedure.kind);
+            let text = format!("{{\"procedure\":{id:?},\"kind\":{kind:?},\"reason\":{reason:?}}}");
+            self.notify(driver, vec![Recipient::agent(number)], &procedure.id, action, text);
+        }
+    }
+
+    fn cancel_work_of(
+        &mut self,
+        procedure: &Procedure,
+        reason: &str,
+        left: &mut usize,
+    ) -> Result<u32, Refused> {
         let driver = procedure.driver.as_ref().and_then(|driver| self.space.agent_number(driver));
         let Some(driver) = driver else { return Ok(0) };
         let is_own =
@@ -229,9 +280,10 @@ impl Transaction<'_> {
         let mut tasks: Vec<Task> = self.space.tasks().into_iter().filter(is_task).cloned().collect();
         tasks.sort_by_key(|task| std::cmp::Reverse(task.spec.number));
         let total = requests.len() + tasks.len();
-        let requests_max = requests.len().min(limits::PROCEDURE_CANCEL_MAX);
+        let requests_max = requests.len().min(*left);
         requests.into_iter().take(requests_max).for_each(|request| self.cancel_request(request));
-        let tasks_max = tasks.len().min(limits::PROCEDURE_CANCEL_MAX - requests_max);
+        let tasks_max = tasks.len().min(*left - requests_max);
+        *left -= requests_max + tasks_max;
         for task in tasks.into_iter().take(tasks_max) {
             let task = self.space.task(&task.spec.id).expect("the task exists").clone();
             if !task.status().has_ended() {
@@ -295,6 +347,7 @@ impl Transaction<'_> {
         };
         spec && existing.started_by == self.commit.principal.to_string()
             && existing.kind == start.kind
+            && existing.parent == start.parent
             && existing.driver.as_ref() == driver
     }
 }

@@ -22,6 +22,9 @@ pub(super) fn write(out: &mut Writer, procedure: &Procedure) {
     if let Some(number) = procedure.number {
         out.text(&procedure.reason);
         out.number(number.0);
+        if let Some(parent) = &procedure.parent {
+            out.text(parent);
+        }
     } else if !procedure.reason.is_empty() {
         out.text(&procedure.reason);
     }
@@ -62,6 +65,7 @@ pub(super) fn read(input: &mut Reader<'_>) -> Result<Procedure, DecodeError> {
         // Records of earlier releases end here, or after the reason.
         reason: if input.is_done() { String::new() } else { input.text()?.into() },
         number: if input.is_done() { None } else { Some(ScopeNo(input.number()?)) },
+        parent: if input.is_done() { None } else { Some(input.id()?) },
     })
 }
 

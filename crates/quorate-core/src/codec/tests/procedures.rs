@@ -26,6 +26,7 @@ fn procedure(status: ProcedureStatus) -> Procedure {
         result: status.has_ended().then_some(PartRef { seq: Seq(21), part: 2 }),
         reason: String::new(),
         number: None,
+        parent: None,
     }
 }
 
@@ -80,6 +81,7 @@ fn numbered_effects() -> Vec<Effect> {
         let item = Procedure {
             reason: reason.into(),
             number: Some(ScopeNo::of_procedure(Seq(17), 1)),
+            parent: reason.is_empty().then(|| "research-1".parse().unwrap()),
             ..procedure(status)
         };
         Effect::Changed { verb, item: Item::Procedure(item) }
@@ -92,7 +94,7 @@ fn numbered_effects() -> Vec<Effect> {
 
 #[test]
 fn the_bytes_of_numbered_procedures_never_change() {
-    expect!["00020f576f0a087265766965772d370c64656c696265726174696f6e066472697665720d6f70657261746f723a616e6e6180a0f1c2b134ac021514000a64697363757373696f6ee0f4f4c2b134c8fcf4c2b134120016010000fe230f63720a087265766965772d370c64656c696265726174696f6e066472697665720d6f70657261746f723a616e6e6180a0f1c2b134ac021514040a64697363757373696f6ee0f4f4c2b134c8fcf4c2b13412001601000c756e74696c204d6f6e646179fe23"].assert_eq(&hex(&write_body(&[], &numbered_effects())));
+    expect!["00020f626f0a087265766965772d370c64656c696265726174696f6e066472697665720d6f70657261746f723a616e6e6180a0f1c2b134ac021514000a64697363757373696f6ee0f4f4c2b134c8fcf4c2b134120016010000fe230a72657365617263682d310f63720a087265766965772d370c64656c696265726174696f6e066472697665720d6f70657261746f723a616e6e6180a0f1c2b134ac021514040a64697363757373696f6ee0f4f4c2b134c8fcf4c2b13412001601000c756e74696c204d6f6e646179fe23"].assert_eq(&hex(&write_body(&[], &numbered_effects())));
     let record = record_of(&[], &numbered_effects());
     assert_eq!(read_body(&record).unwrap().effects, numbered_effects());
 }
