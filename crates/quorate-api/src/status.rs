@@ -81,6 +81,8 @@ pub enum StuckKind {
     Dependency,
     /// Running procedures of a driver.
     Procedures,
+    /// Running procedures that wait for an answer or a task of an agent, or of a capability such as `can:sum`.
+    ProcedureWaits,
     /// Tasks, messages and locks that an agent holds.
     Held,
 }
@@ -97,6 +99,7 @@ impl StuckWork {
             StuckSubject::Lock { name, .. } => (StuckKind::Lock, name.to_string()),
             StuckSubject::Dependency { task, .. } => (StuckKind::Dependency, task.to_string()),
             StuckSubject::Procedures { driver, .. } => (StuckKind::Procedures, driver.to_string()),
+            StuckSubject::ProcedureWaits { on, .. } => (StuckKind::ProcedureWaits, on.clone()),
             StuckSubject::Held { agent, .. } => (StuckKind::Held, agent.to_string()),
         };
         Self {

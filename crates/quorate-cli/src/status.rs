@@ -226,6 +226,13 @@ fn stuck_line(work: &StuckWork) -> Line {
             let show = procedure.as_ref().map_or(String::new(), |id| format!("quorate procedure why {id}"));
             format!("restart {name}, or inspect with `{show}`")
         }
+        StuckKind::ProcedureWaits => match (name.strip_prefix("can:"), procedure) {
+            (Some(capability), _) => format!("start an agent with the capability {capability}"),
+            (None, Some(procedure)) => {
+                format!("restart {name}, or inspect with `quorate procedure why {procedure}`")
+            }
+            (None, None) => format!("restart {name}"),
+        },
         StuckKind::Held => format!("restart {name}, or release all with `quorate agent register {name}`"),
     };
     let subject = if work.kind == StuckKind::Lock { format!("lock {name}: ") } else { String::new() };

@@ -20,6 +20,7 @@ mod policy;
 mod presence;
 mod procedure_cancel;
 mod procedure_control;
+mod procedure_waits;
 mod procedures;
 mod repeated_ends;
 mod requests;

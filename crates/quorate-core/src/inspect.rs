@@ -1,9 +1,10 @@
 //! Inspection of the state at the head: data that only the writer has, such as waiting consumers and lease deadlines.
 
-use crate::ids::{AgentId, AgentNo, DeliveryNo, LockName, ProcedureId, Seq, TaskId};
+use crate::ids::{AgentId, AgentNo, ApprovalId, DeliveryNo, LockName, ProcedureId, Seq, TaskId};
 use crate::item::ItemKey;
 use crate::message::Priority;
-use crate::presence::{AbsentAgent, AgentStatus, LastSeen};
+use crate::presence::{AbsentAgent, AgentStatus, LastSeen, describe_absent};
+use crate::procedure::ProcedureStatus;
 use crate::registry::{Agent, AgentRole};
 use crate::request::Request;
 use crate::stuck::StuckWork;
@@ -47,7 +48,7 @@ pub enum Inspect {
     },
     /// The lease of an open task, and whether the agents that it waits for are gone.
     Task(TaskId),
-    /// Whether the driver of a running procedure is gone.
+    /// What a running procedure waits for, and whether its driver is gone.
     Procedure(ProcedureId),
     /// The number of agents that wait for each of these locks.
     LockQueueLengths(Vec<LockName>),
@@ -104,8 +105,8 @@ pub enum InspectResult {
     Stuck(Vec<StuckWork>),
     /// Result of [`Inspect::Task`].
     Task(TaskInspection),
-    /// Result of [`Inspect::Procedure`]: how the driver is gone; `None` if it is present.
-    Procedure(Option<AbsentAgent>),
+    /// Result of [`Inspect::Procedure`].
+    Procedure(ProcedureInspection),
     /// Result of [`Inspect::LockQueueLengths`], in the order of the names.
     LockQueueLengths(Vec<usize>),
     /// Result of [`Inspect::LockQueue`].
@@ -120,6 +121,66 @@ pub struct TaskInspection {
     /// How its holder is gone, or the agents that could claim it; empty if there are none. `None` if one of them is present,
     /// or if it waits for something else.
     pub absent: Option<Vec<AbsentAgent>>,
+}
+
+/// What a running procedure waits for.
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+pub struct ProcedureInspection {
+    /// How its driver is gone; `None` if it is present.
+    pub absent_driver: Option<AbsentAgent>,
+    /// Answers, tasks, decisions and children that it waits for, up to a number; first those that nobody will do soon.
+    pub waits: Vec<ProcedureWait>,
+    /// Number of those that are left out.
+    pub more: usize,
+}
+
+/// Something that a procedure waits for.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct ProcedureWait {
+    /// What it waits for.
+    pub subject: ProcedureWaitSubject,
+    /// How all agents are gone that could do it; empty if there are none. `None` if one of them is present.
+    pub absent: Option<Vec<AbsentAgent>>,
+}
+
+/// What a procedure waits for.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum ProcedureWaitSubject {
+    /// The answer to a request of its driver.
+    Answer {
+        /// The recipient: an agent, or a pool such as `can:review`.
+        of: String,
+    },
+    /// The end of a task.
+    Task {
+        /// The task.
+        task: TaskId,
+        /// The agent that holds it or is to do it, or a capability such as `can:sum`.
+        of: String,
+    },
+    /// The decision on an approval request.
+    Decision(ApprovalId),
+    /// The end of a child.
+    Child(ProcedureId, ProcedureStatus),
+}
+
+impl ProcedureWait {
+    /// Describes it, such as `the answer of risk: risk is offline`.
+    #[must_use]
+    pub fn describe(&self, now: Timestamp) -> String {
+        let (what, of) = match &self.subject {
+            ProcedureWaitSubject::Answer { of } => (format!("the answer of {of}"), of.as_str()),
+            ProcedureWaitSubject::Task { task, of } => (format!("task {task} of {of}"), of.as_str()),
+            ProcedureWaitSubject::Decision(approval) => (format!("a decision on approval {approval}"), ""),
+            ProcedureWaitSubject::Child(child, status) => {
+                (format!("procedure {child}, which is {}", status.as_str()), "")
+            }
+        };
+        match &self.absent {
+            None => what,
+            Some(absent) => format!("{what} ({})", describe_absent(absent, of, now)),
+        }
+    }
 }
 
 /// A request that waits for a lock.

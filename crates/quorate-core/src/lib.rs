@@ -95,7 +95,8 @@ pub use ids::{
     SpaceNo, TaskId, TokenId, Version, row_id,
 };
 pub use inspect::{
-    AgentFilter, AgentInspection, DeliveryInspection, Inspect, InspectResult, LockWait, TaskInspection,
+    AgentFilter, AgentInspection, DeliveryInspection, Inspect, InspectResult, LockWait, ProcedureInspection,
+    ProcedureWait, ProcedureWaitSubject, TaskInspection,
 };
 pub use item::{Item, ItemKey, ItemKind, ItemTimer, Retention, Verb};
 pub use json_error::describe_json_error;

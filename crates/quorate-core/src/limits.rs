@@ -212,6 +212,8 @@ pub const WEB_SESSIONS_PER_TOKEN_MAX: usize = 32;
 pub const TOKEN_NAME_CHARS_MAX: usize = 128;
 /// Names that the text of one refusal lists.
 pub(crate) const REFUSAL_NAMES_MAX: usize = 16;
+/// Requests and tasks of one procedure that are searched for absent agents.
+pub(crate) const PROCEDURE_WAITS_MAX: usize = 64;
 /// Tasks, messages and locks of one absent agent up to which the first end of a lease is determined.
 pub(crate) const HELD_SCANNED_MAX: usize = 256;
 /// Agents, deliveries or messages returned by one inspection.

@@ -60,6 +60,13 @@ pub enum StuckSubject {
         /// The first of the procedures, by id.
         first: ProcedureId,
     },
+    /// Running procedures that wait for an answer or a task of an agent that is gone, or of a capability that no agent has.
+    ProcedureWaits {
+        /// The agent, or a capability such as `can:sum`.
+        on: String,
+        /// The first of the procedures, by id.
+        first: ProcedureId,
+    },
     /// What an agent holds that is gone, except locks with a queue, which are listed by name.
     Held {
         /// The holder.
@@ -106,6 +113,7 @@ impl StuckWork {
             StuckSubject::Lock { name, .. } => format!("lock {name}"),
             StuckSubject::Dependency { task, .. } => format!("dependency {task}"),
             StuckSubject::Procedures { driver, .. } => format!("procedures of {driver}"),
+            StuckSubject::ProcedureWaits { on, .. } => format!("procedures that wait for {on}"),
             StuckSubject::Held { agent, .. } => format!("held by {agent}"),
         }
     }
@@ -120,7 +128,8 @@ impl StuckWork {
             | StuckSubject::Capability(_)
             | StuckSubject::Inbox(_)
             | StuckSubject::Dependency { .. }
-            | StuckSubject::Procedures { .. } => None,
+            | StuckSubject::Procedures { .. }
+            | StuckSubject::ProcedureWaits { .. } => None,
         }
     }
 
@@ -135,7 +144,8 @@ impl StuckWork {
             StuckSubject::Capability(_)
             | StuckSubject::Inbox(_)
             | StuckSubject::Lock { .. }
-            | StuckSubject::Procedures { .. } => None,
+            | StuckSubject::Procedures { .. }
+            | StuckSubject::ProcedureWaits { .. } => None,
         }
     }
 
@@ -143,7 +153,9 @@ impl StuckWork {
     #[must_use]
     pub fn first_procedure(&self) -> Option<&ProcedureId> {
         match &self.subject {
-            StuckSubject::Procedures { first, .. } => Some(first),
+            StuckSubject::Procedures { first, .. } | StuckSubject::ProcedureWaits { first, .. } => {
+                Some(first)
+            }
             StuckSubject::TaskType { .. }
             | StuckSubject::TasksOfAgent { .. }
             | StuckSubject::Capability(_)
@@ -185,6 +197,11 @@ impl StuckWork {
                 format!("{task} did not succeed, {} {stay} blocked until cancelled", self.waiting)
             }
             StuckSubject::Procedures { .. } => format!("{absent}, {}", waiting("procedure")),
+            StuckSubject::ProcedureWaits { on, first } => {
+                let capability = on.strip_prefix("can:").unwrap_or(on);
+                let others = if self.waiting == 1 { "" } else { ", the first is" };
+                format!("{}, {}{others} {first}", nobody(capability), waiting("procedure"))
+            }
             StuckSubject::Held { count, first_lock, .. } => {
                 let held = describe_held(*count, first_lock.as_ref());
                 let first = if self.waiting == 1 { "" } else { ", the first" };

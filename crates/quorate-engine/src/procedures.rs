@@ -256,7 +256,7 @@ impl Space {
         let now = self.engine().clock().now().wall;
         let procedure = self.procedure(id).await?;
         match self.inspect(Inspect::Procedure(id.clone())).await? {
-            InspectResult::Procedure(absent) => Ok(Why::of_procedure(&procedure, absent, now)),
+            InspectResult::Procedure(inspection) => Ok(Why::of_procedure(&procedure, &inspection, now)),
             other => Err(unexpected_inspection(&other)),
         }
     }

@@ -411,6 +411,7 @@ macro_rules! conformance_tests {
                 m4_cancelling_a_procedure_cancels_its_descendants,
                 a_child_is_started_by_the_driver_of_a_procedure_that_has_not_ended,
                 a_cancellation_of_many_items_is_continued_by_its_repetition,
+                n5_a_procedure_names_the_agents_that_it_waits_for,
             }
             procedures {
                 each_step_increments_the_procedure_version,

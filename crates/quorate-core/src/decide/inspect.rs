@@ -28,7 +28,8 @@ impl Draft<'_> {
             Inspect::Procedure(id) => {
                 let procedure = self.working.items().procedures.get(id.as_str());
                 let running = procedure.filter(|found| found.status == ProcedureStatus::Running);
-                InspectResult::Procedure(running.and_then(|procedure| self.absent_driver(procedure)))
+                let inspection = running.map(|procedure| self.inspect_procedure(procedure));
+                InspectResult::Procedure(inspection.unwrap_or_default())
             }
             Inspect::LockQueueLengths(names) => {
                 let locks = self.working.locks();

@@ -29,7 +29,8 @@ impl Draft<'_> {
         let locks = names.into_iter().filter_map(|name| self.stuck_lock(name));
         let held = agents().filter_map(|(number, _)| self.held_by_absent(number));
         let waiting = tasks.chain(pools).chain(inboxes).chain(locks);
-        let waiting = waiting.chain(self.stuck_dependencies()).chain(self.stuck_procedures());
+        let procedures = self.stuck_procedures().chain(self.stuck_waits());
+        let waiting = waiting.chain(self.stuck_dependencies()).chain(procedures);
         waiting.chain(held).take(limit).collect()
     }
 

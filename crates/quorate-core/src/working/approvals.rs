@@ -37,6 +37,11 @@ impl Approvals {
         self.pending.get(id)
     }
 
+    /// Returns all pending approvals, in no particular order.
+    pub(crate) fn iter(&self) -> impl Iterator<Item = &Approval> {
+        self.pending.values()
+    }
+
     pub(crate) fn len(&self) -> usize {
         self.pending.len()
     }

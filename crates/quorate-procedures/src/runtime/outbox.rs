@@ -345,7 +345,7 @@ impl Run<'_> {
             priority: Priority::default(),
             timeout_ms: approval.timeout_ms,
             default: String::new(),
-            session: None,
+            session: Some(self.id.to_string()),
             follow_ups: Vec::new(),
         })))
     }

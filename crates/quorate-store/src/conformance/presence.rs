@@ -3,8 +3,9 @@
 use quorate_core::{
     Absence, AbsentAgent, AcquireLocks, AgentFilter, AgentInspection, AgentNo, CancelTask, Code, ConsumerId,
     ControlProcedure, Dependency, HeldCount, Inspect, InspectResult, LastSeen, LockName, NewTask,
-    OnDependencyFailure, Op, OpResult, Principal, Priority, ProcedureControl, ProcedureId, RegisterAgent,
-    StartProcedure, StuckSubject, StuckWork, TaskId, TaskInspection, Timestamp, WaitMode,
+    OnDependencyFailure, Op, OpResult, Principal, Priority, ProcedureControl, ProcedureId,
+    ProcedureInspection, RegisterAgent, StartProcedure, StuckSubject, StuckWork, TaskId, TaskInspection,
+    Timestamp, WaitMode,
 };
 
 use super::builders::{agent, id, lease_ref, put_entry};
@@ -181,9 +182,12 @@ pub async fn n5_running_procedures_of_an_absent_driver_are_stuck(bench: TestBenc
     };
     assert_eq!(found, [&expected]);
     let driver_of = |name: &str| Inspect::Procedure(procedure_id(name));
-    let absent = InspectResult::Procedure(Some(gone("bob", Absence::Offline)));
+    let of_driver = |absent_driver| {
+        InspectResult::Procedure(ProcedureInspection { absent_driver, ..ProcedureInspection::default() })
+    };
+    let absent = of_driver(Some(gone("bob", Absence::Offline)));
     assert_eq!(inspect(&bench, driver_of("p1")).await, absent);
-    assert_eq!(inspect(&bench, driver_of("p3")).await, InspectResult::Procedure(None));
+    assert_eq!(inspect(&bench, driver_of("p3")).await, of_driver(None));
     let pause = |name: &str| ControlProcedure {
         procedure: procedure_id(name),
         control: ProcedureControl::Pause,

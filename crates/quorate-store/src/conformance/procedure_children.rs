@@ -1,12 +1,14 @@
-//! Procedures with children: what a cancellation reaches.
+//! Procedures with children: what a cancellation reaches, and what a procedure waits for.
 
 use quorate_core::{
-    Code, ControlProcedure, CreateTasks, Item, ItemKey, ItemKind, Message, MessageType, NewTask, Op,
-    OpResult, Procedure, ProcedureControl, ProcedureId, ProcedureStatus, SendRequest, StartProcedure,
-    StepProcedure, TaskId, Version, limits,
+    Absence, AbsentAgent, ApprovalId, Code, ControlProcedure, CreateTasks, Inspect, InspectResult, Item,
+    ItemKey, ItemKind, Message, MessageType, NewTask, Op, OpResult, Principal, Priority, Procedure,
+    ProcedureControl, ProcedureId, ProcedureInspection, ProcedureStatus, ProcedureWait, ProcedureWaitSubject,
+    RegisterAgent, RequestApproval, SendRequest, StartProcedure, StepProcedure, StuckSubject, StuckWork,
+    TaskId, Version, limits,
 };
 
-use super::builders::{agent, id, message_to};
+use super::builders::{agent, id, message_to, payload};
 use super::tasks::task;
 use super::test_bench::TestBench;
 use crate::{ReadQuery, ReadResult};
@@ -117,4 +119,86 @@ pub async fn a_cancellation_of_many_items_is_continued_by_its_repetition(bench: 
     let second = bench.commit_ok(agent("alice"), vec![cancel("p")]).await;
     assert_eq!(second.results, [OpResult::ProcedureChanged { version: Version(3), remaining: 0 }]);
     assert_eq!(statuses(&bench, &["c"]).await, [ProcedureStatus::Cancelled]);
+}
+
+/// Procedure p waits for bob and eve, a task that nobody can do, a decision, and a child; procedure q for eve.
+async fn start_waiting(bench: &TestBench) {
+    bench.register_all(&["alice", "bob"]).await;
+    let eve = RegisterAgent { heartbeat_ms: 10_000, ..RegisterAgent::named(id("eve")) };
+    bench.commit_ok(agent("eve"), vec![Op::RegisterAgent(eve)]).await;
+    let approval = Op::RequestApproval(Box::new(RequestApproval {
+        id: Some(ApprovalId::new("ok").expect("valid id")),
+        agent: Some(id("alice")),
+        action: "publish".into(),
+        document: payload("{\"action\":\"publish\",\"payload\":1}"),
+        rationale: None,
+        confidence: None,
+        priority: Priority::NORMAL,
+        timeout_ms: 600_000,
+        default: String::new(),
+        session: Some("p".into()),
+        follow_ups: Vec::new(),
+    }));
+    let sum = NewTask {
+        id: Some(TaskId::new("t").expect("valid id")),
+        session: Some("p".into()),
+        ..NewTask::new("sum")
+    };
+    let work = vec![
+        start("p", "alice", None),
+        start("q", "alice", None),
+        request("alice", "bob", "p"),
+        request("alice", "eve", "p"),
+        request("alice", "eve", "q"),
+        approval,
+        start("p/c", "alice", Some("p")),
+        Op::CreateTasks(CreateTasks { tasks: vec![sum], inputs: None }),
+    ];
+    bench.commit_ok(agent("alice"), work).await;
+}
+
+async fn inspect(bench: &TestBench, query: Inspect) -> InspectResult {
+    let receipt = bench.commit_ok(Principal::System, vec![Op::Inspect(query)]).await;
+    match &receipt.results[..] {
+        [OpResult::Inspected(result)] => (**result).clone(),
+        other => panic!("not an inspection: {other:?}"),
+    }
+}
+
+pub async fn n5_a_procedure_names_the_agents_that_it_waits_for(bench: TestBench) {
+    start_waiting(&bench).await;
+    // Eve is not seen any more; alice and bob are.
+    bench.advance_secs(40);
+    bench.commit_ok(agent("alice"), vec![Op::Put(super::builders::put_entry("k", "1"))]).await;
+    bench.commit_ok(agent("bob"), vec![Op::Put(super::builders::put_entry("k", "2"))]).await;
+    bench.commit_ok(Principal::System, vec![Op::Sweep]).await;
+    let gone = || AbsentAgent { agent: id("eve"), absence: Absence::Offline };
+    let wait = |subject, absent| ProcedureWait { subject, absent };
+    let answer = |of: &str| ProcedureWaitSubject::Answer { of: of.into() };
+    let sum = ProcedureWaitSubject::Task { task: TaskId::new("t").expect("valid id"), of: "can:sum".into() };
+    let expected = ProcedureInspection {
+        absent_driver: None,
+        waits: vec![
+            wait(answer("eve"), Some(vec![gone()])),
+            wait(sum, Some(Vec::new())),
+            wait(answer("bob"), None),
+            wait(ProcedureWaitSubject::Decision(ApprovalId::new("ok").expect("valid id")), None),
+            wait(ProcedureWaitSubject::Child(procedure_id("p/c"), ProcedureStatus::Running), None),
+        ],
+        more: 0,
+    };
+    let found = inspect(&bench, Inspect::Procedure(procedure_id("p"))).await;
+    assert_eq!(found, InspectResult::Procedure(expected));
+    let InspectResult::Stuck(stuck) = inspect(&bench, Inspect::Stuck { limit: 100 }).await else {
+        panic!("not stuck")
+    };
+    let waits = |on: &str, waiting, absent| StuckWork {
+        subject: StuckSubject::ProcedureWaits { on: on.into(), first: procedure_id("p") },
+        waiting,
+        since: None,
+        absent,
+    };
+    let of_procedures = |work: &&StuckWork| matches!(work.subject, StuckSubject::ProcedureWaits { .. });
+    let found: Vec<_> = stuck.iter().filter(of_procedures).cloned().collect();
+    assert_eq!(found, [waits("can:sum", 1, Vec::new()), waits("eve", 2, vec![gone()])]);
 }

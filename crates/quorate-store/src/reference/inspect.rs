@@ -50,7 +50,8 @@ impl Transaction<'_> {
             Inspect::Procedure(id) => {
                 let procedure = self.space.procedure(id);
                 let running = procedure.filter(|found| found.status == ProcedureStatus::Running);
-                InspectResult::Procedure(running.and_then(|procedure| self.absent_driver(procedure)))
+                let inspection = running.map(|procedure| self.inspect_procedure(procedure));
+                InspectResult::Procedure(inspection.unwrap_or_default())
             }
             Inspect::LockQueueLengths(names) => {
                 let queue = self.space.lock_queue();

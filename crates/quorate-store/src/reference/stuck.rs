@@ -3,8 +3,9 @@
 use std::collections::BTreeMap;
 
 use quorate_core::{
-    Absence, AbsentAgent, AgentId, AgentNo, AgentStatus, Grant, HeldCount, Lock, Mono, PoolNo, Procedure,
-    ProcedureStatus, QueueId, StuckSubject, StuckWork, Task, TaskId, TaskInspection, TaskState, TaskTarget,
+    Absence, AbsentAgent, AgentId, AgentNo, AgentStatus, Grant, HeldCount, Item, Lock, Mono, PoolNo,
+    Procedure, ProcedureInspection, ProcedureStatus, ProcedureWait, ProcedureWaitSubject, QueueId,
+    StuckSubject, StuckWork, Task, TaskId, TaskInspection, TaskState, TaskTarget,
 };
 
 use crate::reference::space::DeliveryPhase;
@@ -28,6 +29,7 @@ impl Transaction<'_> {
         all.extend(self.stuck_locks());
         all.extend(self.stuck_dependencies());
         all.extend(self.stuck_procedures());
+        all.extend(self.stuck_waits());
         for number in (1..=self.space.agents.len() as u64).map(AgentNo) {
             all.extend(self.held_by_absent(number));
         }
@@ -76,6 +78,105 @@ impl Transaction<'_> {
             Some(number) => self.absent(number),
             None => Some(AbsentAgent { agent: driver.clone(), absence: Absence::Removed }),
         }
+    }
+
+    pub(super) fn stuck_waits(&self) -> Vec<StuckWork> {
+        let mut procedures: Vec<_> = self.space.procedures().collect();
+        procedures.sort_by(|a, b| a.id.cmp(&b.id));
+        let mut found: BTreeMap<String, StuckWork> = BTreeMap::new();
+        for procedure in procedures.into_iter().filter(|found| found.status == ProcedureStatus::Running) {
+            let mut names = Vec::new();
+            for wait in self.awaited_work(procedure) {
+                let Some(absent) = wait.absent else { continue };
+                let (ProcedureWaitSubject::Answer { of } | ProcedureWaitSubject::Task { of, .. }) =
+                    wait.subject
+                else {
+                    continue;
+                };
+                let subject = StuckSubject::ProcedureWaits { on: of.clone(), first: procedure.id.clone() };
+                let first = StuckWork { subject, waiting: 0, since: None, absent };
+                let work = found.entry(of.clone()).or_insert(first);
+                if !names.contains(&of) {
+                    work.waiting += 1;
+                    names.push(of);
+                }
+            }
+        }
+        found.into_values().collect()
+    }
+
+    pub(super) fn inspect_procedure(&self, procedure: &Procedure) -> ProcedureInspection {
+        let mut waits = self.awaited_work(procedure);
+        waits.sort_by_key(|wait| wait.absent.is_none());
+        let driver = procedure.driver.as_ref().and_then(|driver| self.space.agent_number(driver));
+        let mut others = Vec::new();
+        for item in self.space.items.values() {
+            match item {
+                Item::Approval(approval)
+                    if approval.is_pending()
+                        && driver.is_some()
+                        && approval.agent == driver
+                        && approval.session.as_deref() == Some(procedure.id.as_str()) =>
+                {
+                    others.push((
+                        0,
+                        approval.id.to_string(),
+                        ProcedureWaitSubject::Decision(approval.id.clone()),
+                    ));
+                }
+                Item::Procedure(child)
+                    if !child.status.has_ended() && child.parent.as_ref() == Some(&procedure.id) =>
+                {
+                    let subject = ProcedureWaitSubject::Child(child.id.clone(), child.status);
+                    others.push((1, child.id.to_string(), subject));
+                }
+                _ => {}
+            }
+        }
+        others.sort_by(|a, b| (a.0, &a.1).cmp(&(b.0, &b.1)));
+        waits.extend(others.into_iter().map(|(_, _, subject)| ProcedureWait { subject, absent: None }));
+        let more = waits.len().saturating_sub(NAMES_MAX);
+        waits.truncate(NAMES_MAX);
+        ProcedureInspection { absent_driver: self.absent_driver(procedure), waits, more }
+    }
+
+    /// Returns the answers, then the tasks that a procedure waits for, oldest first.
+    fn awaited_work(&self, procedure: &Procedure) -> Vec<ProcedureWait> {
+        let driver = procedure.driver.as_ref().and_then(|driver| self.space.agent_number(driver));
+        let Some(driver) = driver else { return Vec::new() };
+        let mut requests = self.space.open_requests();
+        requests.retain(|request| request.from == driver && request.correlation == procedure.id.as_str());
+        requests.sort_by_key(|request| (request.id.seq, request.id.n));
+        let mut waits = Vec::new();
+        for to in requests.iter().flat_map(|request| request.missing()) {
+            let queue = to.agent_no().map_or(to.queue(), QueueId::Agent);
+            let absent = match queue {
+                QueueId::Agent(agent) => self.absent(agent).map(|absent| vec![absent]),
+                QueueId::Pool(pool) => self.absent_servers(pool),
+            };
+            waits.push(ProcedureWait {
+                subject: ProcedureWaitSubject::Answer { of: self.space.queue_name(queue) },
+                absent,
+            });
+        }
+        let mut tasks = self.space.tasks();
+        tasks.retain(|task| {
+            !task.status().has_ended()
+                && task.spec.creator == Some(driver)
+                && task.spec.session.as_deref() == Some(procedure.id.as_str())
+        });
+        tasks.sort_by_key(|task| task.spec.number);
+        for task in tasks {
+            let of = match (&task.state, task.spec.target()) {
+                (TaskState::Leased(lease), _) => self.space.agent(lease.by).id.to_string(),
+                (_, TaskTarget::Agent(agent)) => self.space.agent(agent).id.to_string(),
+                (_, TaskTarget::Can(capability)) => format!("can:{capability}"),
+            };
+            let task = task.spec.id.clone();
+            let absent = self.inspect_task(&task).absent;
+            waits.push(ProcedureWait { subject: ProcedureWaitSubject::Task { task, of }, absent });
+        }
+        waits
     }
 
     fn stuck_dependencies(&self) -> Vec<StuckWork> {
