@@ -12,6 +12,7 @@ mod deliberation;
 mod disk_faults;
 mod dropped_calls;
 mod fuzz;
+mod kill_harness;
 mod model;
 mod power;
 mod procedures;

@@ -1,15 +1,13 @@
 //! Every output and event of the runtime, in a hub that is killed after each record.
 
-use std::path::Path;
-
 use quorate::{Agent, Failure, Hub, ProcedureStatus, Registry, RunningAgent, TaskWork, Work};
-use quorate_core::{AgentId, Code, Commit, Destination, Message, MessageType, Op, Principal, Refused, Seq};
+use quorate_core::{AgentId, Commit, Destination, Message, MessageType, Op, Principal};
 use quorate_sim::data_directory;
-use quorate_sim::fault_store::{FaultRule, InjectedFault};
 use serde_json::{Value, json};
 
 use super::script_machine::{Script, ScriptStep};
-use super::{WAIT_MAX, close, hub_with_faults, log_of, open};
+use super::{WAIT_MAX, close, log_of, open};
+use crate::kill_harness::{Commits, kill_after_each_record};
 
 fn all_steps() -> Vec<ScriptStep> {
     vec![
@@ -106,52 +104,23 @@ async fn run_script(hub: Hub, steps: &[ScriptStep]) -> Option<(Value, Vec<String
     outcome
 }
 
-fn rule(kill_after: Seq, small_commits: bool) -> FaultRule {
-    Box::new(move |commit: &Commit, head: Seq| {
-        if head >= kill_after {
-            return Some(InjectedFault::Killed);
-        }
-        let is_output = |op: &&Op| matches!(op, Op::Request(_) | Op::Send { .. } | Op::CreateTasks(_));
-        let is_large = commit.ops.iter().filter(is_output).count() > 2;
-        let refused = Refused::new(Code::LimitExceeded, "too many messages in one commit");
-        (small_commits && is_large).then_some(InjectedFault::Refused(refused))
-    })
-}
-
-async fn hub_of(data: &Path, kill_after: u64, small_commits: bool) -> Hub {
-    hub_with_faults(data, rule(Seq(kill_after), small_commits)).await
-}
-
-async fn killed_after_every_record(small_commits: bool) {
-    let (directory, steps) = (data_directory(), all_steps());
-    let hub = hub_of(&directory.path().join("whole"), u64::MAX, small_commits).await;
-    let space = hub.space().expect("embedded hub").clone();
-    let (log, sent) = run_script(hub, &steps).await.expect("no kill");
-    let records = space.published().head.seq.0;
+async fn killed_after_every_record(commits: Commits) {
+    let steps = all_steps();
+    let (log, sent) = kill_after_each_record(commits, |hub| run_script(hub, &steps)).await;
     assert_eq!(log.as_array().expect("a list").len(), steps.len() - 2, "{log:#}");
     assert_eq!(sent.len(), 7, "five messages and two requests: {sent:?}");
-    let mut killed = 0;
-    for record in 1..=records {
-        let data = directory.path().join(record.to_string());
-        let interrupted = run_script(hub_of(&data, record, small_commits).await, &steps).await;
-        killed += u64::from(interrupted.is_none());
-        let resumed = run_script(hub_of(&data, u64::MAX, small_commits).await, &steps).await;
-        assert_eq!(resumed.expect("no kill"), (log.clone(), sent.clone()), "killed after record {record}");
-        std::fs::remove_dir_all(&data).unwrap();
-    }
-    assert!(killed * 10 >= records * 8, "{killed} of {records}");
 }
 
 // Fails under: an output that is not sent, or sent twice, after a restart; an event that is lost or applied twice.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_procedure_survives_a_kill_after_each_record() {
-    killed_after_every_record(false).await;
+    killed_after_every_record(Commits::Whole).await;
 }
 
 // Fails under: an output that is lost by a kill between the commits of one step.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_procedure_in_small_commits_survives_a_kill_after_each_record() {
-    killed_after_every_record(true).await;
+    killed_after_every_record(Commits::Small).await;
 }
 
 // Fails under: a step with more outputs than fit into one commit that is refused, or cut.

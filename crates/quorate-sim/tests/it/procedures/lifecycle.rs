@@ -6,7 +6,10 @@ use std::time::{Duration, Instant};
 
 use quorate::machine::Machine;
 use quorate::{Failure, Hub, ProcedureDraft, ProcedureHost, ProcedureStatus, Registry, Work};
-use quorate_core::{Code, RequestState, TaskStatus};
+use quorate_core::{
+    AgentId, Code, Commit, Destination, Message, Op, Principal, RequestState, StepProcedure, TaskStatus,
+    Timestamp, Version,
+};
 use quorate_sim::data_directory;
 use serde_json::{Value, json};
 
@@ -171,6 +174,39 @@ async fn a_state_that_needs_an_upgrade_is_parked() {
     hub.resume_procedure("p").await.expect("resumed");
     hub.signal_procedure("p", "go", 1).await.expect("sent");
     assert_eq!(log_of(&wait(&hub, "p").await)[0]["signal"], "go");
+    close(hub, host).await;
+}
+
+// Fails under: an error that does not name the procedure and its state, or the current version; a timer in the past that
+// never fires.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn i21_bad_input_of_a_procedure_is_refused_clearly() {
+    let directory = data_directory();
+    let (hub, host) = open(&directory.path().join("hub")).await;
+    start(&hub, "p", &[ScriptStep::TimerInThePast]).await;
+    assert_eq!(log_of(&wait(&hub, "p").await), json!(["timer"]));
+    let over = hub.signal_procedure("p", "go", 1).await.expect_err("it has ended");
+    assert_eq!(over.code(), Code::Conflict);
+    assert!(over.to_string().contains("procedure p is done and can no longer change"), "{over}");
+    // A driver of its own: a message to itself in the past is due at once, and a step from an old version is refused.
+    let driver = hub.agent("driver").join().await.expect("it joins");
+    driver.start_procedure(ProcedureDraft::new("own", 1).id("q")).await.expect("started");
+    let space = hub.space().expect("embedded hub");
+    let id: AgentId = "driver".parse().expect("an id");
+    let timer = Message {
+        from: Some(id.clone()),
+        deliver_at: Some(Timestamp(1)),
+        correlation_id: Some("q".into()),
+        ..Message::new(Destination::Agent(id.clone()), "timer", space.seal("1"))
+    };
+    let step =
+        |expect| Op::StepProcedure(StepProcedure::new("q".parse().expect("an id"), Version(expect), "work"));
+    let principal = Principal::Agent(id);
+    space.commit(Commit::new(principal.clone(), vec![Op::send(timer), step(1)])).await.expect("committed");
+    assert!(driver.receive(WAIT_MAX).await.expect("it receives").is_some(), "the timer");
+    let old = space.commit(Commit::new(principal, vec![step(1)])).await.expect_err("an old version");
+    assert_eq!(old.code(), Code::VersionConflict);
+    assert!(old.to_string().contains("procedure q is at version 2, not at version 1"), "{old}");
     close(hub, host).await;
 }
 
