@@ -147,12 +147,9 @@ impl Why {
                 Self { state: "ready".into(), since, waits_for, next, next_at: expires, summary, ..base }
             }
             (OpenDeliveryState::Held { since }, _) => {
-                let (scope, id) = match &delivery.held_by {
-                    Some(key) => (key.kind.as_str(), format!(" {}", key.id)),
-                    None => ("session", String::new()),
-                };
+                let (scope, held) = held_by(delivery);
                 let summary = format!(
-                    "held for {agent} since {} {}: its {scope}{id} is paused; delivered when the {scope} resumes",
+                    "held for {agent} since {} {}: its {held} is paused; delivered when the {scope} resumes",
                     format_time_of_day(since, now),
                     attempts("attempts used", attempt)
                 );
@@ -278,6 +275,14 @@ impl Why {
             summary: String::new(),
             parts: Vec::new(),
         }
+    }
+}
+
+/// Returns what holds a delivery, such as `procedure`, and its name, such as `procedure review-7`.
+fn held_by(delivery: &DeliveryInspection) -> (&'static str, String) {
+    match &delivery.held_by {
+        Some(key) => (key.kind.as_str(), format!("{} {}", key.kind.as_str(), key.id)),
+        None => ("session", "session".to_owned()),
     }
 }
 

@@ -56,35 +56,7 @@ impl Transaction<'_> {
                 ))
             };
         }
-        if let Some(parent) = &start.parent {
-            let parent = self.space.procedure(parent);
-            let parent = parent.ok_or_else(|| Refused::new(Code::NotFound, "there is no such parent"))?;
-            if let Principal::Agent(actor) = &self.commit.principal
-                && parent.driver.as_ref() != Some(actor)
-            {
-                return Err(Refused::new(
-                    Code::Forbidden,
-                    format!("{actor} is not the driver of the parent"),
-                ));
-            }
-            if parent.status.has_ended() {
-                return Err(Refused::new(Code::Conflict, "the parent has ended"));
-            }
-        }
-        let running = self.space.procedures().filter(|procedure| !procedure.status.has_ended());
-        if running.count() >= limits::PROCEDURES_OPEN_MAX {
-            return Err(Refused::new(Code::LimitExceeded, "too many procedures")
-                .limit(limits::PROCEDURES_OPEN_MAX as u64));
-        }
-        let principal = self.commit.principal.to_string();
-        let is_own =
-            |procedure: &&Procedure| !procedure.status.has_ended() && procedure.started_by == principal;
-        if self.actor.is_some()
-            && self.space.procedures().filter(is_own).count() >= limits::PROCEDURES_PER_AGENT_MAX
-        {
-            return Err(Refused::new(Code::LimitExceeded, "too many procedures of the agent")
-                .limit(limits::PROCEDURES_PER_AGENT_MAX as u64));
-        }
+        self.check_start(start)?;
         let (now, seq) = (self.now.wall, self.seq);
         // Procedures started in this record, whatever their current state.
         let index = self.procedures_started;
@@ -119,6 +91,40 @@ impl Transaction<'_> {
             self.notify_driver(&driver, &id, &start.kind)?;
         }
         Ok(OpResult::ProcedureStarted { id })
+    }
+
+    /// Refuses a start below a parent that cannot have children, or beyond the limits.
+    fn check_start(&self, start: &StartProcedure) -> Result<(), Refused> {
+        if let Some(parent) = &start.parent {
+            let parent = self.space.procedure(parent);
+            let parent = parent.ok_or_else(|| Refused::new(Code::NotFound, "there is no such parent"))?;
+            if let Principal::Agent(actor) = &self.commit.principal
+                && parent.driver.as_ref() != Some(actor)
+            {
+                return Err(Refused::new(
+                    Code::Forbidden,
+                    format!("{actor} is not the driver of the parent"),
+                ));
+            }
+            if parent.status.has_ended() {
+                return Err(Refused::new(Code::Conflict, "the parent has ended"));
+            }
+        }
+        let running = self.space.procedures().filter(|procedure| !procedure.status.has_ended());
+        if running.count() >= limits::PROCEDURES_OPEN_MAX {
+            return Err(Refused::new(Code::LimitExceeded, "too many procedures")
+                .limit(limits::PROCEDURES_OPEN_MAX as u64));
+        }
+        let principal = self.commit.principal.to_string();
+        let is_own =
+            |procedure: &&Procedure| !procedure.status.has_ended() && procedure.started_by == principal;
+        if self.actor.is_some()
+            && self.space.procedures().filter(is_own).count() >= limits::PROCEDURES_PER_AGENT_MAX
+        {
+            return Err(Refused::new(Code::LimitExceeded, "too many procedures of the agent")
+                .limit(limits::PROCEDURES_PER_AGENT_MAX as u64));
+        }
+        Ok(())
     }
 
     fn notify_driver(&mut self, driver: &AgentId, id: &ProcedureId, kind: &str) -> Result<(), Refused> {

@@ -72,6 +72,34 @@ pub(crate) struct ScriptState {
     log: Vec<Value>,
 }
 
+impl ScriptStep {
+    fn never_ends(&self) -> bool {
+        matches!(self, Self::Loop | Self::Echo | Self::WatchOwn)
+    }
+}
+
+/// Returns the outputs of a step that never ends.
+fn looping_outputs(step: &ScriptStep, state: &ScriptState) -> Vec<ProcedureOutput> {
+    match step {
+        ScriptStep::Echo => vec![
+            ProcedureOutput::Timer { id: "echo".into(), due: Timestamp(1) },
+            ProcedureOutput::Message(OutgoingMessage {
+                id: format!("echo-{}", state.seen),
+                to: Destination::Agent(AgentId::new(Script::DRIVER).expect("a valid id")),
+                kind: MessageType::Event,
+                action: "echo".into(),
+                payload: state.seen.to_string().into_bytes(),
+            }),
+        ],
+        ScriptStep::WatchOwn => vec![ProcedureOutput::Watch {
+            id: "own".into(),
+            prefix: "own/".into(),
+            from: Seq(state.seen + 1),
+        }],
+        _ => vec![ProcedureOutput::Timer { id: "loop".into(), due: Timestamp(1) }],
+    }
+}
+
 impl Script {
     fn outputs(&self, state: &ScriptState) -> Vec<ProcedureOutput> {
         let at = state.at;
@@ -105,7 +133,7 @@ impl Script {
             ScriptStep::TimerInThePast => {
                 vec![ProcedureOutput::Timer { id: format!("timer-{at}"), due: Timestamp(1) }]
             }
-            ScriptStep::Loop => vec![ProcedureOutput::Timer { id: "loop".into(), due: Timestamp(1) }],
+            ScriptStep::Loop | ScriptStep::Echo | ScriptStep::WatchOwn => looping_outputs(step, state),
             ScriptStep::Approve => vec![ProcedureOutput::Approval(ApprovalOutput {
                 id: format!("approval-{at}"),
                 action: "publish".into(),
@@ -113,21 +141,6 @@ impl Script {
                 rationale: None,
                 timeout_ms: 60_000,
             })],
-            ScriptStep::Echo => vec![
-                ProcedureOutput::Timer { id: "echo".into(), due: Timestamp(1) },
-                ProcedureOutput::Message(OutgoingMessage {
-                    id: format!("echo-{}", state.seen),
-                    to: Destination::Agent(AgentId::new(Self::DRIVER).expect("a valid id")),
-                    kind: MessageType::Event,
-                    action: "echo".into(),
-                    payload: state.seen.to_string().into_bytes(),
-                }),
-            ],
-            ScriptStep::WatchOwn => vec![ProcedureOutput::Watch {
-                id: "own".into(),
-                prefix: "own/".into(),
-                from: Seq(state.seen + 1),
-            }],
             ScriptStep::Write(..) | ScriptStep::Refused => Vec::new(),
             ScriptStep::Send(agent, count) => (0..*count)
                 .map(|n| {
@@ -198,6 +211,26 @@ impl Script {
         self.enter(state, context)
     }
 
+    /// Continues a step that never ends.
+    fn run_loop(
+        &self,
+        state: &mut ScriptState,
+        event: &ProcedureEvent,
+        context: &ProcedureContext<'_>,
+    ) -> Vec<ProcedureOutput> {
+        match event {
+            ProcedureEvent::TimerFired { .. } => {
+                state.seen += 1;
+                self.outputs(state)
+            }
+            ProcedureEvent::EntryChanged { seq, .. } => {
+                state.seen = seq.0;
+                self.enter(state, context)
+            }
+            _ => vec![ProcedureOutput::Ignored("a step that never ends".into())],
+        }
+    }
+
     fn run(
         &self,
         state: &mut ScriptState,
@@ -241,15 +274,7 @@ impl Script {
                 ProcedureEvent::TimerFired { timer },
                 Some(ScriptStep::Timer(_) | ScriptStep::TimerInThePast),
             ) if timer == format!("timer-{at}") => self.next(state, json!("timer"), context),
-            (ProcedureEvent::TimerFired { .. }, Some(ScriptStep::Loop)) => self.outputs(state),
-            (ProcedureEvent::TimerFired { .. }, Some(ScriptStep::Echo)) => {
-                state.seen += 1;
-                self.outputs(state)
-            }
-            (ProcedureEvent::EntryChanged { seq, .. }, Some(ScriptStep::WatchOwn)) => {
-                state.seen = seq.0;
-                self.enter(state, context)
-            }
+            (event, Some(step)) if step.never_ends() => self.run_loop(state, &event, context),
             (ProcedureEvent::Decided { state: decision, reason, action, .. }, Some(ScriptStep::Approve)) => {
                 let action = action.map(|action| text(&action));
                 self.next(state, json!({ "decision": decision, "reason": reason, "action": action }), context)
