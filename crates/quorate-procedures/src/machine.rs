@@ -33,6 +33,9 @@ pub trait Machine: Sized + Send + Sync + 'static {
     /// What happens to a procedure whose next step the hub refuses.
     const ON_REFUSAL: OnRefusal = OnRefusal::Park;
 
+    /// Page that describes its specification, for the hint of a refusal.
+    const GUIDE: &'static str = "docs/guides/procedures.md";
+
     /// State between two steps. Large data belongs in memory entries to which the state refers.
     type State: Serialize + DeserializeOwned + Default + Send;
 
@@ -259,7 +262,7 @@ pub enum StartedOutput {
 }
 
 /// A request to an agent.
-#[derive(Clone, PartialEq, Debug)]
+#[derive(Clone, PartialEq, Debug, Default)]
 pub struct RequestOutput {
     /// Id of the request within the procedure.
     pub id: String,
@@ -271,6 +274,20 @@ pub struct RequestOutput {
     pub payload: String,
     /// Timeout of the answer.
     pub timeout_ms: u64,
+    /// Type of its message; a command or a query.
+    pub kind: RequestKind,
+    /// Metadata of its message, as JSON.
+    pub metadata: Option<String>,
+}
+
+/// Type of the message of a request.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub enum RequestKind {
+    /// Asks for information.
+    #[default]
+    Query,
+    /// Asks to do work.
+    Command,
 }
 
 /// A message that is not answered to the procedure.

@@ -23,6 +23,8 @@ type OpenInstance = fn(&[u8], Option<&[u8]>) -> Result<Box<dyn Instance>, OpenEr
 pub(crate) struct Kind {
     /// Agent that drives the procedures of this kind.
     pub(crate) driver: &'static str,
+    /// Page that describes its specification.
+    pub(crate) guide: &'static str,
     /// What happens to a procedure whose step is refused.
     pub(crate) on_refusal: OnRefusal,
     check: fn(&[u8]) -> Result<(), FieldError>,
@@ -152,6 +154,7 @@ impl Registry {
     pub fn with<M: Machine>(mut self) -> Self {
         let kind = Kind {
             driver: M::DRIVER,
+            guide: M::GUIDE,
             on_refusal: M::ON_REFUSAL,
             check: |spec| M::parse(spec).map(drop),
             open: MachineInstance::<M>::open,

@@ -26,6 +26,7 @@ impl DeliberationMachine {
 
 impl Machine for DeliberationMachine {
     const KIND: &'static str = DELIBERATION_KIND;
+    const GUIDE: &'static str = "docs/guides/deliberation.md";
     const DRIVER: &'static str = DELIBERATION_DRIVER;
     const ON_REFUSAL: OnRefusal = OnRefusal::Fail;
 
@@ -109,6 +110,7 @@ fn output(step: Step) -> ProcedureOutput {
                 action: action.to_owned(),
                 payload,
                 timeout_ms,
+                ..RequestOutput::default()
             })
         }
         Step::Publish(message) => publication(&message),

@@ -42,6 +42,7 @@ impl Machine for Counter {
             action: "count".into(),
             payload: "1".into(),
             timeout_ms: 1,
+            ..RequestOutput::default()
         })]
     }
 

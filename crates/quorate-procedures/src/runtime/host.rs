@@ -11,7 +11,7 @@ use tokio::sync::Mutex;
 
 use super::{PAGE, Runtime};
 use crate::finding::{FieldError, ROOT_PATH};
-use crate::registry::Registry;
+use crate::registry::{Kind, Registry};
 
 /// Runtimes by space and driver.
 pub struct ProcedureHost {
@@ -101,7 +101,7 @@ impl ProcedureHost {
         let spec = start.spec.as_ref().map_or(&b"null"[..], |spec| &spec.bytes);
         // A larger specification is refused by its size, without parsing it.
         if spec.len() <= PAYLOAD_BYTES_MAX {
-            kind.check(spec).map_err(|error| invalid_spec(&start.kind, &error))?;
+            kind.check(spec).map_err(|error| invalid_spec(kind, &error))?;
         }
         self.ensure(space, kind.driver).await?;
         Ok(StartProcedure { driver: Some(driver), ..start })
@@ -127,11 +127,11 @@ impl ProcedureHost {
     }
 }
 
-fn invalid_spec(kind: &str, error: &FieldError) -> Refused {
+fn invalid_spec(kind: &Kind, error: &FieldError) -> Refused {
     let path = match error.path.as_str() {
         ROOT_PATH => "spec".to_owned(),
         path => format!("spec.{path}"),
     };
     Refused::new(Code::Invalid, format!("{path}: {}", error.reason))
-        .hint(format!("docs/guides/{kind}.md lists the fields of a specification"))
+        .hint(format!("{} lists the fields of a specification", kind.guide))
 }

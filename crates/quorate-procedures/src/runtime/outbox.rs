@@ -17,7 +17,7 @@ use super::run::{FinalResult, Run};
 use super::{commit_backoff, is_retryable};
 use crate::machine::{
     ApprovalOutput, ChildOutput, EntryWrite, OPS_PER_COMMIT_MAX, OutgoingMessage, ProcedureEvent,
-    RequestOutput, TaskOutput,
+    RequestKind, RequestOutput, TaskOutput,
 };
 
 /// An output that has not been committed yet.
@@ -294,7 +294,12 @@ impl Run<'_> {
     fn request_op(&self, request: &RequestOutput) -> Result<Op, RunError> {
         let to = Destination::Agent(AgentId::new(&request.agent)?);
         let payload = self.context.space.seal(request.payload.clone());
-        let message = Message { kind: MessageType::Query, ..Message::new(to, &request.action, payload) };
+        let kind = match request.kind {
+            RequestKind::Query => MessageType::Query,
+            RequestKind::Command => MessageType::Command,
+        };
+        let metadata = request.metadata.clone().map(Into::into);
+        let message = Message { kind, metadata, ..Message::new(to, &request.action, payload) };
         let message = self.addressed(message, &request.id)?;
         Ok(Op::Request(SendRequest::new(message, Some(request.timeout_ms), None)))
     }

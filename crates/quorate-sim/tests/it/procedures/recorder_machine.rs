@@ -94,6 +94,7 @@ impl Machine for Recorder {
                 action: "work".into(),
                 payload: "{}".into(),
                 timeout_ms: 600_000,
+                ..RequestOutput::default()
             }),
             ProcedureOutput::Task(TaskOutput {
                 id: "t".into(),

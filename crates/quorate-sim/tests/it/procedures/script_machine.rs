@@ -113,6 +113,7 @@ impl Script {
                 action: "work".into(),
                 payload: json!({ "step": at }).to_string(),
                 timeout_ms: 60_000,
+                ..RequestOutput::default()
             })],
             ScriptStep::Tasks(task_type, count) => (0..*count)
                 .map(|n| format!("task-{at}-{n}"))
