@@ -17,6 +17,7 @@ mod report;
 mod request;
 mod tasks;
 mod topic;
+mod tournament;
 mod wire;
 mod writer_hold;
 
@@ -27,7 +28,7 @@ pub use growth::growth_child;
 pub use report::{Measurement, table_header};
 
 /// Names of all workloads, in the order in which they run.
-pub const WORKLOADS: [&str; 19] = [
+pub const WORKLOADS: [&str; 20] = [
     "W0",
     "W1",
     "W2",
@@ -46,6 +47,7 @@ pub const WORKLOADS: [&str; 19] = [
     "LOAD",
     "READY",
     "DELIBERATE",
+    "TOURNAMENT",
     "NEIGHBOUR",
 ];
 
@@ -102,6 +104,7 @@ async fn measure_workload(workload: &str, scale: &Scale) -> anyhow::Result<Vec<M
         "READY" => wire::footprint::measure_startup(scale).await,
         "BEATS" => heartbeats::measure(scale).await,
         "DELIBERATE" => deliberation::measure(scale).await,
+        "TOURNAMENT" => tournament::measure(scale).await,
         "NEIGHBOUR" => wire::noisy_neighbour::measure(scale).await,
         "WAITS" => deadlock_check::measure(scale).await,
         "HOLD" => writer_hold::measure(scale).await,

@@ -35,6 +35,8 @@ Workloads:
               and how long those occupy the writer (holdP99Us, holdMaxUs)
   DELIBERATE  one deliberation of agents that answer immediately, and 200 in
               parallel
+  TOURNAMENT  one tournament of 50 contestants and 500 matches, with judges
+              that answer immediately
   NEIGHBOUR   round trip of an agent while other clients request large
               responses and do not read them, stall, or fill quotas, in
               another space and in its own

@@ -12,8 +12,11 @@ pub mod machine;
 pub mod normalise;
 mod registry;
 mod runtime;
+#[cfg(test)]
+mod scripted_run;
 pub mod tally;
 pub mod tokens;
+pub mod tournament;
 
 pub use registry::Registry;
 pub use runtime::{PROCEDURE_DRIVER, ProcedureHost};

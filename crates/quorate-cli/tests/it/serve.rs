@@ -242,6 +242,12 @@ fn the_commands_of_the_procedures_guide_work() {
     run_guide("procedures.md");
 }
 
+// Fails under: a tournament whose result, records or standings differ from the guide.
+#[test]
+fn c6_the_commands_of_the_tournaments_guide_work() {
+    run_guide("tournaments.md");
+}
+
 #[test]
 fn the_commands_of_the_policy_and_budgets_guide_work() {
     run_guide("policy-and-budgets.md");

@@ -24,7 +24,7 @@ async fn create(hub: &TestHub, alice: &str, name: &str) -> Vec<Value> {
     let created = [
         hub.post(alice, "/v1/tasks", &json!({"type": "work"})).await.ok(201)["tasks"][0].clone(),
         hub.post(alice, "/v1/sessions", &json!({"id": name, "title": "S"})).await.ok(201),
-        hub.post(alice, "/v1/procedures", &json!({"id": name, "kind": "tournament"})).await.ok(201),
+        hub.post(alice, "/v1/procedures", &json!({"id": name, "kind": "invoice"})).await.ok(201),
         hub.post(alice, "/v1/approvals", &approval).await.ok(201),
         hub.post(alice, "/v1/requests", &request).await.ok(201),
         hub.put(alice, &format!("/v1/budgets/{name}"), &json!({"messagesMax": 1})).await.ok(200),

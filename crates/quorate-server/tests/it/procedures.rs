@@ -96,9 +96,7 @@ async fn procedures_are_listed_without_their_states() {
     let hub = TestHub::new().await;
     let driver = hub.register("driver").await;
     for id in ["a", "b", "c"] {
-        hub.post(&driver, "/v1/procedures", &json!({"id": id, "kind": "tournament", "spec": 1}))
-            .await
-            .ok(201);
+        hub.post(&driver, "/v1/procedures", &json!({"id": id, "kind": "invoice", "spec": 1})).await.ok(201);
     }
     let step = json!({"expect": 1, "phase": "draw", "status": "failed"});
     hub.post(&driver, "/v1/procedures/b/step", &step).await.ok(200);
