@@ -10,6 +10,7 @@ pub mod deliberation;
 pub mod finding;
 pub mod machine;
 pub mod normalise;
+pub mod pipeline;
 mod registry;
 mod runtime;
 #[cfg(test)]

@@ -9,6 +9,7 @@ use serde_json::Value;
 use crate::deliberation::DeliberationMachine;
 use crate::finding::FieldError;
 use crate::machine::{Machine, OnRefusal, ProcedureContext, ProcedureEvent, ProcedureOutput, Wait};
+use crate::pipeline::PipelineMachine;
 use crate::tournament::TournamentMachine;
 
 /// Field of a stored state with the version of the state; 1 if it is missing.
@@ -147,7 +148,7 @@ impl Registry {
     /// Returns the machines of this release.
     #[must_use]
     pub fn standard() -> Self {
-        Self::empty().with::<DeliberationMachine>().with::<TournamentMachine>()
+        Self::empty().with::<DeliberationMachine>().with::<PipelineMachine>().with::<TournamentMachine>()
     }
 
     /// Adds a machine.
