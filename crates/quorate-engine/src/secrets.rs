@@ -129,16 +129,35 @@ impl Scanner {
             self.find_hits_decoded(&text.bytes, limit, &mut hits, |hit| text.to_original(hit));
             return hits;
         }
-        for codes in [ControlCodes::Separate, ControlCodes::Join] {
-            let visible = Decoded::replace_control_codes(&text.bytes, codes);
-            self.find_hits_decoded(&visible.bytes, limit, &mut hits, |hit| {
-                text.to_original(visible.to_original(hit))
-            });
+        if !text.has_nul() {
+            self.find_hits_visible(&text, limit, &mut hits, |hit| text.to_original(hit));
+            return hits;
+        }
+        // A NUL separates words, or interrupts them.
+        for view in [Decoded::remove_nul_after_escape(&text.bytes), Decoded::remove_nul(&text.bytes)] {
+            self.find_hits_visible(&view, limit, &mut hits, |hit| text.to_original(view.to_original(hit)));
             if hits.len() >= limit {
                 break;
             }
         }
         hits
+    }
+
+    /// Scans a text with control codes as words that they separate, and as words that they interrupt.
+    fn find_hits_visible(
+        &self,
+        text: &Decoded,
+        limit: usize,
+        hits: &mut Vec<Hit>,
+        original: impl Fn(Range<usize>) -> Range<usize>,
+    ) {
+        for codes in [ControlCodes::Separate, ControlCodes::Join, ControlCodes::Remove] {
+            let visible = Decoded::replace_control_codes(&text.bytes, codes);
+            self.find_hits_decoded(&visible.bytes, limit, hits, |hit| original(visible.to_original(hit)));
+            if hits.len() >= limit {
+                break;
+            }
+        }
     }
 
     /// Scans a decoded text and maps the matches to their positions in the original.

@@ -2,14 +2,15 @@
 //! serializers escape differently (`\/`, `\u002B`, Python's `\u201c`, .NET's `\u0022`), and logs contain color codes;
 //! both hide word boundaries. A decoded text is scanned and dropped; matches are mapped back to the original bytes.
 //!
-//! Decoded are `\uXXXX` with surrogate pairs, `\u{X}`, `\xXX`, `\/`, octal `\033`, `\0` and `\e[`, each after any
-//! number of backslashes, so that JSON within JSON hides nothing. The short escapes `\n`, `\r`, `\t`, `\b`, `\f` and
+//! Decoded are `\uXXXX` with surrogate pairs, `\u{X}`, `\UXXXXXXXX`, `\xXX`, `\/`, `\a`, `\v`, octal `\033`, `\0` and
+//! `\e`, each after any number of backslashes, so that JSON within JSON hides nothing. The short escapes `\n`, `\r`, `\t`, `\b`, `\f` and
 //! `\"` are kept: the patterns handle them, and most texts contain no others and need no decoding.
 
 use std::ops::Range;
 
 const NUL: u8 = 0;
 const BEL: u8 = 0x07;
+const VT: u8 = 0x0b;
 const ESC: u8 = 0x1b;
 /// First byte of a C1 control character in UTF-8.
 const C1: u8 = 0xc2;
@@ -38,17 +39,26 @@ struct Edit {
 pub(super) enum ControlCodes {
     /// A separator: `done\e[32mghp_…` is two words.
     Separate,
-    /// Nothing: `ghp_\e[1m…` is one word, partly highlighted.
+    /// Nothing, except for a letter at its end that could start a word: `ghp_\e[1m…` is one word, partly highlighted.
     Join,
+    /// Nothing at all.
+    Remove,
+}
+
+/// Whether a byte is a control character that separates nothing on a terminal: all but tab, newline, form feed and carriage
+/// return.
+fn is_control(byte: u8) -> bool {
+    matches!(byte, 0..=0x08 | VT | 0x0e..=0x1f | 0x7f)
 }
 
 /// Whether decoding can change the text. Can return false positives.
 pub(super) fn is_needed(bytes: &[u8]) -> bool {
     let has_controls = || {
-        memchr::memchr3_iter(NUL, ESC, C1, bytes)
-            .any(|at| bytes[at] != C1 || matches!(bytes.get(at + 1), Some(&(CSI | OSC))))
+        bytes.iter().any(|byte| is_control(*byte))
+            || memchr::memchr_iter(C1, bytes).any(|at| matches!(bytes.get(at + 1), Some(&(CSI | OSC))))
     };
-    let is_escape = |at| matches!(bytes.get(at + 1), Some(b'u' | b'/' | b'x' | b'e' | b'0'..=b'3'));
+    let is_escape =
+        |at| matches!(bytes.get(at + 1), Some(b'u' | b'U' | b'/' | b'x' | b'e' | b'a' | b'v' | b'0'..=b'3'));
     memchr::memchr_iter(b'\\', bytes).any(is_escape) || has_controls()
 }
 
@@ -100,14 +110,49 @@ impl Decoded {
         end
     }
 
-    /// Whether there are terminal control sequences or NUL characters.
+    /// Whether there are control characters or terminal control sequences.
     pub(super) fn has_control_codes(&self) -> bool {
-        memchr::memchr2(ESC, NUL, &self.bytes).is_some()
+        self.bytes.iter().any(|byte| is_control(*byte))
             || memchr::memchr_iter(C1, &self.bytes)
                 .any(|at| matches!(self.bytes.get(at + 1), Some(&(CSI | OSC | ST))))
     }
 
-    /// Replaces terminal control sequences.
+    /// Whether there are NUL characters.
+    pub(super) fn has_nul(&self) -> bool {
+        memchr::memchr(NUL, &self.bytes).is_some()
+    }
+
+    /// Removes all NUL characters.
+    pub(super) fn remove_nul(original: &[u8]) -> Self {
+        Self::remove_nul_where(original, |_| true)
+    }
+
+    /// Removes the NUL characters that interrupt the start of a control sequence.
+    pub(super) fn remove_nul_after_escape(original: &[u8]) -> Self {
+        let mut follows_escape = false;
+        Self::remove_nul_where(original, |before| {
+            // Only an ESC or another removed NUL is before it.
+            follows_escape = before == [ESC] || before.is_empty() && follows_escape;
+            follows_escape
+        })
+    }
+
+    /// Removes the NUL characters for which this returns true. It gets the byte before each, or nothing if that is a NUL too.
+    fn remove_nul_where(original: &[u8], mut is_removed: impl FnMut(&[u8]) -> bool) -> Self {
+        let mut text = Self { bytes: Vec::with_capacity(original.len()), edits: Vec::new() };
+        let mut at = 0;
+        for nul in memchr::memchr_iter(NUL, original) {
+            let before = &original[nul.saturating_sub(1)..nul];
+            if is_removed(if before == [NUL] { b"" } else { before }) {
+                text.bytes.extend_from_slice(&original[at..nul]);
+                at = text.replace(nul..nul + 1, b"");
+            }
+        }
+        text.bytes.extend_from_slice(&original[at..]);
+        text
+    }
+
+    /// Replaces terminal control sequences and other control characters.
     pub(super) fn replace_control_codes(original: &[u8], codes: ControlCodes) -> Self {
         let mut text = Self { bytes: Vec::with_capacity(original.len()), edits: Vec::new() };
         let mut at = 0;
@@ -119,7 +164,11 @@ impl Decoded {
             };
             // A lone ESC always separates: it is unknown whether the next byte belongs to it.
             let is_lone_escape = length == 1 && original[at] == ESC;
-            let is_separator = codes == ControlCodes::Separate || is_lone_escape;
+            let is_separator = match codes {
+                ControlCodes::Separate => true,
+                ControlCodes::Join => is_lone_escape,
+                ControlCodes::Remove => false,
+            };
             at = text.replace(at..at + length, if is_separator { b" " } else { b"" });
         }
         text
@@ -169,8 +218,16 @@ fn unescape(text: &[u8], out: &mut Vec<u8>) -> Option<usize> {
             out.push(b'/');
             Some(at + 1)
         }
-        [b'e', b'[', ..] => {
+        [b'e', ..] => {
             out.push(ESC);
+            Some(at + 1)
+        }
+        [b'a', ..] => {
+            out.push(BEL);
+            Some(at + 1)
+        }
+        [b'v', ..] => {
+            out.push(VT);
             Some(at + 1)
         }
         _ if is_escaped_backslash => {
@@ -195,6 +252,7 @@ fn code_point(text: &[u8]) -> Option<(u32, usize)> {
             Some((number(&rest[..digits], 16)?, digits + 3))
         }
         [b'u', rest @ ..] => utf16(rest),
+        [b'U', rest @ ..] => Some((number(rest.get(..8)?, 16)?, 9)),
         [b'x', rest @ ..] => Some((number(rest.get(..2)?, 16)?, 3)),
         [b'0'..=b'3', b'0'..=b'7', b'0'..=b'7', ..] => Some((number(&text[..3], 8)?, 3)),
         [b'0', b'0'..=b'9', ..] => None,
@@ -242,15 +300,14 @@ fn push(code: u32, out: &mut Vec<u8>) {
     }
 }
 
-/// Returns the length of the terminal control sequence (ECMA-48) or NUL at the start of a text, if there is one. Some
-/// sequences end with a letter that could also start a word, such as `\ec` and `\e[ q`. They are matched completely
-/// with [`ControlCodes::Separate`], and only up to that letter with [`ControlCodes::Join`], so that one of the two
-/// views contains the word. A control string, such as a hyperlink, can itself contain a secret: only
-/// [`ControlCodes::Join`] matches it completely.
+/// Returns the length of the terminal control sequence (ECMA-48) or control character at the start of a text, if there is
+/// one. Some sequences end with a letter that could also start a word, such as `\ec` and `\e[ q`. They are matched only up
+/// to that letter with [`ControlCodes::Join`], so that one of the views contains the word. A control string, such as a
+/// hyperlink, can itself contain a secret: [`ControlCodes::Separate`] matches only its start.
 fn control_length(text: &[u8], codes: ControlCodes) -> Option<usize> {
-    let is_whole = codes == ControlCodes::Separate;
+    let is_whole = codes != ControlCodes::Join;
+    let is_separate = codes == ControlCodes::Separate;
     match text {
-        [NUL, ..] => Some(1),
         [ESC, b'[', rest @ ..] | [C1, CSI, rest @ ..] => {
             let parameters = count(rest, 0x30..0x40);
             let intermediates = if is_whole { count(&rest[parameters..], 0x20..0x30) } else { 0 };
@@ -258,7 +315,7 @@ fn control_length(text: &[u8], codes: ControlCodes) -> Option<usize> {
             Some(2 + end + count(&rest[end..], 0x40..0x7f).min(1))
         }
         [ESC, b']' | b'P' | b'X' | b'^' | b'_', rest @ ..] | [C1, OSC, rest @ ..]
-            if !is_whole && string_length(rest).is_some() =>
+            if !is_separate && string_length(rest).is_some() =>
         {
             string_length(rest).map(|length| 2 + length)
         }
@@ -268,8 +325,9 @@ fn control_length(text: &[u8], codes: ControlCodes) -> Option<usize> {
             let intermediates = count(rest, 0x20..0x30);
             Some(2 + intermediates + count(&rest[intermediates..], 0x30..0x7f).min(1))
         }
+        [ESC, b'#', b'3'..=b'8', ..] => Some(3),
         [ESC, b'0'..=b'~', ..] if is_whole => Some(2),
-        [ESC, ..] => Some(1),
+        [byte, ..] if is_control(*byte) => Some(1),
         _ => None,
     }
 }

@@ -47,6 +47,9 @@ const BESIDE: &[(&str, &str)] = &[
     (r"\\x1b[31m", " "),
     (r"\\033[31m", " "),
     (r"\\e[31m", " "),
+    (r"\\a", " "),
+    (r"\\v", " "),
+    (r"\\U0001f600", "😀"),
     (r"\\u{1b}[31m", " "),
     (r"\\xe2\\x80\\x9c", "“"),
     (r"\\342\\200\\234", "“"),
@@ -210,7 +213,32 @@ const INVISIBLE: &[&str] = &[
     r"\u001b]8;;https://example.org/\u001b\\",
     r"\u009d0;title\u009c",
     r"\u001bPq\u001b\\",
+    r"\u001b\u0000[31m",
+    r"\u0007",
+    r"\\a",
+    r"\U00000000",
+    "\u{1b}7",
+    "\u{1b}#8",
+    "\u{1b}%G",
+    "\u{1b}[2 q",
+    "\u{1b}M",
+    "\u{8}",
+    "\u{7f}",
+    "\u{e}",
 ];
+
+// Fails under: a view that drops the content of a control string, or keeps the NULs in it.
+#[test]
+fn i18_a_secret_within_a_control_string_is_found() {
+    let scanner = Scanner::new();
+    let token = format!("ghp_{}", RandomText::new(31).text(BASE62, 36));
+    let with_nul: String = token.chars().flat_map(|character| [character, '\0']).collect();
+    for token in [token.as_str(), &with_nul] {
+        for text in [format!("\u{1b}]0;{token}\u{7}"), format!("\u{1b}]8;;https://x/{token}\u{1b}\\link")] {
+            assert_eq!(found(&scanner, &text), Some("github-token"), "{text:?}");
+        }
+    }
+}
 
 /// Returns texts with a control code after each group of characters, and the code.
 fn interleaved(text: &str) -> impl Iterator<Item = (&'static str, String)> {
