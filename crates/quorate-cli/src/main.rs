@@ -8,6 +8,7 @@ mod backup;
 mod bench;
 mod budget;
 mod cert;
+mod compress;
 mod config;
 mod deliberate;
 mod deliberation;
@@ -86,6 +87,7 @@ enum Command {
     Lock(lock::LockArgs),
     /// Read and write shared memory, and roll back to earlier content.
     Memory(memory::MemoryArgs),
+    Compress(compress::CompressArgs),
     /// Open, pause, resume, end and inspect sessions.
     Session(session::SessionArgs),
     /// Register, inspect, test and remove agents.
@@ -191,6 +193,7 @@ async fn run(command: Command) -> anyhow::Result<()> {
         Command::Task(args) => task::run(args).await,
         Command::Lock(args) => lock::run(args).await,
         Command::Memory(args) => memory::run(args).await,
+        Command::Compress(args) => compress::run(args).await,
         Command::Session(args) => session::run(args).await,
         Command::Agent(args) => agent::run(args).await,
         Command::Vote(args) => vote::run(args),

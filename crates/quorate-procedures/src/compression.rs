@@ -19,6 +19,7 @@ mod rank;
 mod render;
 mod role;
 mod sentence;
+mod stored;
 mod structured;
 mod trim;
 
@@ -28,6 +29,7 @@ mod tests;
 pub use budget::BudgetTooSmall;
 pub use part::{FULL, Part, UnknownPart};
 pub use render::Compressed;
+pub use stored::{StoredContext, StoredPart};
 
 use document::Document;
 

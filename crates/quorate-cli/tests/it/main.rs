@@ -9,6 +9,7 @@ mod agent_test;
 mod cancelled_work;
 mod client;
 mod commands;
+mod compress;
 mod crash_over_sockets;
 mod damaged_data;
 mod deliberation_outcome;

@@ -21,16 +21,25 @@ pub(super) struct Concept {
     pub(super) kind: ConceptKind,
 }
 
-/// Words that carry no meaning of their own.
-const STOP_WORDS: &str = " a about above after again all also although always am an and another any are as at back be because been \
-before being below between both but by can cannot could did do does doing done down during each either else enough even ever \
-every few first for from further get gets given go goes had has have having he her here hers him his how however i if in \
-instead into is it its itself just know last later least less let like made make makes many may me might more most much must my \
-near need needs neither never new next no nor not nothing now of off often on once one only onto or other others our out over \
-own part per put quite rather really said same say says second see seen several shall she should since so some still such take \
-than that the their them then there therefore these they thing things this those though three through thus to today together \
-too two under until up upon us use used uses using very via was way we well were what when where whether which while who whose \
-why will with within without would yes yet you your ";
+/// Words that carry no meaning of their own, sorted.
+#[rustfmt::skip]
+const STOP_WORDS: [&str; 203] = [
+    "a", "about", "above", "after", "again", "all", "also", "although", "always", "am", "an", "and", "another", "any",
+    "are", "as", "at", "back", "be", "because", "been", "before", "being", "below", "between", "both", "but", "by",
+    "can", "cannot", "could", "did", "do", "does", "doing", "done", "down", "during", "each", "either", "else",
+    "enough", "even", "ever", "every", "few", "first", "for", "from", "further", "get", "gets", "given", "go", "goes",
+    "had", "has", "have", "having", "he", "her", "here", "hers", "him", "his", "how", "however", "i", "if", "in",
+    "instead", "into", "is", "it", "its", "itself", "just", "know", "last", "later", "least", "less", "let", "like",
+    "made", "make", "makes", "many", "may", "me", "might", "more", "most", "much", "must", "my", "near", "need",
+    "needs", "neither", "never", "new", "next", "no", "nor", "not", "nothing", "now", "of", "off", "often", "on",
+    "once", "one", "only", "onto", "or", "other", "others", "our", "out", "over", "own", "part", "per", "put",
+    "quite", "rather", "really", "said", "same", "say", "says", "second", "see", "seen", "several", "shall", "she",
+    "should", "since", "so", "some", "still", "such", "take", "than", "that", "the", "their", "them", "then", "there",
+    "therefore", "these", "they", "thing", "things", "this", "those", "though", "three", "through", "thus", "to",
+    "today", "together", "too", "two", "under", "until", "up", "upon", "us", "use", "used", "uses", "using", "very",
+    "via", "was", "way", "we", "well", "were", "what", "when", "where", "whether", "which", "while", "who", "whose",
+    "why", "will", "with", "within", "without", "would", "yes", "yet", "you", "your",
+];
 
 /// Extracts the concepts of a sentence, in order.
 pub(super) fn concepts(sentence: &str) -> Vec<Concept> {
@@ -66,7 +75,7 @@ fn concept(word: &str, next: &str, is_first: bool) -> Option<Concept> {
         return None;
     }
     let lower = word.to_lowercase();
-    if STOP_WORDS.contains(&format!(" {lower} ")) {
+    if STOP_WORDS.binary_search(&lower.as_str()).is_ok() {
         return None;
     }
     let is_name = !is_first && word.chars().next().is_some_and(char::is_uppercase);
@@ -122,5 +131,34 @@ impl Weights {
             ConceptKind::Name => 0.5 + 0.2 * count.ln(),
             ConceptKind::Word => 0.1 + 0.25 * count.ln(),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    // Fails under: an unsorted list, in which binary search misses words; a date, a code or a name of another kind.
+    #[test]
+    fn concepts_are_numbers_identifiers_names_and_words() {
+        assert!(STOP_WORDS.is_sorted());
+        let found =
+            concepts("The vacuum of order_events ended at 03:14 after 18 minutes, says Priya in CAL-5527.");
+        let found: Vec<(&str, ConceptKind)> =
+            found.iter().map(|concept| (&*concept.key, concept.kind)).collect();
+        use ConceptKind::{Identifier, Name, Quantity, Word};
+        assert_eq!(
+            found,
+            [
+                ("vacuum", Word),
+                ("order_events", Identifier),
+                ("ended", Word),
+                ("03:14 after", Quantity),
+                ("18 minutes", Quantity),
+                ("minut", Word),
+                ("priya", Name),
+                ("cal-5527", Identifier),
+            ]
+        );
     }
 }

@@ -138,6 +138,7 @@ impl UnitReader {
         let of_block = if block.kind == BlockKind::ListItem { LIST_ITEM_FACTOR } else { 1.0 };
         for (index, sentence) in sentences(text).into_iter().enumerate() {
             let sentence = plain(sentence);
+            let lower = sentence.to_lowercase();
             let is_surplus = section == Role::Objective && index >= OBJECTIVE_SENTENCES;
             let role = match role::of_label(&sentence) {
                 Some(role) => role,
@@ -145,9 +146,9 @@ impl UnitReader {
                 None => section,
             };
             let is_reasoning =
-                matches!(role, Role::Analysis | Role::Background) && role::is_reasoning(&sentence);
+                matches!(role, Role::Analysis | Role::Background) && role::is_reasoning(&lower);
             let role = if is_reasoning { Role::Reasoning } else { role };
-            let factor = role::emphasis(&sentence) * of_block;
+            let factor = role::emphasis(&lower) * of_block;
             let sentence = trimmed(&sentence);
             let text = if index == 0 { format!("{speaker}{sentence}") } else { sentence };
             self.push(text, role, factor);
@@ -165,7 +166,7 @@ impl UnitReader {
         let section = self.section_role();
         for row in body {
             let text = row_text(&header, row);
-            let factor = TABLE_ROW_FACTOR * role::emphasis(&text);
+            let factor = TABLE_ROW_FACTOR * role::emphasis(&text.to_lowercase());
             self.block += 1;
             self.push(text, section, factor);
         }

@@ -1,5 +1,7 @@
 //! Parts of an original: consecutive pieces with stable ids, so that everything that a summary leaves out can be expanded again.
 
+use std::ops::Range;
+
 use super::block::{Block, BlockKind, blocks};
 use super::sentence::plain;
 
@@ -40,29 +42,42 @@ fn describe(parts: usize) -> String {
     }
 }
 
-/// Returns the text of a reference: `T3` is a part, `T3-T5` are consecutive parts, [`FULL`] is everything. The form in which a
-/// compressed context shows it, `[expand:T3]`, is accepted as well.
+/// Returns the text of a reference among the parts of a text.
 ///
 /// # Errors
 /// If there is no such part.
 pub(super) fn expand<'a>(text: &'a str, parts: &[Part<'a>], reference: &str) -> Result<&'a str, UnknownPart> {
+    let parts = &parts[range(parts.len(), reference)?];
+    let offset = |part: &Part<'_>| part.text.as_ptr() as usize - text.as_ptr() as usize;
+    Ok(match parts {
+        [] => text,
+        [first, ..] => {
+            let length: usize = parts.iter().map(|part| part.text.len()).sum();
+            &text[offset(first)..offset(first) + length]
+        }
+    })
+}
+
+/// Returns the indices of the parts that a reference names, of so many parts.
+///
+/// # Errors
+/// If there is no such part.
+pub(super) fn range(parts: usize, reference: &str) -> Result<Range<usize>, UnknownPart> {
     let name =
         reference.strip_prefix("[expand:").and_then(|name| name.strip_suffix(']')).unwrap_or(reference);
     if name == FULL {
-        return Ok(text);
+        return Ok(0..parts);
     }
-    let unknown = || UnknownPart { reference: reference.to_owned(), parts: parts.len() };
     let (first, last) = name.split_once('-').unwrap_or((name, name));
-    let index = |id: &str| -> Option<usize> {
-        let number: usize = id.strip_prefix('T').filter(|digits| !digits.starts_with('+'))?.parse().ok()?;
-        (1..=parts.len()).contains(&number).then(|| number - 1)
+    let number = |id: &str| -> Option<usize> {
+        let digits =
+            id.strip_prefix('T').filter(|digits| digits.bytes().all(|byte| byte.is_ascii_digit()))?;
+        digits.parse().ok().filter(|number| (1..=parts).contains(number))
     };
-    let (Some(first), Some(last)) = (index(first), index(last)) else { return Err(unknown()) };
-    if first > last {
-        return Err(unknown());
+    match (number(first), number(last)) {
+        (Some(first), Some(last)) if first <= last => Ok(first - 1..last),
+        _ => Err(UnknownPart { reference: reference.to_owned(), parts }),
     }
-    let offset = |part: &Part<'_>| part.text.as_ptr() as usize - text.as_ptr() as usize;
-    Ok(&text[offset(&parts[first])..offset(&parts[last]) + parts[last].text.len()])
 }
 
 /// Divides a text into parts: one for each section, and one for each large output in it.

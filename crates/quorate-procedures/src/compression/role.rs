@@ -316,17 +316,16 @@ const WEAK: [&str; 40] = [
     "small talk",
 ];
 
-/// Returns how much a sentence counts by the words in it, 1 for an ordinary one.
-pub(super) fn emphasis(sentence: &str) -> f64 {
+/// Returns how much a sentence counts by the words in it, 1 for an ordinary one. The sentence is in lower case.
+pub(super) fn emphasis(lower: &str) -> f64 {
     const STRONG_GAIN: f64 = 0.12;
     const STRONG_MAX: usize = 4;
     const WEAK_FACTOR: f64 = 0.6;
     const QUESTION_FACTOR: f64 = 0.35;
-    let lower = sentence.to_lowercase();
     let occurs = |phrase: &&&str| {
         lower
             .match_indices(**phrase)
-            .any(|(start, found)| is_word_start(&lower, start) && is_word_end(&lower, start + found.len()))
+            .any(|(start, found)| is_word_start(lower, start) && is_word_end(lower, start + found.len()))
     };
     let strong = STRONG.iter().filter(occurs).count().min(STRONG_MAX);
     let weak = WEAK.iter().filter(|phrase| lower.contains(**phrase)).count().min(2);
@@ -334,9 +333,8 @@ pub(super) fn emphasis(sentence: &str) -> f64 {
     (1.0 + STRONG_GAIN * strong as f64) * WEAK_FACTOR.powi(weak as i32) * question
 }
 
-/// Whether a sentence thinks aloud.
-pub(super) fn is_reasoning(sentence: &str) -> bool {
-    let lower = sentence.to_lowercase();
+/// Whether a sentence in lower case thinks aloud.
+pub(super) fn is_reasoning(lower: &str) -> bool {
     THINKING.iter().any(|phrase| lower.contains(phrase))
         && !CONCLUDING.iter().any(|phrase| lower.contains(phrase))
 }
