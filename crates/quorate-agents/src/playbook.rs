@@ -22,7 +22,7 @@ use crate::agent::{DeclaredAgent, EnvInheritance};
 use crate::limits::{INPUT_BYTES_MAX, PLAYBOOK_BYTES_MAX};
 
 pub use agents::provider_name;
-pub use approval::{ApprovalSpec, is_file_name};
+pub use approval::ApprovalSpec;
 pub use error::{PlaybookError, PlaybookPosition};
 pub use files::{FileAccess, read_text};
 

@@ -7,6 +7,7 @@
 use std::time::Duration;
 
 use quorate_procedures::deliberation::{ANALYSE, DISCUSS};
+use quorate_procedures::proposal::REVISE;
 use serde_json::Value;
 
 use crate::question::AgentQuestion;
@@ -25,6 +26,12 @@ position if their reasons are better than yours, but not because more analysts h
 `revised_position` is your position now. Set `agrees_with_peer` to true only if another analyst holds exactly that position. Quote in
 `reasoning` the words of the text that decide the question. Answer the `questions` to you in `clarification`. If the request contains
 `wrong`, your previous answer was rejected for that reason: correct it.";
+
+/// Instructions for `revise`, unless the request has its own.
+const TO_REVISE: &str = "\
+A person rejected the proposal in `letter` or `payload`, which you and other agents made, for the reason in `reason`. Return it revised
+and complete, in the same field. Change what the reason concerns, and keep the rest. State in `rationale` what you changed, and in
+`confidence` the probability, from 0 to 1, that the revision satisfies the reason.";
 
 /// Converts a request or task to a question for a declared agent. The agent gets slightly less than the timeout, so that a
 /// failure is reported before the request or task expires.
@@ -50,6 +57,7 @@ fn default_instructions(action: &str) -> &'static str {
     match action {
         ANALYSE => TO_ANALYSE,
         DISCUSS => TO_DISCUSS,
+        REVISE => TO_REVISE,
         _ => "",
     }
 }
@@ -79,6 +87,7 @@ mod tests {
         let instructions = |action: &str, payload| question(action, payload, MINUTE).instructions;
         assert_eq!(instructions(ANALYSE, json!({})), TO_ANALYSE);
         assert_eq!(instructions(DISCUSS, Value::Null), TO_DISCUSS);
+        assert_eq!(instructions(REVISE, Value::Null), TO_REVISE);
         assert_eq!(instructions(ANALYSE, json!({ "instructions": "Look." })), "Look.");
         assert_eq!(instructions("summarize", json!({})), "");
     }

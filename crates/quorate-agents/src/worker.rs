@@ -28,7 +28,7 @@ use crate::question::AgentFailure;
 use supervisor::{Job, Supervisor};
 
 pub use event::{EventSink, StandbyReason, WorkItem, WorkKind, WorkerEvent};
-pub use letters::{OUTBOX, WrittenLetter};
+pub use letters::{LETTER_TASK, OUTBOX, WrittenLetter};
 pub use preflight::{AgentCheck, check_agents, check_declared};
 
 /// What a worker runs.

@@ -1,5 +1,6 @@
 //! `quorate run`: runs a playbook, prints the report, and requests the approval if the playbook has one.
 
+mod active;
 mod agents;
 mod approval;
 mod hub_access;
@@ -12,15 +13,13 @@ use std::io::IsTerminal as _;
 use std::path::{Path, PathBuf};
 
 use clap::Args;
-use quorate::deliberation::{Outcome, Spec, estimate};
-use quorate::{Code, Hub, ProcedureDraft, ProcedureInfo, ProcedureStatus};
+use quorate::deliberation::{FailedDeliberation, Outcome, Spec, estimate};
+use quorate::proposal::PROPOSAL_KIND;
+use quorate::{Code, Hub};
 use quorate_agents::DeclaredAgent;
 use quorate_agents::playbook::{InputSource, Playbook};
-use quorate_procedures::deliberation::MissingAnswer;
 use quorate_procedures::tally::Agreement;
 use quorate_procedures::tokens;
-use serde::Deserialize as _;
-use serde_json::Value;
 
 use crate::deliberation;
 use crate::exit::{CONFLICT, CommandError, FAILED, NO_DECISION, USAGE, error_with_code};
@@ -30,7 +29,8 @@ use crate::playbook::{AccessArgs, read_playbook};
 use crate::report::{self, ReportFormat, ReportFormatArgs};
 use crate::terminal;
 
-pub(crate) use approval::{ApprovalMode, ApprovalResult, PendingApproval};
+pub(crate) use active::{ActiveRun, ProcedureStart};
+pub(crate) use approval::{ApprovalMode, ApprovalResult};
 pub(crate) use hub_access::ProgramTokens;
 pub(crate) use pauses::Pauses;
 pub(crate) use preflight::PrintedCheck;
@@ -122,44 +122,51 @@ struct Run<'a> {
 }
 
 impl Run<'_> {
-    async fn run_in(mut self, hub: &Hub) -> anyhow::Result<()> {
-        let (format, mode) = (self.format, self.mode);
-        let approval_spec = self.playbook.approval.take();
+    async fn run_in(self, hub: &Hub) -> anyhow::Result<()> {
+        let Run { playbook, format, mode, out, resume } = self;
         // A continued run writes the letter also if the approval was decided in the meantime.
-        let writes_letter = mode != ApprovalMode::Later || self.resume.is_some();
-        let out = Some(self.out).filter(|_| approval_spec.is_some() && writes_letter);
+        let writes_letter = mode != ApprovalMode::Later || resume.is_some();
+        let out = Some(out).filter(|_| playbook.approval.is_some() && writes_letter);
         if let Some(out) = out {
             agents::check_letters(hub, out).await?;
         }
-        let (id, outcome) = match self.resume {
-            Some(reference) => resume(hub, self.playbook, reference).await?,
-            None => deliberate(hub, self.playbook).await?,
+        let start = match resume {
+            Some(reference) => resumed(hub, &playbook, reference).await?,
+            None => ProcedureStart::New(None),
         };
-        let pending = match &approval_spec {
-            Some(approval_spec) => PendingApproval::request(hub, approval_spec, &id, &outcome, out).await?,
-            None => None,
-        };
-        let Some(pending) = pending else {
-            report::print(&outcome, &id, format, None)?;
-            return require_decision(&outcome);
-        };
-        let command_line = CommandLine::from_env();
-        let options = command_line.connection_options();
-        // An embedded hub cannot be reached by other commands.
-        let hub_options = hub.space().is_none().then_some(options.as_str());
-        if format == ReportFormat::Json {
-            let result = pending.resolve(hub, mode, hub_options).await?;
-            report::print(&outcome, &id, format, Some(&result))?;
-            return require_decision(&outcome);
+        if !start.has_deliberated() {
+            print_header(&playbook.path.display().to_string(), &playbook.spec, &playbook.agents);
+            terminal::note("");
         }
-        // The report is printed before the decision, so that it can be read first.
-        report::print(&outcome, &id, format, None)?;
-        let result = pending.resolve(hub, mode, hub_options).await?;
+        let command_line = CommandLine::from_env();
+        let run = ActiveRun::start(hub, playbook, start, out, command_line.connection_options()).await?;
+        let result = settle(&run, format, mode, &command_line).await;
+        run.stop().await;
+        require_decision(&result?)
+    }
+}
+
+/// Waits for the deliberation and its approval, and prints the report. Returns the outcome.
+async fn settle(
+    run: &ActiveRun<'_>,
+    format: ReportFormat,
+    mode: ApprovalMode,
+    command_line: &CommandLine,
+) -> anyhow::Result<Outcome> {
+    let (id, outcome) = run.deliberated(&mut Pauses::none()).await?;
+    if format == ReportFormat::Json {
+        let approval = run.settled(mode).await?;
+        report::print(&outcome, &id, format, approval.as_ref())?;
+        return Ok(outcome);
+    }
+    // The report is printed before the decision, so that it can be read first.
+    report::print(&outcome, &id, format, None)?;
+    if let Some(approval) = run.settled(mode).await? {
         // It also writes the letter, if the approval was decided elsewhere in the meantime.
         let resume = format!("--resume {id} --approve ask");
-        result.print(&command_line.again_with(&["--approve", "--resume"], &resume));
-        require_decision(&outcome)
+        approval.print(&command_line.again_with(&["--approve", "--resume"], &resume));
     }
+    Ok(outcome)
 }
 
 /// Why there is no decision, if it is not a tie.
@@ -188,15 +195,15 @@ pub(crate) fn require_decision(outcome: &Outcome) -> anyhow::Result<()> {
 pub(crate) async fn deliberate(hub: &Hub, playbook: Playbook) -> anyhow::Result<(String, Outcome)> {
     print_header(&playbook.path.display().to_string(), &playbook.spec, &playbook.agents);
     terminal::note("");
-    let draft = ProcedureDraft::deliberation(&playbook.spec);
     let options = CommandLine::from_env().connection_options();
-    let (id, outcome) = run_procedure(hub, playbook, draft, (&options, &mut Pauses::none())).await?;
-    terminal::note("");
-    Ok((id, outcome))
+    let run = ActiveRun::start(hub, playbook, ProcedureStart::New(None), None, options).await?;
+    let result = run.deliberated(&mut Pauses::none()).await;
+    run.stop().await;
+    result
 }
 
-/// Continues the deliberation of an earlier run of the playbook, unless it is done already.
-async fn resume(hub: &Hub, playbook: Playbook, reference: &str) -> anyhow::Result<(String, Outcome)> {
+/// Finds the procedure of an earlier run of the playbook.
+async fn resumed(hub: &Hub, playbook: &Playbook, reference: &str) -> anyhow::Result<ProcedureStart> {
     let id = deliberation::find_id(hub, reference).await?;
     let info = hub.procedure(&id).await?;
     // Erased parts cannot be compared.
@@ -207,79 +214,28 @@ async fn resume(hub: &Hub, playbook: Playbook, reference: &str) -> anyhow::Resul
         let hint = "resume it with its own playbook; to list the deliberations: quorate deliberation list";
         return Err(CommandError::new(CONFLICT, message, hint).into());
     }
-    if info.procedure().status.has_ended() {
-        return finished(&info);
+    let has_deliberated = info.procedure().status.has_ended();
+    if playbook.approval.is_none() {
+        return Ok(ProcedureStart::Resume { id, has_deliberated });
     }
-    print_header(&playbook.path.display().to_string(), &playbook.spec, &playbook.agents);
-    terminal::note("");
-    let options = CommandLine::from_env().connection_options();
-    run_until_done(hub, playbook, ProcedureStart::Resume(&id), (&options, &mut Pauses::none())).await
-}
-
-/// Starts the agents of a playbook and the procedure, and prints progress until it is done. `hub_options` are the options with
-/// which other commands can reach the hub.
-pub(crate) async fn run_procedure(
-    hub: &Hub,
-    playbook: Playbook,
-    draft: ProcedureDraft,
-    progress: (&str, &mut Pauses),
-) -> anyhow::Result<(String, Outcome)> {
-    run_until_done(hub, playbook, ProcedureStart::New(Box::new(draft)), progress).await
-}
-
-/// How the procedure of a run begins.
-enum ProcedureStart<'a> {
-    New(Box<ProcedureDraft>),
-    /// It exists already.
-    Resume(&'a str),
-}
-
-async fn run_until_done(
-    hub: &Hub,
-    playbook: Playbook,
-    start: ProcedureStart<'_>,
-    progress: (&str, &mut Pauses),
-) -> anyhow::Result<(String, Outcome)> {
-    let Playbook { spec, agents, .. } = playbook;
-    preflight::check(hub, &agents, &spec).await?;
-    // Dropped at the end: a procedure that has ended waits for none of its agents.
-    let _worker = agents::start(hub, agents, &spec).await?;
-    let info = drive_and_watch(hub, &spec, start, progress).await?;
-    let (id, outcome) = finished(&info)?;
-    watch::print_outcome(&outcome);
-    Ok((id, outcome))
-}
-
-/// Starts or continues the procedure, and prints progress until it has ended.
-async fn drive_and_watch(
-    hub: &Hub,
-    spec: &Spec,
-    start: ProcedureStart<'_>,
-    (hub_options, pauses): (&str, &mut Pauses),
-) -> anyhow::Result<ProcedureInfo> {
-    // A remote hub drives deliberations itself.
-    let driver = if hub.space().is_some() { Some(hub.drive_procedures().await?) } else { None };
-    let id = match start {
-        ProcedureStart::New(draft) => hub.start_procedure(*draft).await?.to_string(),
-        ProcedureStart::Resume(id) => id.to_owned(),
-    };
-    // An embedded hub cannot be reached by other commands.
-    let resume = driver.is_none().then(|| format!("quorate procedure resume {id}{hub_options}"));
-    let ended = watch::wait_until_ended(hub, &id, spec, (resume.as_deref(), pauses)).await;
-    if let Some(driver) = driver {
-        driver.stop().await;
+    match proposal_of(hub, &id).await? {
+        Some(id) => Ok(ProcedureStart::Resume { id, has_deliberated }),
+        None => {
+            let message = format!("deliberation {id} was started without an approval");
+            let hint = "remove `approval` from the playbook to continue it, or run the playbook again without --resume";
+            Err(CommandError::new(CONFLICT, message, hint).into())
+        }
     }
-    ended
 }
 
-/// Returns the outcome of a deliberation that has ended.
-fn finished(info: &ProcedureInfo) -> anyhow::Result<(String, Outcome)> {
-    let id = info.procedure().id.as_str();
-    let result: Value = info.result()?.unwrap_or(Value::Null);
-    match info.procedure().status {
-        ProcedureStatus::Done => Ok((id.to_owned(), serde_json::from_value(result)?)),
-        ProcedureStatus::Cancelled => Err(cancelled(id, &info.procedure().reason).into()),
-        _ => Err(failed(id, &result).into()),
+/// Returns the proposal that a deliberation is part of.
+async fn proposal_of(hub: &Hub, deliberation: &str) -> anyhow::Result<Option<String>> {
+    let suffix = quorate::proposal::deliberation_id("");
+    let Some(parent) = deliberation.strip_suffix(&suffix) else { return Ok(None) };
+    match hub.procedure(parent).await {
+        Ok(info) if info.procedure().kind == PROPOSAL_KIND => Ok(Some(parent.to_owned())),
+        Err(error) if error.code() != Code::NotFound => Err(error.into()),
+        _ => Ok(None),
     }
 }
 
@@ -290,10 +246,12 @@ fn cancelled(id: &str, reason: &str) -> quorate::Error {
     error_with_code(Code::Cancelled, message, format!("to see how far it came: quorate procedure show {id}"))
 }
 
-fn failed(id: &str, result: &Value) -> CommandError {
-    let reason = result["reason"].as_str().unwrap_or("there is no result");
+fn failed(id: &str, failure: Option<FailedDeliberation>) -> CommandError {
+    let (reason, missing) = match &failure {
+        Some(failure) => (failure.reason.as_str(), failure.record.missing.as_slice()),
+        None => ("there is no result", &[][..]),
+    };
     let mut message = format!("deliberation {id} failed: {reason}");
-    let missing = Vec::<MissingAnswer>::deserialize(&result["missing"]).unwrap_or_default();
     missing.iter().for_each(|answer| message.push_str(&format!("\n  {}: {}", answer.agent, answer.reason())));
     CommandError::new(
         FAILED,

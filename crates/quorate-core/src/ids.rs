@@ -298,10 +298,11 @@ impl ProcedureId {
         Self(format!("{PROCEDURE_PREFIX}{generation}-{seq}-{n}").into())
     }
 
-    /// Whether it has the prefix of a generated id. Clients may not choose such an id.
+    /// Whether it has the form of a generated id. Clients may not choose such an id. That of a child, `prc_0-17-0:NAME`, is
+    /// another form.
     #[must_use]
     pub fn is_generated(&self) -> bool {
-        self.0.starts_with(PROCEDURE_PREFIX)
+        self.0.strip_prefix(PROCEDURE_PREFIX).and_then(numbers::<3>).is_some()
     }
 }
 

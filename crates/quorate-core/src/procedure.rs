@@ -223,9 +223,9 @@ impl StartProcedure {
         if let Some(id) = self.id.as_ref().filter(|id| id.is_generated()) {
             return Err(Refused::new(
                 Code::Invalid,
-                format!("invalid procedure id {id}: the prefix prc_ is reserved for generated ids"),
+                format!("invalid procedure id {id}: reserved for generated ids"),
             )
-            .hint("choose an id that does not start with prc_, or omit it"));
+            .hint("choose an id of another form, or omit it"));
         }
         check_procedure_label("kind", &self.kind)?;
         check_payload(self.spec.as_ref())

@@ -1,5 +1,5 @@
 //! Procedures: multi-step protocols as pure state machines ([`machine`]), the runtime that drives them, and the
-//! deliberation.
+//! machines: [`deliberation`] and [`proposal`].
 //!
 //! Only the runtime performs I/O. The machines neither read the clock nor use randomness: they map events to outputs
 //! deterministically. The runtime stores the new state in the same commit that sends the outputs.
@@ -11,6 +11,7 @@ pub mod finding;
 pub mod machine;
 pub mod normalise;
 pub mod pipeline;
+pub mod proposal;
 mod registry;
 mod runtime;
 #[cfg(test)]

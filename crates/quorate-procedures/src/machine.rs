@@ -350,6 +350,10 @@ pub struct ApprovalOutput {
     pub payload: Value,
     /// Rationale of the procedure.
     pub rationale: Option<String>,
+    /// Confidence of the procedure.
+    pub confidence: Option<f64>,
+    /// What the procedure does if nobody decides.
+    pub default: String,
     /// Timeout of the decision.
     pub timeout_ms: u64,
 }

@@ -10,6 +10,7 @@ use crate::deliberation::DeliberationMachine;
 use crate::finding::FieldError;
 use crate::machine::{Machine, OnRefusal, ProcedureContext, ProcedureEvent, ProcedureOutput, Wait};
 use crate::pipeline::PipelineMachine;
+use crate::proposal::ProposalMachine;
 use crate::tournament::TournamentMachine;
 
 /// Field of a stored state with the version of the state; 1 if it is missing.
@@ -148,7 +149,11 @@ impl Registry {
     /// Returns the machines of this release.
     #[must_use]
     pub fn standard() -> Self {
-        Self::empty().with::<DeliberationMachine>().with::<PipelineMachine>().with::<TournamentMachine>()
+        Self::empty()
+            .with::<DeliberationMachine>()
+            .with::<PipelineMachine>()
+            .with::<ProposalMachine>()
+            .with::<TournamentMachine>()
     }
 
     /// Adds a machine.

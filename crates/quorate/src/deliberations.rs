@@ -1,11 +1,13 @@
-//! Deliberations: agents review independently, discuss disagreements and vote. An embedded hub drives them in this
-//! process.
+//! Deliberations, in which agents review independently, discuss disagreements and vote, and proposals of their outcome. An
+//! embedded hub drives them in this process.
 
 use std::sync::Arc;
 
 use quorate_engine::Error;
 use quorate_procedures::{
-    DELIBERATION_DRIVER, DELIBERATION_KIND, ProcedureHost, Registry, deliberation::Spec,
+    DELIBERATION_DRIVER, DELIBERATION_KIND, PROCEDURE_DRIVER, ProcedureHost, Registry,
+    deliberation::Spec,
+    proposal::{PROPOSAL_KIND, ProposalSpec},
 };
 
 use crate::hub::Hub;
@@ -38,5 +40,10 @@ impl ProcedureDraft {
     /// Creates a draft of a deliberation, driven by the hub.
     pub fn deliberation(spec: &Spec) -> Self {
         Self::new(DELIBERATION_KIND, spec).driver(DELIBERATION_DRIVER)
+    }
+
+    /// Creates a draft of a proposal, driven by the hub.
+    pub fn proposal(spec: &ProposalSpec) -> Self {
+        Self::new(PROPOSAL_KIND, spec).driver(PROCEDURE_DRIVER)
     }
 }

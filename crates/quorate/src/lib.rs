@@ -105,7 +105,7 @@ pub use quorate_core::{
 pub use quorate_engine::SecretHandling;
 pub use quorate_env::{Clock, Entropy, ManualClock, SystemClock};
 #[cfg(feature = "embedded")]
-pub use quorate_procedures::{ProcedureHost, Registry, deliberation, machine};
+pub use quorate_procedures::{ProcedureHost, Registry, deliberation, machine, proposal};
 #[cfg(feature = "embedded")]
 pub use quorate_sqlite::OpenError;
 #[cfg(feature = "embedded")]

@@ -1,19 +1,18 @@
-//! The `approval` section of a playbook: a letter, filled in from the outcome, that a person must approve before it is sent.
+//! The `approval` section of a playbook: a letter, filled in from the outcome, that a person must approve before it is written.
 
-use std::fmt::Write as _;
-
-use quorate_procedures::deliberation::{Demand, Outcome, Spec};
+use quorate_procedures::deliberation::Spec;
+use quorate_procedures::proposal::{EffectTask, LetterTemplate, ProposalSpec, RevisionSpec};
 use serde::Deserialize;
-use serde_json::{Value, json};
 
-/// Placeholders in a letter.
-const PLACEHOLDERS: [&str; 3] = ["{subject}", "{recommendation}", "{points}"];
-/// Default timeout of the approval.
+use crate::worker::{LETTER_TASK, OUTBOX};
+
+/// Default time to decide, in hours.
 const HOURS_DEFAULT: u32 = 72;
-/// Maximum timeout that the hub allows.
+/// Maximum time to decide that the hub allows, in hours.
 const HOURS_MAX: u32 = 90 * 24;
-/// Maximum number of points in a letter.
-const POINTS_MAX: usize = 12;
+const HOUR_MS: u64 = 60 * 60 * 1_000;
+/// Attempts to write a letter. A full disk may take a while.
+const WRITE_ATTEMPTS: u16 = 20;
 
 /// The approval that a playbook requests.
 #[derive(Clone, Debug, Deserialize)]
@@ -30,7 +29,13 @@ pub struct ApprovalSpec {
     write: String,
     /// Timeout of the approval.
     #[serde(default = "hours_default")]
-    pub timeout_hours: u32,
+    timeout_hours: u32,
+    /// Maximum number of revisions after a rejection.
+    #[serde(default)]
+    revise: u32,
+    /// Agents that are asked for a revision; by default those that hold the result.
+    #[serde(default)]
+    revise_by: Vec<String>,
 }
 
 fn hours_default() -> u32 {
@@ -40,86 +45,60 @@ fn hours_default() -> u32 {
 impl ApprovalSpec {
     /// Validates the section; the error is a message and a hint.
     pub(super) fn check(&self, spec: &Spec) -> Result<(), (String, String)> {
-        if self.action.trim().is_empty() {
-            return Err(("action: is empty".into(), "describe the action in a few words".into()));
-        }
-        if !is_file_name(&self.write) {
-            let message = format!("write: {:?} is not a file name", self.write);
-            return Err((
-                message,
-                "use a plain name such as letter.txt; the directory is set with `--out`".into(),
-            ));
+        if self.revise == 0 && !self.revise_by.is_empty() {
+            return Err(("revise_by: there is no revision".into(), "add `revise: 1`".into()));
         }
         if !(1..=HOURS_MAX).contains(&self.timeout_hours) {
             let message = format!("timeout_hours: {} is not between 1 and {HOURS_MAX}", self.timeout_hours);
             return Err((message, format!("omit it for the default of {HOURS_DEFAULT} hours")));
         }
-        let known = &spec.vocabulary.recommendations;
-        if let Some(other) = self.when.iter().find(|recommendation| {
-            !known.is_empty() && spec.vocabulary.recommendation_index(recommendation).is_none()
-        }) {
-            return Err((
-                format!("when: unknown recommendation {other:?}"),
-                format!("the recommendations are {}", known.join(", ")),
-            ));
+        if !(1..=HOURS_MAX).contains(&self.timeout_hours) {
+            let message = format!("timeout_hours: {} is not between 1 and {HOURS_MAX}", self.timeout_hours);
+            return Err((message, format!("omit it for the default of {HOURS_DEFAULT} hours")));
         }
-        match braces(&self.letter).find(|part| !PLACEHOLDERS.contains(part)) {
-            Some(other) => Err((
-                format!("letter: unknown placeholder {other}"),
-                format!("the placeholders are {}", PLACEHOLDERS.join(", ")),
-            )),
-            None => Ok(()),
+        let takes_part = |name: &&String| spec.agents.iter().any(|member| member.id == **name);
+        if let Some(other) = self.revise_by.iter().find(|name| !takes_part(name)) {
+            let names: Vec<&str> = spec.agents.iter().map(|member| member.id.as_str()).collect();
+            let hint = format!("the agents are {}", names.join(", "));
+            return Err((format!("revise_by: {other:?} takes no part in the deliberation"), hint));
         }
+        self.proposal(spec).check().map_err(|error| {
+            let (key, hint) = match error.path.as_str() {
+                "action" => ("action", "describe the action in a few words"),
+                "letter.write" => ("write", "the directory is set with `--out`"),
+                "letter.when" => ("when", "omit it to request the approval after any recommendation"),
+                "letter.text" => ("letter", "correct the placeholder, or remove its braces"),
+                "revise.max" => ("revise", "use 1, or omit it: a rejection is final then"),
+                _ => ("revise_by", "list each agent once"),
+            };
+            (format!("{key}: {}", error.reason), hint.to_owned())
+        })
     }
 
-    /// Returns the payload of the action, if this outcome requires an approval.
+    /// Returns the proposal of the outcome of a deliberation. The agent [`OUTBOX`] writes the approved letter.
     #[must_use]
-    pub fn payload(&self, outcome: &Outcome) -> Option<Value> {
-        let recommendation = outcome.synthesis.recommendation.as_deref();
-        // Without a decision the placeholder cannot be filled in, so there is no letter.
-        if recommendation.is_none() && self.letter.contains("{recommendation}") {
-            return None;
+    pub fn proposal(&self, spec: &Spec) -> ProposalSpec {
+        let revise = RevisionSpec { agents: self.revise_by.clone(), ..RevisionSpec::new(self.revise) };
+        let task = EffectTask {
+            task_type: LETTER_TASK.into(),
+            agent: Some(OUTBOX.into()),
+            attempts: Some(WRITE_ATTEMPTS),
+            timeout_ms: None,
+        };
+        ProposalSpec {
+            action: self.action.clone(),
+            deliberation: Some(spec.clone()),
+            letter: Some(LetterTemplate {
+                text: self.letter.clone(),
+                write: self.write.clone(),
+                when: self.when.clone(),
+            }),
+            payload: None,
+            rationale: None,
+            confidence: None,
+            timeout_ms: u64::from(self.timeout_hours) * HOUR_MS,
+            revise: Some(revise).filter(|revise| revise.max > 0),
+            task: Some(task),
         }
-        let recommendation = recommendation.unwrap_or_default();
-        let matches = |name: &String| name.eq_ignore_ascii_case(recommendation);
-        if !self.when.is_empty() && !self.when.iter().any(matches) {
-            return None;
-        }
-        let letter = self
-            .letter
-            .replace("{subject}", &outcome.subject)
-            .replace("{recommendation}", recommendation)
-            .replace("{points}", points(&outcome.synthesis.strategy).trim_end());
-        Some(json!({ "letter": letter, "write": self.write }))
     }
-}
-
-/// Whether this is a plain file name: a playbook must not choose the directory that it writes to.
-#[must_use]
-pub fn is_file_name(name: &str) -> bool {
-    let is_allowed = |ch: char| ch.is_ascii_alphanumeric() || matches!(ch, '.' | '-' | '_');
-    !name.is_empty() && name.len() <= 100 && !name.starts_with('.') && name.chars().all(is_allowed)
-}
-
-fn braces(text: &str) -> impl Iterator<Item = &str> {
-    text.match_indices('{').filter_map(|(start, _)| {
-        let end = text[start..].find('}')?;
-        Some(&text[start..=start + end])
-    })
-}
-
-/// Renders the demands as a numbered list, most important first.
-fn points(strategy: &[Demand]) -> String {
-    let mut text = String::new();
-    for (number, demand) in strategy.iter().take(POINTS_MAX).enumerate() {
-        let section = demand.section.as_ref().map_or_else(String::new, |section| format!(" ({section})"));
-        let (topic, ask) = (capitalized(&demand.topic), demand.ask.trim_end_matches('.'));
-        let _ = writeln!(text, "{}. {topic}{section}: {ask}.", number + 1);
-    }
-    text
-}
-
-fn capitalized(text: &str) -> String {
-    let mut chars = text.chars();
-    chars.next().map_or_else(String::new, |first| first.to_uppercase().chain(chars).collect())
 }

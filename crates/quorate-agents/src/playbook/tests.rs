@@ -80,6 +80,34 @@ fn c2_a_worker_reads_the_agents_without_procedure_and_input() {
     }
 }
 
+// Fails under: an invalid approval that is only noticed after the deliberation; a setting that is lost.
+#[test]
+fn n16_an_approval_is_checked_with_its_revision() {
+    let head = format!("{HEAD}agents:\n  ada: {{ use: 'cmd:true' }}\n  ben: {{ use: 'cmd:true' }}\n");
+    let with =
+        |rest: &str| format!("{head}approval: {{ action: send, write: a.txt, letter: hello{rest} }}\n");
+    let approval = parse(&with(", revise: 2, revise_by: [ben], timeout_hours: 1")).unwrap();
+    let proposal = approval.approval.unwrap().proposal(&approval.spec);
+    let revise = proposal.revise.unwrap();
+    assert_eq!((revise.max, revise.agents, proposal.timeout_ms), (2, vec!["ben".to_owned()], 3_600_000));
+    assert_eq!(
+        parse(&with("")).map(|read| read.approval.unwrap().proposal(&read.spec).revise).unwrap(),
+        None
+    );
+    for (playbook, message, hint) in [
+        (with(", revise: 6"), "approval.revise: expected 1 to 5, found 6", "final"),
+        (with(", revise_by: [ben]"), "approval.revise_by: there is no revision", "revise: 1"),
+        (with(", revise: 1, revise_by: [carl]"), "\"carl\" takes no part", "ada, ben"),
+        (with(", revise: 1, revise_by: [ben, ben]"), "ben is listed twice", "once"),
+        (with(", timeout_hours: 0"), "approval.timeout_hours: 0 is not between 1 and 2160", "72 hours"),
+        (with("").replace("a.txt", "../a.txt"), "approval.write: \"../a.txt\" is not a file name", "--out"),
+        (with("").replace("hello", "'{today}'"), "approval.letter: unknown placeholder {today}", "braces"),
+        (with("").replace("send", "' '"), "approval.action: expected 1 to 128 bytes", "few words"),
+    ] {
+        check_error(&playbook, 6, message, hint);
+    }
+}
+
 // Fails under: a file that cannot be read, without its cause; a column that is not rendered.
 #[test]
 fn errors_render_their_position_or_cause() {

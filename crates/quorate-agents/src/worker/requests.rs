@@ -9,11 +9,12 @@ use quorate::{AgentBuilder, Failure, Hub, MessageType, Policy, Work};
 use quorate_core::Timestamp;
 use quorate_env::{Clock as _, SystemClock};
 use quorate_procedures::deliberation::{ANALYSE, DISCUSS, ReportedUsage};
+use quorate_procedures::proposal::REVISE;
 use serde_json::{Value, json};
 
 use super::event::{EventSink, WorkItem, WorkKind, WorkReport};
 use crate::agent::DeclaredAgent;
-use crate::limits::ANSWER_TIMEOUT;
+use crate::limits::{ANSWER_TIMEOUT, CALL_TIMEOUT};
 use crate::prompts;
 use crate::question::Usage;
 
@@ -29,7 +30,7 @@ pub(super) fn handle(
 ) -> AgentBuilder {
     let (hub, agent, events) = (hub.clone(), Arc::clone(agent), Arc::clone(events));
     let clock = SystemClock::new();
-    builder.supports(ANALYSE).supports(DISCUSS).on_other(move |work: Work<Value>| {
+    builder.supports(ANALYSE).supports(DISCUSS).supports(REVISE).on_other(move |work: Work<Value>| {
         let (hub, agent, events) = (hub.clone(), Arc::clone(&agent), Arc::clone(&events));
         let now = clock.now().wall;
         async move { answer(&hub, &agent, work, now, &events).await }
@@ -128,11 +129,12 @@ fn cut(text: &str, policy: &Policy) -> String {
     text.chars().take(policy.rationale_chars_max as usize).collect()
 }
 
-/// Returns the time until the request expires, at most the time that it had when it was sent.
+/// Returns the time until the request expires, at most the time that it had when it was sent, and at most that of a call: a request
+/// may wait for days for its worker.
 fn time_left(expires_at: Option<Timestamp>, sent_at: Timestamp, now: Timestamp) -> Duration {
     let Some(Timestamp(expires_at)) = expires_at else { return ANSWER_TIMEOUT };
     let millis = expires_at.saturating_sub(now.0).min(expires_at.saturating_sub(sent_at.0));
-    Duration::from_millis(millis).max(TIMEOUT_MIN)
+    Duration::from_millis(millis).clamp(TIMEOUT_MIN, CALL_TIMEOUT)
 }
 
 fn to_usage(usage: Usage) -> ReportedUsage {
@@ -168,5 +170,6 @@ mod tests {
             "a clock that is behind"
         );
         assert_eq!(time_left(None, at(0), at(0)), ANSWER_TIMEOUT);
+        assert_eq!(time_left(Some(at(86_400_000)), at(0), at(0)), CALL_TIMEOUT, "a call that hangs");
     }
 }

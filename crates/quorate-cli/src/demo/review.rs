@@ -4,8 +4,8 @@ use std::fs;
 use std::io::IsTerminal as _;
 use std::path::Path;
 
+use quorate::ActionDigest;
 use quorate::deliberation::Outcome;
-use quorate::{ActionDigest, Hub, ProcedureDraft};
 use quorate_api::canonical::action_document;
 use quorate_contracts::PhrasingSet;
 use quorate_env::replace_file;
@@ -16,11 +16,11 @@ use super::{DemoArgs, directory, pages};
 use crate::exit::{CommandError, FAILED};
 use crate::hub::ADMIN_TOKEN_FILE;
 use crate::report::{self, ReportFormat};
-use crate::run::{self, ApprovalMode, ApprovalResult, Pauses, PendingApproval};
+use crate::run::{self, ActiveRun, ApprovalMode, ApprovalResult, Pauses, ProcedureStart};
 use crate::serve::RunningHub;
 use crate::terminal::{self, Style, note, paint_note, sanitize_line};
 
-/// Fixed id of the procedure and its approval, so that a repeated run resumes them.
+/// Fixed id of the procedure, so that a repeated run resumes them.
 const ID: &str = "contract-review";
 
 /// File in the data directory with the report.
@@ -74,51 +74,34 @@ async fn in_hub(
     (mode, mut pauses): (ApprovalMode, Pauses),
 ) -> anyhow::Result<DemoResult> {
     let (contract, known) = source.read()?;
-    let mut playbook = review(contract)?;
-    let approval_spec = playbook.approval.take();
+    let playbook = review(contract)?;
     run::print_header("demo contract-review", &playbook.spec, &playbook.agents);
     note(format!("contract   {}", source.describe()));
     note(format!("hub        {}   data in {}\n", running_hub.url(), data.display()));
     let token = fs::read_to_string(data.join(ADMIN_TOKEN_FILE))?;
     let hub = quorate_client::connect(running_hub.url(), token.trim()).await?;
-    let draft = ProcedureDraft::deliberation(&playbook.spec).id(ID);
     let options = format!(" --data {}", data.display());
-    let (id, outcome) = run::run_procedure(&hub, playbook, draft, (&options, &mut pauses)).await?;
+    let start = ProcedureStart::New(Some(ID.to_owned()));
+    let run = ActiveRun::start(&hub, playbook, start, Some(data), options.clone()).await?;
+    let (id, outcome) = run.deliberated(&mut pauses).await?;
     replace_file(&data.join(REPORT_FILE), report::html(&outcome, &id).as_bytes(), None)?;
     if format == ReportFormat::Text {
-        note("");
         pauses.pause().await;
         pages::print(&report::text(&outcome, &id), &mut pauses).await;
         note("");
         pauses.pause().await;
     }
-    let approval = match &approval_spec {
-        Some(approval_spec) => {
-            match PendingApproval::request(&hub, approval_spec, &id, &outcome, Some(data)).await? {
-                Some(pending) => Some(settle(pending, &hub, data, mode).await?),
-                None => None,
-            }
-        }
-        None => None,
-    };
-    hub.close().await;
-    Ok(DemoResult { id, outcome, approval, known })
-}
-
-async fn settle(
-    pending: PendingApproval,
-    hub: &Hub,
-    data: &Path,
-    mode: ApprovalMode,
-) -> anyhow::Result<ApprovalResult> {
     if matches!(mode, ApprovalMode::Ask | ApprovalMode::Wait) {
         note(" ^C stops the demo; `quorate demo --resume` resumes it\n");
     }
-    let options = format!(" --data {}", data.display());
-    let result = pending.resolve(hub, mode, Some(&options)).await?;
-    // The hub stops with the demo, so only resuming the demo can decide.
-    result.print(&format!("quorate demo --resume --approve ask{options}"));
-    Ok(result)
+    let approval = run.settled(mode).await?;
+    if let Some(approval) = &approval {
+        // The hub stops with the demo, so only resuming the demo can decide.
+        approval.print(&format!("quorate demo --resume --approve ask{options}"));
+    }
+    run.stop().await;
+    hub.close().await;
+    Ok(DemoResult { id, outcome, approval, known })
 }
 
 /// Verifies the data on disk, prints the results, and fails if they are not as expected.

@@ -52,8 +52,32 @@ pub(crate) fn print_header(title: &str, spec: &Spec, agents: &[DeclaredAgent]) {
     }
 }
 
-/// Waits until a deliberation has ended, and prints its phases, with a pause after each. `resume` is the command that resumes it if
-/// it is paused or stuck; `None` if no other command can reach the hub.
+/// What to do about a procedure that is paused or stuck.
+#[derive(Clone, Copy)]
+pub(super) struct HaltedRun<'a> {
+    /// Options with which other commands can reach the hub; `None` if they cannot.
+    pub(super) hub_options: Option<&'a String>,
+}
+
+impl HaltedRun<'_> {
+    /// Reports that the procedure is paused, stuck or running again, if that has changed.
+    ///
+    /// # Errors
+    /// If it is paused or stuck, and no other command can resume it.
+    pub(super) fn report(self, procedure: &Procedure, was_halted: &mut bool) -> anyhow::Result<()> {
+        let is_halted = matches!(procedure.status, ProcedureStatus::Paused | ProcedureStatus::Stuck);
+        let has_changed = std::mem::replace(was_halted, is_halted) != is_halted;
+        match self.hub_options {
+            None if is_halted => return Err(halted(procedure).into()),
+            Some(options) if is_halted && has_changed => note_halted(procedure, options),
+            _ if has_changed && !procedure.status.has_ended() => note_over_progress(" resumed"),
+            _ => {}
+        }
+        Ok(())
+    }
+}
+
+/// Waits until a deliberation has ended, and prints its phases, with a pause after each.
 ///
 /// # Errors
 /// If it is paused or stuck, and nothing can resume it.
@@ -61,7 +85,7 @@ pub(super) async fn wait_until_ended(
     hub: &Hub,
     id: &str,
     spec: &Spec,
-    (resume, pauses): (Option<&str>, &mut Pauses),
+    (halted, pauses): (HaltedRun<'_>, &mut Pauses),
 ) -> anyhow::Result<ProcedureInfo> {
     let mut reported = Reported::new();
     let mut info = hub.procedure(id).await?;
@@ -76,14 +100,7 @@ pub(super) async fn wait_until_ended(
         if has_ended && reported.ended.is_empty() && !pauses.is_paused() {
             return Ok(info);
         }
-        let is_halted = !has_ended && procedure.status != ProcedureStatus::Running;
-        match resume {
-            Some(resume) if is_halted && !was_halted => note_halted(procedure, resume),
-            None if is_halted => return Err(halted(procedure).into()),
-            _ if was_halted && !is_halted => note_over_progress(" resumed"),
-            _ => {}
-        }
-        was_halted = is_halted;
+        halted.report(procedure, &mut was_halted)?;
         tokio::select! {
             next = next_step(hub, id, &info), if !has_ended => info = next?,
             () = pauses.wait(), if pauses.is_paused() => {}
@@ -92,7 +109,11 @@ pub(super) async fn wait_until_ended(
 }
 
 /// Waits for the next step of a procedure.
-async fn next_step(hub: &Hub, id: &str, info: &ProcedureInfo) -> Result<ProcedureInfo, quorate::Error> {
+pub(super) async fn next_step(
+    hub: &Hub,
+    id: &str,
+    info: &ProcedureInfo,
+) -> Result<ProcedureInfo, quorate::Error> {
     loop {
         let next = hub.wait_for_procedure_step(id, info.version(), WAIT_MAX).await?;
         if next.procedure().status.has_ended() || next.version() != info.version() {
@@ -102,18 +123,18 @@ async fn next_step(hub: &Hub, id: &str, info: &ProcedureInfo) -> Result<Procedur
 }
 
 /// Prints that a procedure is paused or stuck, with its reason and the command that resumes it.
-fn note_halted(procedure: &Procedure, resume: &str) {
+fn note_halted(procedure: &Procedure, options: &str) {
     let reason = sanitize_line(&procedure.reason);
     let reason = if reason.is_empty() { String::new() } else { format!(": {reason}") };
     note_over_progress(format!(" {}{reason}", procedure.status.as_str()));
-    note(format!("   {}", sanitize_line(resume)));
+    note(format!("   quorate procedure resume {}{}", procedure.id, sanitize_line(options)));
 }
 
 /// Returns the error for a procedure that is paused or stuck in an embedded hub.
 fn halted(procedure: &Procedure) -> CommandError {
-    let Procedure { id, status, reason, .. } = procedure;
+    let Procedure { id, kind, status, reason, .. } = procedure;
     let reason = if reason.is_empty() { String::new() } else { format!(": {reason}") };
-    let message = format!("deliberation {id} is {}{reason}", status.as_str());
+    let message = format!("{kind} {id} is {}{reason}", status.as_str());
     let hint = format!(
         "start a hub on this directory with `quorate serve`, resume it with `quorate procedure resume {id}`,\nthen run this \
          command with --resume {id}"

@@ -346,10 +346,10 @@ impl Run<'_> {
             action: approval.action.clone(),
             document: self.context.space.seal(document),
             rationale: approval.rationale.clone(),
-            confidence: None,
+            confidence: approval.confidence,
             priority: Priority::default(),
             timeout_ms: approval.timeout_ms,
-            default: String::new(),
+            default: approval.default.clone(),
             session: Some(self.id.to_string()),
             follow_ups: Vec::new(),
         })))

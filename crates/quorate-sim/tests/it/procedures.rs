@@ -4,6 +4,7 @@ mod cancelled_outputs;
 mod figures;
 mod kill_each_record;
 mod lifecycle;
+mod proposals;
 mod recorder_machine;
 mod refused_steps;
 mod script_machine;

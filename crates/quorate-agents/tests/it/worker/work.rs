@@ -2,14 +2,17 @@
 
 use std::time::Duration;
 
-use quorate::{ApprovalDraft, MessageType, Seq, TaskDraft, TaskStatus};
-use quorate_agents::worker::{OUTBOX, Worker, WorkerConfig, WorkerError, WorkerEvent, WrittenLetter};
+use quorate::proposal::{ProposalEnd, ProposalOutcome};
+use quorate::{MessageType, ProcedureDraft, ProcedureStatus, TaskDraft, TaskStatus};
+use quorate_agents::worker::{
+    LETTER_TASK, OUTBOX, Worker, WorkerConfig, WorkerError, WorkerEvent, WrittenLetter,
+};
 use quorate_agents::{AgentContext, AgentSettings, DeclaredAgent};
 use serde_json::{Value, json};
 use tokio::io::AsyncReadExt as _;
 use tokio::net::TcpListener;
 
-use super::{TestHub, events, within};
+use super::{TIMEOUT, TestHub, events, within};
 
 /// Answers with its question.
 const ECHO: &str = "import json, sys; q = json.load(sys.stdin); print(json.dumps({'asked': q, 'summary': 's', 'confidence': 0.25, \
@@ -188,12 +191,25 @@ async fn c2_a_worker_drains_when_it_is_stopped() {
 #[tokio::test(flavor = "multi_thread")]
 async fn e3_a_worker_writes_letters_that_are_approved_later() {
     let test = TestHub::new().await;
-    // The approval is requested while no worker runs.
-    let outbox = test.hub.agent(OUTBOX).join().await.unwrap();
-    let letter = json!({ "letter": "Because of yes.\n", "write": "letter.txt" });
-    let id = outbox.request_approval(ApprovalDraft::new("send", letter)).await.unwrap();
-    let digest = test.hub.approval(id.as_str()).await.unwrap().approval().digest;
-    test.hub.approver("anna").unwrap().approve(&id, digest, "fine").await.unwrap();
+    // The letter is proposed and approved while no worker runs.
+    test.hub.agent(OUTBOX).join().await.unwrap();
+    let _host = test.hub.drive_procedures().await.unwrap();
+    let spec = json!({
+        "action": "send",
+        "payload": { "letter": "Because of yes.\n", "write": "letter.txt" },
+        "task": { "type": LETTER_TASK, "agent": OUTBOX },
+    });
+    test.hub
+        .start_procedure(ProcedureDraft::new("proposal", spec).driver("procedures").id("p"))
+        .await
+        .unwrap();
+    let mut info = test.hub.procedure("p").await.unwrap();
+    while info.procedure().phase != "awaiting approval" {
+        info = test.hub.wait_for_procedure_step("p", info.version(), TIMEOUT).await.unwrap();
+    }
+    let approval = test.hub.approval("p:approval-1").await.unwrap();
+    let (id, digest) = (&approval.approval().id, approval.approval().digest);
+    test.hub.approver("anna").unwrap().approve(id, digest, "fine").await.unwrap();
     let (letters, victim) = (test.path().join("letters"), test.path().join("victim"));
     std::fs::create_dir(&letters).unwrap();
     std::fs::write(&victim, "precious").unwrap();
@@ -209,9 +225,11 @@ async fn e3_a_worker_writes_letters_that_are_approved_later() {
     let file = file.await;
     assert_eq!(std::fs::read_to_string(&file).unwrap(), "Because of yes.\n");
     assert_eq!(std::fs::read_to_string(&victim).unwrap(), "precious");
-    let key = WrittenLetter::key(id.as_str());
-    let change = within(test.hub.memory().watch(&key, Seq(1)).next()).await.unwrap();
-    assert_eq!(change.version.0, 1, "it is recorded once");
+    let info = test.hub.wait_for_procedure("p", TIMEOUT).await.unwrap();
+    assert_eq!(info.procedure().status, ProcedureStatus::Done, "{:?}", info.procedure());
+    let outcome: ProposalOutcome = info.result().unwrap().unwrap();
+    let written = WrittenLetter { file, digest: digest.to_string() };
+    assert_eq!((outcome.end, outcome.result), (ProposalEnd::Approved, json!(written)));
     let (sink, _) = events();
     let other = Worker::start(&test.hub, config(test.path()), sink).await.err().unwrap();
     assert!(matches!(&other, WorkerError::OtherDeclaration { agent, .. } if agent == OUTBOX), "{other}");

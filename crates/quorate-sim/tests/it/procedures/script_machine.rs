@@ -140,6 +140,8 @@ impl Script {
                 action: "publish".into(),
                 payload: json!({ "step": at }),
                 rationale: None,
+                confidence: None,
+                default: String::new(),
                 timeout_ms: 60_000,
             })],
             ScriptStep::Write(..) | ScriptStep::Refused => Vec::new(),
