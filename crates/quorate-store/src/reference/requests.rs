@@ -89,14 +89,7 @@ impl Transaction<'_> {
             return Err(Refused::new(Code::LimitExceeded, "too many open requests")
                 .limit(limits::REQUESTS_OPEN_MAX as u64));
         }
-        let mut timeout_ms = send.timeout_ms.unwrap_or(match (recipients.len(), send.message.kind) {
-            (2.., _) => 1_000,
-            (_, MessageType::Query) => 5_000,
-            _ => 30_000,
-        });
-        if let Some(expires_at) = send.message.expires_at {
-            timeout_ms = timeout_ms.min(expires_at.0.saturating_sub(self.now.wall.0));
-        }
+        let timeout_ms = self.request_timeout_ms(send, recipients.len());
         let id = MessageId { generation: self.space.generation(), seq: self.seq, n: self.messages };
         let mut message = (*send.message).clone();
         message.expires_at = Some(self.now.wall.plus_ms(timeout_ms));
@@ -131,6 +124,18 @@ impl Transaction<'_> {
             self.send_budget_warning(&budget, &send.message);
         }
         Ok(OpResult::Requested { id, first, count, is_open: true })
+    }
+
+    fn request_timeout_ms(&self, send: &SendRequest, recipients: usize) -> u64 {
+        let timeout_ms = send.timeout_ms.unwrap_or(match (recipients, send.message.kind) {
+            (2.., _) => 1_000,
+            (_, MessageType::Query) => 5_000,
+            _ => 30_000,
+        });
+        match send.message.expires_at {
+            Some(expires_at) => timeout_ms.min(expires_at.0.saturating_sub(self.now.wall.0)),
+            None => timeout_ms,
+        }
     }
 
     /// Applies loop detection, except to the retry of a request that timed out or failed.
