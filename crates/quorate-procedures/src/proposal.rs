@@ -24,7 +24,7 @@ pub use letter::{LetterTemplate, is_file_name};
 pub use outcome::{ProposalEnd, ProposalOutcome};
 pub use revision::REVISE;
 pub use spec::{EffectTask, PROPOSAL_TIMEOUT_MS_DEFAULT, ProposalSpec, REVISIONS_MAX, RevisionSpec};
-pub use state::{Decision, ProposalPhase, ProposalState, RevisionFailure, Round};
+pub use state::{ProposalDecision, ProposalPhase, ProposalState, RevisionFailure, Round};
 
 /// Kind of proposals.
 pub const PROPOSAL_KIND: &str = "proposal";
@@ -64,7 +64,7 @@ impl Machine for ProposalMachine {
                 ProposalPhase::AwaitingApproval,
                 ProcedureEvent::Decided { approval, state: decided, reason, action },
             ) if approval == state.approval_name() => {
-                let decision = Decision { state: decided.to_owned(), reason };
+                let decision = ProposalDecision { state: decided.to_owned(), reason };
                 self.decided(state, decision, action.as_deref());
             }
             (ProposalPhase::Revising { .. }, ProcedureEvent::Answered { request, from, body, .. })
@@ -171,7 +171,7 @@ impl ProposalMachine {
         state.open_round(Round { payload, rationale: summary, confidence, ..Round::default() });
     }
 
-    fn decided(&self, state: &mut ProposalState, decision: Decision, action: Option<&[u8]>) {
+    fn decided(&self, state: &mut ProposalState, decision: ProposalDecision, action: Option<&[u8]>) {
         let end = ProposalEnd::of_decision(&decision.state);
         let is_rejected = end == ProposalEnd::Rejected;
         if let Some(round) = state.rounds.last_mut() {

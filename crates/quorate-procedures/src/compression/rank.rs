@@ -1,7 +1,7 @@
 //! Ranks units: a greedy cover of the concepts of a document, with as few tokens as possible.
 //!
 //! A unit is worth the weight of the concepts in it that no selected unit has yet, multiplied by its own factor. The greedy
-//! choice by worth per token has redundancy control built in: what was said already is worth next to nothing.
+//! choice by worth per token has redundancy control built in: a repetition is worth next to nothing.
 
 use std::cmp::Ordering;
 use std::collections::{BinaryHeap, HashMap};

@@ -59,74 +59,88 @@ impl PipelineMachine {
                 _ => None,
             }
         })?;
-        let required: Vec<(usize, String)> = self
+        let required: Vec<String> = self
             .0
             .required(phase)
-            .filter_map(|source| Some((source, state.jobs(source).first()?.agent.clone())))
+            .filter_map(|source| Some(state.jobs(source).first()?.agent.clone()))
             .collect();
         let rebuilt = self.rebuilt_context(state, phase);
         let job = state.phases[phase].as_mut()?.get_mut(index)?;
-        let mut outputs = Vec::new();
         match question {
-            Question::Work => match answer.map(|body| Answer::parse(body)) {
-                Err(reason) => self.fail_attempt(job, phase, reason),
-                Ok(Ok(Answer::Failed(reason))) => self.fail_attempt(job, phase, &reason),
-                Ok(Ok(Answer::MissingContext(question))) => match (&job.clarification, required.first()) {
-                    (None, Some((_, agent))) => job.ask(Question::Clarify { agent: agent.clone(), question }),
-                    (None, None) => {
-                        job.clarification = Some(rebuilt);
-                        job.ask(Question::Work);
-                    }
-                    (Some(_), _) => {
-                        self.fail_attempt(job, phase, &format!("it lacks information: {question}"));
-                    }
-                },
-                Ok(Err(error)) => self.reject(job, phase, &error.to_string()),
-                Ok(Ok(Answer::Output(output))) => {
-                    let wrong = output.check(self.0.is_handed_over(phase)).err();
-                    match wrong {
-                        Some(error) if job.wrong.is_none() => {
-                            job.wrong = Some(error.to_string());
-                            job.ask(Question::Work);
-                        }
-                        wrong => {
-                            let status = if wrong.is_none() { JobStatus::Done } else { JobStatus::Partial };
-                            let key = output_key(procedure, &self.0, phase, index);
-                            outputs.push(self.complete(job, phase, key, output, status));
-                        }
-                    }
+            Question::Work => {
+                let key = output_key(procedure, &self.0, phase, index);
+                let previous = required.into_iter().next();
+                return Some(self.receive_work(job, phase, key, answer, previous, rebuilt));
+            }
+            Question::Clarify { .. } => self.receive_clarification(job, answer, rebuilt),
+            Question::HandleError(reason) => self.receive_decision(job, phase, reason, answer),
+        }
+        Some(Vec::new())
+    }
+
+    /// Processes the answer of the agent that does the work. Returns the entry with its output.
+    fn receive_work(
+        &self,
+        job: &mut Job,
+        phase: usize,
+        key: String,
+        answer: Result<&Bytes, &str>,
+        previous: Option<String>,
+        rebuilt: String,
+    ) -> Vec<ProcedureOutput> {
+        match answer.map(|body| Answer::parse(body)) {
+            Err(reason) => self.fail_attempt(job, phase, reason),
+            Ok(Ok(Answer::Failed(reason))) => self.fail_attempt(job, phase, &reason),
+            Ok(Ok(Answer::MissingContext(question))) => match (&job.clarification, previous) {
+                (None, Some(agent)) => job.ask(Question::Clarify { agent, question }),
+                (None, None) => {
+                    job.clarification = Some(rebuilt);
+                    job.ask(Question::Work);
+                }
+                (Some(_), _) => self.fail_attempt(job, phase, &format!("it lacks information: {question}")),
+            },
+            Ok(Err(error)) => self.reject(job, phase, &error.to_string()),
+            Ok(Ok(Answer::Output(output))) => match output.check(self.0.is_handed_over(phase)).err() {
+                Some(error) if job.wrong.is_none() => {
+                    job.wrong = Some(error.to_string());
+                    job.ask(Question::Work);
+                }
+                wrong => {
+                    let status = if wrong.is_none() { JobStatus::Done } else { JobStatus::Partial };
+                    return vec![self.complete(job, phase, key, output, status)];
                 }
             },
-            Question::Clarify { .. } => {
-                let text = answer.ok().and_then(|body| match Answer::parse(body) {
-                    Ok(Answer::Output(output)) => Some(output.summary).filter(|text| !text.is_empty()),
-                    Ok(Answer::Failed(_) | Answer::MissingContext(_)) | Err(_) => None,
-                });
-                // Without an answer the context is rebuilt from the state.
-                let text = text.unwrap_or(rebuilt);
-                job.clarification = Some(self.cut(text));
+        }
+        Vec::new()
+    }
+
+    /// Passes the answer of an earlier agent on. Without one the context is rebuilt from the state.
+    fn receive_clarification(&self, job: &mut Job, answer: Result<&Bytes, &str>, rebuilt: String) {
+        let text = answer.ok().and_then(|body| match Answer::parse(body) {
+            Ok(Answer::Output(output)) => Some(output.summary).filter(|text| !text.is_empty()),
+            Ok(Answer::Failed(_) | Answer::MissingContext(_)) | Err(_) => None,
+        });
+        job.clarification = Some(self.cut(text.unwrap_or(rebuilt)));
+        job.ask(Question::Work);
+    }
+
+    /// Applies the decision of the error handler. Without one the job has failed.
+    fn receive_decision(&self, job: &mut Job, phase: usize, reason: String, answer: Result<&Bytes, &str>) {
+        let decided = answer.ok().and_then(|body| serde_json::from_slice::<DecisionAnswer>(body).ok());
+        match decided {
+            Some(DecisionAnswer { decision: Decision::Retry, .. }) => {
+                (job.failures, job.wrong) = (0, None);
+                job.agent.clone_from(&self.0.phases[phase].agents[0]);
                 job.ask(Question::Work);
             }
-            Question::HandleError(reason) => {
-                let decided =
-                    answer.ok().and_then(|body| serde_json::from_slice::<DecisionAnswer>(body).ok());
-                match decided {
-                    Some(DecisionAnswer { decision: Decision::Retry, .. }) => {
-                        (job.failures, job.wrong) = (0, None);
-                        job.agent.clone_from(&self.0.phases[phase].agents[0]);
-                        job.ask(Question::Work);
-                    }
-                    Some(DecisionAnswer { decision: Decision::Skip, summary }) => {
-                        let why = if summary.is_empty() { reason } else { format!("{reason}; {summary}") };
-                        job.status = JobStatus::Skipped(why);
-                    }
-                    Some(DecisionAnswer { decision: Decision::Abort, .. }) | None => {
-                        job.status = JobStatus::Failed(reason);
-                    }
-                }
+            Some(DecisionAnswer { decision: Decision::Skip, summary }) => {
+                let why = if summary.is_empty() { reason } else { format!("{reason}; {summary}") };
+                job.status = JobStatus::Skipped(why);
+            }
+            Some(DecisionAnswer { decision: Decision::Abort, .. }) | None => {
+                job.status = JobStatus::Failed(reason);
             }
         }
-        Some(outputs)
     }
 
     /// Counts a failed attempt: the agent is asked once more, then the fallback; then the error handler decides.

@@ -73,7 +73,7 @@ pub struct Round {
     pub revised_by: Option<String>,
     /// The decision; `None` while it is pending.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub decision: Option<Decision>,
+    pub decision: Option<ProposalDecision>,
     /// Agents that were asked for a revision and did not return one.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub failures: Vec<RevisionFailure>,
@@ -81,7 +81,7 @@ pub struct Round {
 
 /// A decision on a proposal.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
-pub struct Decision {
+pub struct ProposalDecision {
     /// `approved`, `modified`, `rejected` or `expired`.
     pub state: String,
     /// Reason of the person; may be empty.

@@ -1,3 +1,5 @@
+//! Proposals without a hub: approvals, revisions, and the tasks that execute the approved action.
+
 use bytes::Bytes;
 use quorate_core::{ProcedureId, ProcedureStatus, TaskStatus, Timestamp};
 use serde_json::{Value, json};
