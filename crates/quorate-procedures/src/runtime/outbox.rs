@@ -298,7 +298,7 @@ impl Run<'_> {
             RequestKind::Query => MessageType::Query,
             RequestKind::Command => MessageType::Command,
         };
-        let metadata = request.metadata.clone().map(Into::into);
+        let metadata = request.metadata.clone();
         let message = Message { kind, metadata, ..Message::new(to, &request.action, payload) };
         let message = self.addressed(message, &request.id)?;
         Ok(Op::Request(SendRequest::new(message, Some(request.timeout_ms), None)))
