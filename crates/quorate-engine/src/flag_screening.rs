@@ -293,7 +293,10 @@ pub fn is_flag(message: &Message) -> bool {
 
 fn mark_of_message(message: &Message) -> Mark {
     let metadata = message.metadata.as_ref().map(String::as_bytes);
-    if is_flag_marker(&message.action) || metadata.is_some_and(is_marked) {
+    let is_private_text = [Some(&message.action), message.rationale.as_ref()];
+    if is_private_text.into_iter().flatten().any(|text| is_flag_marker(text))
+        || metadata.is_some_and(is_marked)
+    {
         return Mark::Private;
     }
     mark_of(&message.payload.bytes)
@@ -311,6 +314,7 @@ fn may_contain_flag(op: &Op) -> bool {
 
 fn may_be_flag(message: &Message) -> bool {
     is_flag_marker(&message.action)
+        || message.rationale.as_ref().is_some_and(|text| is_flag_marker(text))
         || may_be_marked(&message.payload.bytes)
         || message.metadata.as_ref().is_some_and(|text| may_be_marked(text.as_bytes()))
 }

@@ -1,6 +1,6 @@
 //! Detection of conduct flags in JSON: by a field value, not by a mention in text.
 //!
-//! `PRIVATE_TO_MODERATORS` as any value, or `coc_violation_flag` as the value of a type field, marks the whole
+//! `PRIVATE_TO_MODERATORS` as any value, or as the name of a field that is set, or `coc_violation_flag` as the value of a type field, marks the whole
 //! document. `flags.coc_concern` with any value except `false` marks a concern: the document itself is public, that
 //! value is not.
 
@@ -38,6 +38,7 @@ pub(super) enum Mark {
 /// Whether a value marks content as a flag.
 #[must_use]
 pub fn is_flag_marker(text: &str) -> bool {
+    let text = text.trim();
     text.eq_ignore_ascii_case(FLAG) || text.eq_ignore_ascii_case(PRIVATE)
 }
 
@@ -104,7 +105,9 @@ impl Traversal {
                     {
                         self.record_concern(value);
                     }
-                    self.is_private(&name, value, depth)
+                    let is_set = !matches!(value.get(), "false" | "null" | "0" | "\"\"");
+                    is_set && name.trim().eq_ignore_ascii_case(PRIVATE)
+                        || self.is_private(&name, value, depth)
                 })
             }
             Some(b'[') => {
@@ -113,8 +116,9 @@ impl Traversal {
             }
             Some(b'"') => {
                 let Ok(text) = serde_json::from_str::<Cow<'_, str>>(raw.get()) else { return false };
-                text.eq_ignore_ascii_case(PRIVATE)
-                    || names_type(field) && text.eq_ignore_ascii_case(FLAG)
+                let word = text.trim();
+                word.eq_ignore_ascii_case(PRIVATE)
+                    || names_type(field) && word.eq_ignore_ascii_case(FLAG)
                     || depth < EMBEDDED_DEPTH_MAX && self.is_private_text(&text, depth)
             }
             _ => false,
@@ -181,6 +185,8 @@ mod tests {
             r#"{"privacy_level":"PRIVATE_TO_MODERATORS"}"#,
             r#" {"context":{"privacyLevel":"private_to_moderators"}}"#,
             r#"["PRIVATE_TO_MODERATORS"]"#,
+            r#"{"privacy_level":" PRIVATE_TO_MODERATORS\n"}"#,
+            r#"{"PRIVATE_TO_MODERATORS":true,"x":1}"#,
             r#"{"message_type":"coc\u005fviolation_flag"}"#,
             r#""{\"message_type\":\"coc_violation_flag\"}""#,
             r#"{"content":"{\"inner\":\"{\\\"privacy_level\\\":\\\"PRIVATE_TO_MODERATORS\\\"}\"}"}"#,
@@ -195,6 +201,7 @@ mod tests {
             r#"{"text":"mark it PRIVATE_TO_MODERATORS"}"#,
             r#"{"types":["task_delegation"],"coc_violation_flag":1}"#,
             r#"{"name":"coc_violation_flag"}"#,
+            r#"{"PRIVATE_TO_MODERATORS":false}"#,
             r#"{"flags":{"coc_concern":false}}"#,
             r#"{"caf\u00e9":"\u0041"}"#,
         ] {
