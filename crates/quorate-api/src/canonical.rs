@@ -9,6 +9,7 @@
 //!   is rejected, because rounding it to a double would approve another number than the proposed one.
 
 use std::cmp::Ordering;
+use std::collections::BTreeSet;
 use std::fmt;
 
 use bytes::Bytes;
@@ -44,6 +45,15 @@ pub fn parse_canonical(field: &str, bytes: &[u8]) -> Result<Value, Refused> {
         Refused::new(Code::Invalid, format!("the {field} has no canonical form: {error}"))
             .hint("remove duplicate members, and send integers beyond 2^53 - 1 as strings")
     })
+}
+
+/// Returns the name of a member that an object of this JSON has twice, if there is one.
+#[must_use]
+pub fn duplicate_member(json: &[u8]) -> Option<String> {
+    let mut found = None;
+    // The error only ends the search.
+    let _ = FindDuplicate(&mut found).deserialize(&mut serde_json::Deserializer::from_slice(json));
+    found
 }
 
 /// Returns the canonical bytes of a value.
@@ -228,6 +238,66 @@ impl<'de> Visitor<'de> for DepthLimited {
             }
         }
         Ok(Value::Object(members))
+    }
+}
+
+/// Searches a value for duplicate members, and stores the name of the first one.
+struct FindDuplicate<'a>(&'a mut Option<String>);
+
+impl<'de> DeserializeSeed<'de> for FindDuplicate<'_> {
+    type Value = ();
+    fn deserialize<D: serde::Deserializer<'de>>(self, deserializer: D) -> Result<(), D::Error> {
+        deserializer.deserialize_any(self)
+    }
+}
+
+impl<'de> Visitor<'de> for FindDuplicate<'_> {
+    type Value = ();
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("JSON")
+    }
+
+    fn visit_unit<E>(self) -> Result<(), E> {
+        Ok(())
+    }
+
+    fn visit_bool<E>(self, _: bool) -> Result<(), E> {
+        Ok(())
+    }
+
+    fn visit_u64<E>(self, _: u64) -> Result<(), E> {
+        Ok(())
+    }
+
+    fn visit_i64<E>(self, _: i64) -> Result<(), E> {
+        Ok(())
+    }
+
+    fn visit_f64<E>(self, _: f64) -> Result<(), E> {
+        Ok(())
+    }
+
+    fn visit_str<E>(self, _: &str) -> Result<(), E> {
+        Ok(())
+    }
+
+    fn visit_seq<A: SeqAccess<'de>>(self, mut access: A) -> Result<(), A::Error> {
+        while access.next_element_seed(FindDuplicate(self.0))?.is_some() {}
+        Ok(())
+    }
+
+    fn visit_map<A: MapAccess<'de>>(self, mut access: A) -> Result<(), A::Error> {
+        let mut names = BTreeSet::new();
+        while let Some(name) = access.next_key::<String>()? {
+            if names.contains(&name) {
+                *self.0 = Some(name);
+                return Err(A::Error::custom("duplicate member"));
+            }
+            names.insert(name);
+            access.next_value_seed(FindDuplicate(self.0))?;
+        }
+        Ok(())
     }
 }
 

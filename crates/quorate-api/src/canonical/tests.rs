@@ -70,6 +70,20 @@ fn i14_ambiguous_json_has_no_canonical_form() {
     }
 }
 
+// Fails under: a search at the top level only; equal names of different objects that are taken for duplicates.
+#[test]
+fn i17_duplicate_members_are_found_at_any_depth() {
+    for (json, expected) in [
+        (r#"{"a":1,"b":2}"#, None),
+        (r#"[{"a":{"x":1}},{"a":{"x":1}}]"#, None),
+        (r#"{"a":1,"a":1}"#, Some("a")),
+        (r#"{"a":[1,{"b":null,"c":1.5,"b":-1}]}"#, Some("b")),
+        (r#"{"a":1,"\u0061":true}"#, Some("a")),
+    ] {
+        assert_eq!(super::duplicate_member(json.as_bytes()).as_deref(), expected, "{json}");
+    }
+}
+
 // Fails under: any value that does not survive a round trip.
 #[test]
 fn i14_canonical_bytes_are_their_own_canonical_form() {

@@ -9,6 +9,7 @@ use base64::engine::general_purpose::STANDARD;
 use bytes::Bytes;
 use clap::Args;
 use quorate_api::audit::AuditRecord;
+use quorate_api::canonical::duplicate_member;
 use quorate_api::event::Effect as RenderedEffect;
 use quorate_core::hash_chain::{RecordHeader, record_hash};
 use quorate_core::{Effect, Record, Seq, SpaceName, Timestamp, codec};
@@ -206,6 +207,10 @@ fn verify_chain(proof: &str) -> anyhow::Result<Chain> {
     for text in proof.lines().filter(|line| !line.trim().is_empty()) {
         let json: Value = serde_json::from_str(text).map_err(|_| not_a_proof())?;
         let line = Line::deserialize(&json).map_err(|_| not_a_proof())?;
+        // Of two members with one name, other programs may read the first one.
+        if let Some(name) = duplicate_member(text.as_bytes()) {
+            return Err(invalid_proof(line.seq, &format!("the member {name:?} is there twice")).into());
+        }
         match &chain {
             Some(chain) => {
                 let expected = chain.records.last().map_or(0, |record| record.0) + 1;

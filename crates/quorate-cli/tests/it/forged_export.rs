@@ -155,6 +155,19 @@ fn i17_added_and_missing_fields_of_an_export_are_detected() {
     }
 }
 
+// Fails under: a parser that keeps the last of two duplicate members, while other programs read the first one.
+#[test]
+fn i17_a_duplicate_member_of_an_export_is_detected() {
+    let fixture = busy_hub();
+    let lines = export(&fixture, "quorate audit export");
+    let text: Vec<String> = lines.iter().map(ToString::to_string).collect();
+    let forged = text.join("\n").replacen(r#""action":"greet""#, r#""action":"pay","action":"greet""#, 1);
+    fs::write(fixture.work().join("forged.jsonl"), forged).expect("written");
+    let output = fixture.shell("quorate audit verify --proof forged.jsonl");
+    assert_eq!(output.code, Some(7), "{}", output.err);
+    assert!(output.err.contains("\"action\" is there twice"), "{}", output.err);
+}
+
 #[test]
 fn i17_a_proof_lists_the_names_that_it_does_not_prove() {
     let mut fixture = busy_hub();
