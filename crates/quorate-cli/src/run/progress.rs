@@ -97,7 +97,7 @@ impl Progress {
             let columns = self.width - elapsed.len() - 1;
             let (line, below) = fit(&bar_line(name, (*done, *total), &count, ""), detail, columns);
             note(format!("{line:<columns$}{elapsed}"));
-            below.iter().for_each(|line| note(line));
+            below.iter().for_each(note);
             self.drawn.clear();
         } else {
             note(format!("{}  {}", plain_line(name, &count, detail), elapsed.trim_start()));
