@@ -63,12 +63,8 @@ pub(super) fn lex_rank(text: &str, budget: usize) -> String {
 
 /// Scores of the nodes of a graph with weighted, undirected edges.
 fn page_rank(count: usize, similarity: impl Fn(usize, usize) -> f64) -> Vec<f64> {
-    let mut weights = vec![vec![0.0; count]; count];
-    for a in 0..count {
-        for b in (0..count).filter(|b| *b != a) {
-            weights[a][b] = similarity(a, b);
-        }
-    }
+    let weight = |a: usize, b: usize| if a == b { 0.0 } else { similarity(a, b) };
+    let weights: Vec<Vec<f64>> = (0..count).map(|a| (0..count).map(|b| weight(a, b)).collect()).collect();
     let sums: Vec<f64> = weights.iter().map(|row| row.iter().sum()).collect();
     let mut scores = vec![1.0 / count as f64; count];
     for _ in 0..ITERATIONS {
