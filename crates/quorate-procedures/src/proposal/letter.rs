@@ -12,7 +12,7 @@ use crate::finding::FieldError;
 const PLACEHOLDERS: [&str; 3] = ["{subject}", "{recommendation}", "{points}"];
 /// Maximum number of points in a letter.
 const POINTS_MAX: usize = 12;
-/// Maximum length of a file name.
+/// Maximum length of the file name of a letter.
 const FILE_NAME_BYTES_MAX: usize = 100;
 
 /// Template of a letter.

@@ -13,7 +13,7 @@ use crate::machine::TaskOutput;
 
 /// Default time to decide an approval: 72 h.
 pub const PROPOSAL_TIMEOUT_MS_DEFAULT: u64 = 72 * HOUR_MS;
-/// Maximum number of revisions after a rejection.
+/// Maximum number of revisions of a proposal after a rejection.
 pub const REVISIONS_MAX: u32 = 5;
 /// Minimum and maximum time to decide an approval.
 const TIMEOUT_MS: (u64, u64) = (1_000, 90 * 24 * HOUR_MS);
@@ -22,7 +22,7 @@ const REVISION_MS_MAX: u64 = 24 * HOUR_MS;
 const HOUR_MS: u64 = 60 * 60 * 1_000;
 /// Maximum size of a payload. The action contains its name as well.
 pub(super) const PAYLOAD_BYTES_MAX: usize = APPROVAL_BYTES_MAX - 1_024;
-/// Maximum length of the action and of the type of its task.
+/// Maximum length of the action of a proposal, and of the type of its task.
 const NAME_BYTES_MAX: usize = 128;
 
 /// Specification of a proposal. It proposes the outcome of a deliberation, as a letter, or a payload.
